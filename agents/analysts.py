@@ -28,10 +28,8 @@ Row = Mapping[str, Any]
 
 
 def rows(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str | None = None) -> Iterator[Row]:
-    """Yield the data rows of successful answers, in the order of the calls.
-
-    tools: by name of a tool, the key of its rows. symbol: only rows on it.
-    """
+    """Yield the data rows of successful answers. tools: by name of a tool, the key of its rows. symbol: only rows on
+    it."""
     for call in calls:
         key = tools.get(call.answer.tool)
         if key is None or not call.answer.success:
@@ -43,14 +41,12 @@ def rows(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str | 
 
 
 def day_of(calls: Sequence[RecordedCall]) -> dt.date | None:
-    """Return the market's day, as the last successful answer has it."""
     moments = (call.answer.payload.get("asOf") for call in reversed(calls) if call.answer.success)
     moment = next((one for one in moments if isinstance(one, str)), None)
     return exchange_day(dt.datetime.fromisoformat(moment)) if moment is not None else None
 
 
 def figure(row: Row, field: str) -> float | None:
-    """Return a finite figure of a row; None where it has none."""
     value = row.get(field)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -73,10 +69,8 @@ _RATIOS = {"F": "fib_", "E": "fib_extension_"}
 
 
 def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> dict[str, Any]:
-    """Return the answer as a ChartAnalysis.
-
-    Raises AnswerError for a level that no answer of the turn has, a support above the close, a resistance below it.
-    """
+    """Raises AnswerError for a level that no answer of the turn has, a support above the close, a resistance below
+    it."""
     symbol = str(subject["symbol"])
     known = levels_of(symbol, calls)
     measured = _last(_charts(calls, _STUDIES, symbol)) or _last(_charts(calls, _BOTH, symbol)) or {}
@@ -105,13 +99,11 @@ def complete_chart(answer: dict[str, Any], subject: Mapping[str, Any], calls: Se
 
 
 def has_chart(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether a study or a picture is of as many sessions of the symbol as a trend needs."""
     found = (_sessions(row) for row in _charts(calls, _BOTH, str(subject["symbol"])))
     return max(found, default=0) >= PERIODS["day"].trend
 
 
 def _charts(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str) -> Iterator[Row]:
-    """Return the rows on a symbol that are of days or weeks, as a report is: an hour's S1 is not that of the days."""
     return (row for row in rows(calls, tools, symbol) if row.get("interval") in INTERVALS)
 
 
@@ -120,11 +112,8 @@ def _sessions(row: Row) -> float:
 
 
 def levels_of(symbol: str, calls: Sequence[RecordedCall]) -> dict[str, NamedLevel]:
-    """Return the levels and lines of a symbol in the answers of a turn, by id.
-
-    An id is that of the last answer that has it. A picture's level is the study's where the price is the same: the
-    study has its touches.
-    """
+    """Return the levels and lines of a symbol in the answers of a turn, by id. An id is that of the last answer that
+    has it. A picture's level is the study's where the price is the same: the study has its touches."""
     found: dict[str, NamedLevel] = {}
     for row in _charts(calls, _BOTH, symbol):
         for level in _levels(row):
@@ -169,7 +158,6 @@ def _named(field: str, ids: Iterable[str], known: Mapping[str, NamedLevel], symb
 
 
 def _require_side(field: str, levels: Iterable[NamedLevel], close: float | None) -> None:
-    """Raise AnswerError where a support is above the close or a resistance below it."""
     for one in levels:
         if close is not None and (one.price > close if field == "support" else one.price < close):
             side = "above" if field == "support" else "below"
@@ -216,11 +204,9 @@ _TEXTS = {"best_expiration": "expiry", "liquidity_score": "liquidity", "source":
 def complete_options(
     answer: dict[str, Any], subject: Mapping[str, Any], calls: Sequence[RecordedCall]
 ) -> dict[str, Any]:
-    """Return the answer as an OptionsAnalysis.
-
-    Raises AnswerError for a selection without a contract, for a contract that no answer of the turn has, of another
-    symbol or kind, expired, outside the limits, or without a figure that a choice needs. A rejection has no contract.
-    """
+    """Return the answer as an OptionsAnalysis. Raises AnswerError for a selection without a contract, for a contract
+    that no answer of the turn has, of another symbol or kind, expired, outside the limits, or without a figure that a
+    choice needs. A rejection has no contract."""
     symbol, strategy = str(subject["symbol"]), cast(Strategy, subject["strategy"])
     listed = {str(row["contract"]): row for row in rows(calls, _CHAINS)}
     chosen, others = None, list[Row]()
@@ -248,12 +234,10 @@ def complete_options(
 
 
 def has_chain(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether an answer has seen contracts on the symbol, fitting ones or not."""
     return any(row.get("expiries") for row in rows(calls, _INPUTS, str(subject["symbol"])))
 
 
 def _names(answer: Mapping[str, Any], strategy: Strategy) -> list[str]:
-    """Return the contracts of a selection, the chosen one first; a strategy in shares alone has none."""
     named = [name for name in (answer["contract"], *answer["alternatives"]) if name is not None]
     if strategy not in WRITES:
         if named:
@@ -288,7 +272,6 @@ def _require_figures(row: Row) -> None:
 
 
 def _require_limits(row: Row, limits: Mapping[str, Any]) -> None:
-    """Raise AnswerError for a figure outside the subject's limits."""
     delta, weekly, days = abs(row["delta"]), row["rocWeekly"], row["dte"]
     for name, value, broken, limit in (
         ("|delta|", delta, delta > limits["maxDelta"] + _SLACK, f"maxDelta is {limits['maxDelta']}"),
@@ -322,11 +305,8 @@ _EARNINGS = {"earnings_dates": "earnings"}
 def complete_research(
     answer: dict[str, Any], subject: Mapping[str, Any], calls: Sequence[RecordedCall]
 ) -> dict[str, Any]:
-    """Return the answer as a ResearchAnalysis.
-
-    A pass is CONFIRMED only where each risk is known and low, and no earnings are due before the contract of the
-    subject's options report expires; else it is CAUTION.
-    """
+    """A pass is CONFIRMED only where each risk is known and low, and no earnings are due before the expiry; else
+    CAUTION."""
     symbol = str(subject["symbol"])
     due = _next_earnings(symbol, calls)
     expiry = (subject.get("options") or {}).get("best_expiration")

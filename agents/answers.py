@@ -96,8 +96,7 @@ class _Object(NamedTuple):
 
 
 def answer_in(text: str, fits: Fits | None = None) -> AnswerText:
-    """Return the answer in a text. fits: of several different objects only those that fit count; where one alone does,
-    it is the answer."""
+    """fits: of several different objects only those that fit count; where one alone does, it is the answer."""
     plain = text.lstrip("\ufeff \t\r\n")
     found = list(_objects(plain))
     body = _without_reasoning(plain, found)
@@ -122,12 +121,8 @@ def answer_in(text: str, fits: Fits | None = None) -> AnswerText:
 
 
 def continued(begun: str, rest: str, fits: Fits) -> AnswerText:
-    """Return the answer of a text that was cut off, as `answer_in` found it, and of what its model wrote next: the rest
-    alone, or the whole answer again.
-
-    Where the first text ends within a number, the digits that follow may be the rest of it or all of it: the two are
-    not put together then.
-    """
+    """The whole answer: the beginning with the rest, the rest alone, or the answer again. Where the first text ends
+    within a number, the following digits may be its rest or all of it: these are not put together."""
     again = answer_in(rest, fits)
     if again.problem is None and fits(again.text):
         return AnswerText(again.text, (*again.done, "written again after it was cut off"))
@@ -162,8 +157,7 @@ def _different(whole: list[_Object]) -> list[_Object]:
 
 
 def _objects(text: str) -> Iterator[_Object]:
-    """Yield the JSON objects of a text that lie in no other; last the one that the text ends in, if it does. Linear in
-    its length."""
+    """Yield the JSON objects that lie in no other; last the one that the text ends in. Linear in its length."""
     at = 0
     for _ in range(MOST_OBJECTS):
         at = text.find("{", at)
@@ -179,8 +173,7 @@ def _objects(text: str) -> Iterator[_Object]:
 
 
 def _span(text: str, start: int) -> tuple[int, str]:
-    """Return where the object that begins at `start` ends, and whether it is whole, cut off by the text's end, or no
-    object: then the place where that shows."""
+    """Where the object ends, and whether it is whole, cut off, or not an object: then the place where that shows."""
     if not _OPENING.match(text, start):
         return start + 1, "none"
     at, closing = start, list[str]()
@@ -211,7 +204,6 @@ def _parsed(text: str, start: int, end: int) -> _Object | None:
 
 
 def loaded(text: str, *, strict: bool = True) -> dict[str, Any] | None:
-    """Return the JSON object that a text is; None where it is none."""
     try:
         value = json.loads(text, strict=strict)
     except (ValueError, RecursionError):
@@ -220,8 +212,7 @@ def loaded(text: str, *, strict: bool = True) -> dict[str, Any] | None:
 
 
 def _without_reasoning(text: str, objects: list[_Object]) -> str:
-    """Return a text without its reasoning. A tag within an object is part of its texts. Unclosed reasoning runs to the
-    end; reasoning without a beginning starts with the text."""
+    """A tag within an object is part of its texts. Unclosed reasoning runs to the end."""
     inside = [(one.start, one.end) for one in objects if one.value is not None]
     if _CHANNEL in text and not _within(text.find(_CHANNEL), inside):
         return _final_channel(text)
@@ -253,12 +244,10 @@ def _final_channel(text: str) -> str:
 
 
 def _within_number(begun: str) -> bool:
-    """Return whether a text that is the beginning of an object may end within a number."""
     return _NUMBER_END.search(begun) is not None and '"' not in re.sub(_STRING, "", begun, flags=re.DOTALL)
 
 
 def _overlap(begun: str, piece: str) -> int:
-    """Return how many of its first characters a piece repeats of the text before it."""
     for length in range(min(len(begun), len(piece)), _LEAST_OVERLAP - 1, -1):
         if begun.endswith(piece[:length]):
             return length
@@ -287,10 +276,7 @@ class Judged(NamedTuple):
 
 
 def judge(result: TurnResult, output: type[BaseModel], begun: str | None = None) -> Judged:
-    """Return what one turn came to: an answer counts only when it fits the role's schema.
-
-    begun: what the turn before had of its answer when it was cut off, and this one was to complete.
-    """
+    """An answer counts only when it fits the role's schema. begun: what the turn before had of a cut-off answer."""
     if result.status == "interrupted":
         return Judged(Interrupted())
     if result.failure is not None:
@@ -337,10 +323,8 @@ def _unfit(result: TurnResult, error: ValidationError, found: AnswerText) -> Fai
 
 def cut_off(result: TurnResult, begun: str | None, problem: str | None) -> Failed:
     """Return the failure of an answer that ends too early. Where the runtime does not say that its length was the
-    reason, the server may have a limit of its own.
-
-    begun: what the answer before had of it, None where it is the first one; problem: why the two are no whole answer.
-    """
+    reason, the server may have a limit of its own. begun: what the answer before had of it, None where it is the first
+    one; problem: why the two are no whole answer."""
     written = result.usage.output_tokens
     after = f"{len(result.text):,} characters" + (f", {written:,} tokens" if written else "")
     again = "" if begun is None else f"; asked to go on from {len(begun):,} characters: {problem or 'no fit'}"
@@ -350,11 +334,8 @@ def cut_off(result: TurnResult, begun: str | None, problem: str | None) -> Faile
 
 
 def next_text(outcome: Outcome, begun: str | None) -> str | None:
-    """Return the next message to the model after its answer, or None.
-
-    An assignment has two turns at most: an answer that does not fit gets one repair, a cut-off answer one turn to go
-    on, and neither is followed by the other.
-    """
+    """Return the next message to the model after its answer, or None. An assignment has two turns at most: an answer
+    that does not fit gets one repair, a cut-off answer one turn to go on, and neither is followed by the other."""
     if not isinstance(outcome, Failed):
         return None
     if outcome.kind == "length":
@@ -370,7 +351,6 @@ def repair_text(problem: str) -> str:
 
 
 def fault(outcome: Failed) -> str:
-    """Return the reason of a failure, without the text of the answer."""
     return outcome.message.partition(_EXCERPT_MARK)[0] if outcome.kind == "invalid_output" else outcome.message
 
 

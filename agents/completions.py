@@ -45,7 +45,6 @@ def retry_after(value: str | None) -> float | None:
 
 
 def count(value: Any, most: int) -> int | None:
-    """Return a count of tokens as a provider gave it; None where it is no whole number up to `most`."""
     return value if type(value) is int and 0 <= value <= most else None
 
 
@@ -61,7 +60,7 @@ def is_object(text: str) -> bool:
 
 
 def sendable(arguments: Any) -> str:
-    """Return a call's arguments as they may go back: some servers parse them, and refuse what is no JSON object."""
+    """Some servers parse arguments, and refuse what is not a JSON object."""
     return arguments if is_object(arguments) else "{}"
 
 
@@ -119,8 +118,8 @@ class Apart:
             pulse.reasons(text)
 
     def end(self) -> list[SplitPiece]:
-        """Return the text that was still held back. A closing tag without a beginning ends reasoning: the text before
-        it is not part of the answer."""
+        """The text still held back. A closing tag without a beginning ends reasoning: the text before it is no
+        answer."""
         pieces = list(self._told(last=True))
         if self._guess:  # no tag ever came: it was the answer
             self._guess, self._until = False, ()
@@ -195,7 +194,6 @@ class Apart:
         return True
 
     def _openings(self) -> tuple[str, ...]:
-        """Return the marks that may come now: none once the answer has begun."""
         rest = self._rest.lstrip()
         return () if self._begun else tuple(mark for mark in _OPENINGS if rest.startswith(mark))
 
@@ -206,7 +204,6 @@ class Apart:
 
 
 def _first(text: str, marks: tuple[str, ...]) -> tuple[int, str]:
-    """Return the place of the first of some marks in a text, and that mark; an empty one where there is none."""
     found = [(place, mark) for mark in marks if (place := text.find(mark)) >= 0]
     return min(found, default=(-1, ""))
 

@@ -46,7 +46,6 @@ def offer(
 
 
 def _chosen(names: Collection[str] | None, preview: bool) -> tuple[ToolSpec, ...]:
-    """Return the specs of these tools, in the order of all. Raises UsageError for a name that is none."""
     if isinstance(names, str):
         raise UsageError(f"names is {names!r}, a text", remedy=f"give a list, such as [{names!r}]")
     wanted = set(READ_TOOLS if names is None else names) | ({PREVIEW} if preview else set())
@@ -56,7 +55,6 @@ def _chosen(names: Collection[str] | None, preview: bool) -> tuple[ToolSpec, ...
 
 
 def _on_market(settings: Settings, day: dt.date | None) -> ToolContext:
-    """Return a context of no run. Its database is None without one of this version."""
     key = configured_market(settings)
     if day is not None:
         if key.day is None:

@@ -36,11 +36,8 @@ class Prompt:
 
 
 def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh: bool = False) -> Prompt:
-    """Return the instructions and the user message of one turn.
-
-    subject: of the role's subject type. afresh: the thread has no earlier turns; the subject's `memory` is their
-    summary. Raises UsageError when the subject lacks a part.
-    """
+    """Return the instructions and the user message of one turn. subject: of the role's subject type. afresh: the thread
+    has no earlier turns; the subject's `memory` is their summary. Raises UsageError when the subject lacks a part."""
     remedy = "build it with a function of chordesk.agents.subjects"
     if lacking := vars(role.subject)["__required_keys__"] - subject.keys():
         raise UsageError(f"the subject of {role.key} lacks {', '.join(sorted(lacking))}", remedy=remedy)
@@ -57,17 +54,12 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
 
 @cache
 def instructions(role: Role) -> str:
-    """Return the base instructions of a role; their first line is `Role: <key>`."""
     tools = [{"name": tool.name, "hint": tool.hint} for tool in role.tools]
     return _environment().get_template(role.prompt).render(role=role.key, hits=HITS_WANTED, tools=tools)
 
 
 def subject_block(subject: Mapping[str, Any]) -> str:
-    """Return the subject as a fenced block of one JSON line.
-
-    A backtick can only stand inside a JSON string, so writing it as an escape keeps the JSON the same and leaves no
-    text that could close the fence.
-    """
+    """A backtick stands only inside JSON strings: as an escape the JSON is the same, and nothing closes the fence."""
     line = orjson.dumps(dict(subject)).decode().replace("`", "\\u0060")
     return f"```subject\n{line}\n```"
 
@@ -170,8 +162,8 @@ def _fitted_memory(memory: str, fits: Callable[[str], bool]) -> tuple[str, str]:
 
 
 def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[dict[str, Any], list[str], bool]:
-    """Return a subject cut to the available room, a line for each shortened part, and whether a part to be judged lost
-    everything. at_last: tokens once the less important parts are gone."""
+    """A subject cut to the room, a line for each shortened part, whether a part to be judged lost all. at_last: tokens
+    without lesser parts."""
     short, lesser = shorten(brief, most, only=LESSER, named=True)
     if tokens_of(text_of(short)) <= at_last:
         return short, lines_of(lesser), False
@@ -185,8 +177,7 @@ def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[di
 
 @cache
 def fixed_tokens(role: Role) -> int:
-    """Return the tokens of a role's instructions, tools and schema. A server that puts them in words counts all of them
-    as prompt."""
+    """Instructions, tools and schema. A server that puts them in words counts them as prompt."""
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in role.tools
     ]
@@ -199,21 +190,18 @@ def answer_tokens(context: int, limits: TurnLimits) -> int:
 
 
 def smallest_tokens(role: Role, settings: Settings) -> int:
-    """Return the tokens below which no turn of a role can begin."""
     asked = render(role, {**_smallest_subject(role, settings), "memory": None}, settings).user
     return fixed_tokens(role) + tokens_of(asked) + (CALLS if role.tools else 0) + SMALLEST_ANSWER
 
 
 def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLimits) -> int:
-    """Return the number of symbols of a screener's turn: the answer on all of them fits into half of the room after the
-    question, which a first call gets."""
+    """The answer on all symbols fits into half of the room after the question."""
     free = context - smallest_tokens(role, settings) + CALLS + SMALLEST_ANSWER - answer_tokens(context, limits)
     return max(1, free // (2 * SYMBOL_DATA + SYMBOL))
 
 
 def shard_size(role: Role, settings: Settings) -> int:
-    """Return the symbols of one turn of a screener: those of the settings, or fewer where the context of its model is
-    known and has no room for them."""
+    """Those of the settings, or fewer where the model's context is known and has no room for them."""
     model = role_models(settings)[role.key]
     facts = facts_of(settings, model)
     if facts is None or facts.context is None:
@@ -222,7 +210,6 @@ def shard_size(role: Role, settings: Settings) -> int:
 
 
 def require_context(role: Role, model: RoleModel, settings: Settings, context: int) -> None:
-    """Raise UsageError for a role whose smallest prompt does not fit into the context of its model."""
     if (needed := smallest_tokens(role, settings)) > context:
         raise UsageError(f"{_needs(role, model, needed)}; its context has {context:,}", remedy=REMEDY)
 
@@ -260,8 +247,7 @@ log = structlog.get_logger(__name__)
 
 
 def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
-    """Raise UsageError for a role whose smallest prompt does not fit into the context of its model. A context that
-    nobody knows, and that the server does not name, is no reason."""
+    """Raise UsageError for a role whose smallest prompt does not fit. An unknown context is no reason."""
     models = role_models(settings)
     size_of = cache(lambda model: context_of(settings, model))
     for key in roles:
@@ -273,8 +259,7 @@ def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
 
 
 def context_of(settings: Settings, model: RoleModel) -> int | None:
-    """Return the tokens of a local model's context as its server says now, without a model call, else as they are kept;
-    None where neither is known. Not on an event loop."""
+    """As the server says now, without a model call, else as kept; None where neither is known. Not on an event loop."""
     kept, seen = facts_of(settings, model), _look(settings, model)
     if seen is None or seen.context is None:
         return kept.context if kept is not None else None

@@ -35,7 +35,6 @@ _DECLINING = re.compile(
 
 
 def failure(kind: str, message: str, reset_seconds: float | None = None, secrets: Iterable[str] = ()) -> Failure:
-    """Return a failure of a known kind, which decides whether it is retried. secrets: hidden in its message."""
     text = masked_message(message, secrets)
     return Failure(kind=kind, retryable=kind in RETRYABLE, message=text, reset_seconds=reset_seconds)
 
@@ -172,7 +171,6 @@ class Pulse:
 
     @property
     def too_long(self) -> bool:
-        """Return whether the current model call wrote more than it may, or reasons without end."""
         return self.written > self.limits.output_tokens or self.reasoned > self._most_reasoned
 
     @property
@@ -180,7 +178,6 @@ class Pulse:
         return REASONING * self.limits.output_tokens
 
     def overdue(self) -> Failure | None:
-        """Return why the turn has to end now, None while it may go on."""
         if self.too_long and not self.cut:
             return self.length()
         if time.monotonic() < self.due:
@@ -200,7 +197,6 @@ class Pulse:
         return {"phase": self.phase, "seconds": seconds, "tokens": self.tokens, "calls": self.calls}
 
     def length(self) -> Failure:
-        """Return the failure of an answer that is longer than it may be."""
         if self.reasoned > self._most_reasoned:
             what = f"the model reasoned for more than {self._most_reasoned:,} tokens before one answer"
         else:
@@ -208,8 +204,7 @@ class Pulse:
         return failure("length", f"{what}; {RAISE['output']}")
 
     def timeout(self, seconds: float | None = None) -> Failure:
-        """Return the failure of a turn that did not end in time. seconds: what it had, where that was less than its
-        limit."""
+        """seconds: what the turn had, where that was less than its limit."""
         what = f"the turn did not end within {seconds or self.limits.turn_seconds:.0f} s; it was {self.phase}"
         return failure("timeout", f"{what}, after {self.calls} model calls; {RAISE['turn']}")
 

@@ -66,14 +66,12 @@ class RoleModel:
         return (self.model, *self.fallbacks)
 
     def provider(self, settings: Settings) -> str:
-        """Return the provider of its turns: the settings' own, or that of a runtime which has its own models. Beside
-        local models `codex` is the login."""
+        """The settings' own, or that of a runtime with models of its own. Beside local models `codex` is the login."""
         if self.runtime == DEFAULT_RUNTIME:
             return "codex" if settings.provider == LOCAL else settings.provider
         return "rulebook" if self.model == RULES_MODEL else self.runtime
 
     def label(self, settings: Settings) -> str:
-        """Return the model's name as reports and tables show it."""
         if self.runtime == DEFAULT_RUNTIME and self.provider(settings) == settings.provider:
             return settings.label_of(self.model)
         return RULES_LABEL if self.model == RULES_MODEL else f"{self.runtime}:{self.model}"
@@ -87,8 +85,7 @@ RULES = RoleModel("rules", RULES_MODEL)
 
 
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
-    """Return the model of every role, of one that a graph plays where the settings name it. Raises SettingError for an
-    entry that cannot be read or served here."""
+    """Raises SettingError for an entry that cannot be read or served here."""
     default = default_model(settings)
     if is_backtest(settings.account) and settings.provider == RULES_MODEL:
         default = RULES
@@ -104,14 +101,12 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
 
 
 def default_model(settings: Settings) -> RoleModel:
-    """Return the model of roles without an entry of their own."""
     runtime = LOCAL if settings.provider == LOCAL else DEFAULT_RUNTIME
     model = RULES_MODEL if settings.provider == RULES_MODEL else settings.model
     return RoleModel(runtime, model, settings.effort)
 
 
 def graph_model(settings: Settings, role: str) -> RoleModel:
-    """Return the model of a role that a graph plays. Raises SettingError."""
     return role_models(settings).get(role) or default_model(settings)
 
 
@@ -120,21 +115,18 @@ def local_url(settings: Settings) -> str | None:
 
 
 def voice_tiers(settings: Settings) -> tuple[RoleModel, ...]:
-    """Return the models of voices, the best first; none where each voice has its role's. Raises SettingError."""
     entries = filter(None, (part.strip() for part in settings.voice_models.split(";")))
     return tuple(_model(entry, entry, settings.effort, (_TIERS, _TIERS_FORM)) for entry in entries)
 
 
 def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None:
-    """Return a voice's model by its tier; None, which is its role's, without tiers or with an entry of its own in
-    `DESK_ROLE_MODELS`."""
+    """None, which is the role's, without tiers or with an entry of its own in `DESK_ROLE_MODELS`."""
     tiers = voice_tiers(settings)
     own = any(entry.partition("=")[0].strip() == role for entry in settings.role_models.split(";"))
     return None if tier is None or own or not tiers else tiers[min(tier, len(tiers) - 1)]
 
 
 def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
-    """Return the models of all roles, the tiers of voices and the further models of graphs. Raises SettingError."""
     graphs = (replace(default_model(settings), model=name) for name in settings.graph_models)
     found = (*role_models(settings).values(), *voice_tiers(settings), *graphs)
     if any(one.runtime == LOCAL for one in found) and local_url(settings) is None:
@@ -146,35 +138,29 @@ def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
 
 
 def keeps(role: Role, settings: Settings) -> bool:
-    """Return whether a role's thread is kept after its turn. A replay's thread is of one day, and a backtest visits
-    each day once: its threads would never be taken up again."""
+    """A replay's thread is of one day, and a backtest visits each day once: its threads are never taken up again."""
     return role.keeps_thread and not is_backtest(settings.account)
 
 
 def models_of(roles: Iterable[RoleModel], runtime: str) -> tuple[str, ...]:
-    """Return the distinct models that roles use in one runtime, in the order of the roles."""
     return tuple(dict.fromkeys(one.model for one in roles if one.runtime == runtime))
 
 
 def runtimes_of(settings: Settings) -> frozenset[str]:
-    """Return the names of the runtimes that some role or tier uses. Raises SettingError."""
     return frozenset(one.runtime for one in models_in_use(settings))
 
 
 def role_labels(settings: Settings) -> Mapping[str, str]:
-    """Return the name of each role's model as reports and tables show it."""
     return {role: one.label(settings) for role, one in role_models(settings).items()}
 
 
 def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that may hold the key of a model's provider, if none does. Unknown providers are not
-    checked. Raises SettingError for an unusable key file."""
+    """None if one holds a key. Unknown providers are not checked. Raises SettingError for an unusable key file."""
     names = PROVIDER_KEYS.get(model.partition("/")[0], ())
     return () if any(secret(environ, name) for name in names) else names
 
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise SettingError for a model whose provider's key is in no variable."""
     tiers = [("a voice", one) for one in voice_tiers(settings)]
     for role, one in (*role_models(settings).items(), *tiers):
         if one.runtime == RULES.runtime or not RUNTIMES[one.runtime].by_provider:
@@ -253,31 +239,25 @@ _NAMES: Mapping[str, str] = {
 
 
 def general_limits(settings: Settings) -> TurnLimits:
-    """Return the limits of turns that no entry of `DESK_TURN_LIMITS` names."""
     return TurnLimits(
         settings.turn_seconds, settings.first_token_seconds, settings.silence_seconds, settings.output_tokens
     )
 
 
 def limits_of(settings: Settings, role: str, model: RoleModel) -> TurnLimits:
-    """Return the limits of a role's turns on a model; an entry of the role goes before one of the model.
-
-    Raises SettingError.
-    """
+    """An entry of the role goes before one of the model. Raises SettingError."""
     entries = _entries(settings.turn_limits)
     by_model = entries.get(f"{model.runtime}:{model.model}") or entries.get(model.model) or {}
     return replace(general_limits(settings), **{**by_model, **entries.get(role, {})})
 
 
 def longest_turn(settings: Settings) -> float:
-    """Return the seconds of the longest turn that any role may take. Raises SettingError."""
     own = [float(limits.get("turn_seconds", 0.0)) for limits in _entries(settings.turn_limits).values()]
     return max([settings.turn_seconds, *own])
 
 
 def check_limits(settings: Settings, models: set[str]) -> None:
-    """Raise SettingError for an entry that cannot be read, of a role or model that is not in use, or with a turn that
-    is longer than a step."""
+    """Raise SettingError for an unreadable or unused entry, or a turn that is longer than a step."""
     for key in _entries(settings.turn_limits):
         if key not in ROLES and key not in GRAPH_ROLES and key.partition(":")[2] not in models and key not in models:
             known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
@@ -326,8 +306,7 @@ def facts_of(settings: Settings, model: RoleModel) -> ServerFacts | None:
 
 
 def turns_at_once(settings: Settings, model: RoleModel) -> int | None:
-    """Return the limit on a model's turns in flight, None without one: that of the settings, else of a local model the
-    slots of its server, 1 where they are unknown."""
+    """The settings' limit, else of a local model its server's slots (1 where unknown); None without one."""
     if settings.model_turns is not None:
         return settings.model_turns
     if model.runtime != LOCAL:
@@ -337,8 +316,7 @@ def turns_at_once(settings: Settings, model: RoleModel) -> int | None:
 
 
 def line_of(settings: Settings, model: RoleModel) -> str:
-    """Return the name of the line that a model's turns wait in: the model's own, or without DESK_MODEL_TURNS its local
-    server's, whose slots all its models share. A server on loopback is each host's own."""
+    """The model's own, or without DESK_MODEL_TURNS its local server's, whose slots its models share."""
     url = local_url(settings)
     if settings.model_turns is not None or model.runtime != LOCAL or url is None:
         return model.model
@@ -357,8 +335,7 @@ MOST_RESULTS = 20
 
 
 def searching_roles(settings: Settings) -> frozenset[str]:
-    """Return the roles with a model that may search the web. Raises SettingError for an unknown role, or one whose
-    runtime has no such tool."""
+    """Raises SettingError for an unknown role, or one whose runtime has no such tool."""
     if settings.web_search.strip() in ("", NO_SEARCH):
         return frozenset()
     named = [part.strip() for part in settings.web_search.split(",") if part.strip()]
@@ -383,8 +360,7 @@ def check_web_search(settings: Settings) -> None:
 
 
 def search_hosts(settings: Settings, role: str, day: dt.date | None) -> tuple[str, ...] | None:
-    """Return the hosts that a role's model may search, with those below them; empty is any host, None: it may not
-    search. day: the run's replayed day."""
+    """With hosts below them; empty is any host, None: it may not search. day: the run's replayed day."""
     if day is not None or role not in searching_roles(settings):
         return None
     return tuple(name.lower() for part in settings.web_search_hosts.split(",") if (name := part.strip()))

@@ -91,7 +91,6 @@ _OWN: Mapping[str, Role] = {
 
 
 def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
-    """Return the desk's roles with those of features, and with the tools that features give them."""
     found = dict(own)
     for feature, given in features.parts("roles"):
         features.add(found, feature, {role.key: role for roles in given for role in roles}, "roles")
@@ -116,28 +115,21 @@ TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for 
 
 
 def validators() -> tuple[str, ...]:
-    """Return the keys of all roles that report on a candidate, in the order in which they do."""
     own = (key for key, role in ROLES.items() if role.mode == "research" and role.reports)
     return (*own, *GRAPH_ROLES)
 
 
 def default_roles() -> tuple[str, ...]:
-    """Return the keys of the research roles that run where the settings name none."""
     return tuple(key for key in validators() if key in ROLES and not ROLES[key].optional)
 
 
 def roots(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the roles that a candidate's research starts with: those that follow no other role of the run.
-
-    A role whose predecessor is left out follows the one before it. An unknown key, of a run of an older version,
-    follows none.
-    """
+    """Roles that follow no other role of the run; a role whose predecessor is left out follows the one before it."""
     given = tuple(keys)
     return tuple(key for key in given if _after(key, given) is None)
 
 
 def following(keys: Iterable[str], key: str) -> tuple[str, ...]:
-    """Return those of a candidate's roles that start when the role `key` has reported."""
     given = tuple(keys)
     return tuple(one for one in given if _after(one, given) == key)
 
@@ -150,12 +142,10 @@ def after(roles: Iterable[str], role: str) -> set[str]:
 
 
 def rejecting() -> tuple[str, ...]:
-    """Return the keys of the roles whose REJECT ends the research of a candidate."""
     return tuple(key for key, role in ROLES.items() if role.rejects)
 
 
 def _after(key: str, given: Sequence[str]) -> str | None:
-    """Return the nearest of a role's predecessors that is among the given ones, None where there is none."""
     before = _predecessor(key)
     while before is not None and before not in given:
         before = _predecessor(before)
@@ -167,7 +157,6 @@ def _predecessor(key: str) -> str | None:
 
 
 def role_of(key: str) -> Role:
-    """Return the role of a key. Raises UsageError, which names the roles there are."""
     if (role := ROLES.get(key)) is None:
         raise UsageError(
             f"no role {key!r}; there are {', '.join(ROLES)}",
@@ -177,7 +166,6 @@ def role_of(key: str) -> Role:
 
 
 def mode_of(role: str) -> Mode:
-    """Return the mode of a role by key; `other` for an unknown role."""
     if role in GRAPH_ROLES:
         return "research"
     known = ROLES.get(role)
@@ -185,8 +173,7 @@ def mode_of(role: str) -> Mode:
 
 
 def check_roles(settings: Settings) -> None:
-    """Raise SettingError when a setting names an unknown role, request or voice, or one of a feature that is switched
-    off."""
+    """Raise SettingError for an unknown role, request or voice, or one of a feature that is switched off."""
     fields = Settings.model_fields.items()
     given = {name for name, field in fields if getattr(settings, name) != field.default}
     features.require_on(given)
@@ -198,10 +185,7 @@ def check_roles(settings: Settings) -> None:
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:
-    """Return the keys of the roles that research a candidate, in the order in which they report.
-
-    Raises SettingError.
-    """
+    """In the order in which they report. Raises SettingError."""
     if (named := settings.research_roles) is None:
         return default_roles()
     for key in named:
@@ -214,10 +198,7 @@ def research_roles(settings: Settings) -> tuple[str, ...]:
 
 
 def required_roles(settings: Settings) -> tuple[str, ...]:
-    """Return the roles without whose completed report no verdict is BUY.
-
-    Raises SettingError for a role that does not research: no verdict could be BUY then.
-    """
+    """Raises SettingError for a role that does not research: no verdict could be BUY then."""
     if settings.required_roles == ("none",):
         return ()
     asked = research_roles(settings)
@@ -231,7 +212,6 @@ def required_roles(settings: Settings) -> tuple[str, ...]:
 
 
 def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
-    """Return the requests of a person that the settings allow, by role. Raises SettingError."""
     kinds = get_args(ApprovalKind)
     found: dict[str, frozenset[ApprovalKind]] = {}
     for pair in filter(None, (part.strip() for part in settings.role_approvals.split(","))):
@@ -282,15 +262,12 @@ class RankedCandidate:
 
 
 def lenses_of(settings: Settings) -> tuple[str, ...]:
-    """Return the lenses of a screen: those of the settings, or the unified one in their place."""
     return (UNIFIED,) if settings.screener == "unified" else settings.lenses
 
 
 def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:
-    """Return the universe in order, cut into the fewest shards of at most `size`, whose lengths differ by at most one.
-
-    Raises ValueError for a size below 1.
-    """
+    """The fewest shards of at most `size`, whose lengths differ by at most one. Raises ValueError for a size below
+    1."""
     if size < 1:
         raise ValueError(f"shard size {size}: must be at least 1")
     count = -(-len(symbols) // size)
@@ -301,8 +278,7 @@ def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:
 def accept(
     output: ScreenOutput, lens: str, symbols: Iterable[str], *, options_allowed: bool
 ) -> tuple[list[ScreenCandidate], list[str]]:
-    """Return the candidates that are in the shard, named once, and of an instrument that may be traded; and a note for
-    each other one."""
+    """Candidates in the shard, named once, of an allowed instrument; and a note for each other one."""
     allowed = set(symbols)
     kept: dict[str, ScreenCandidate] = {}
     notes: list[str] = []
@@ -320,10 +296,7 @@ def accept(
 
 
 def rank(hits: Iterable[Hit], cap: int) -> list[RankedCandidate]:
-    """Return one candidate a symbol, the best `cap` by score, then symbol.
-
-    Each lens counts once, with its most confident hit. The order of the hits changes nothing.
-    """
+    """The best `cap` by score, then symbol; each lens counts once. The order of the hits changes nothing."""
     by_symbol: dict[str, list[Hit]] = {}
     for hit in sorted(hits, key=lambda hit: (hit.symbol, hit.lens, -WEIGHTS[hit.confidence], hit.id)):
         by_symbol.setdefault(hit.symbol, []).append(hit)

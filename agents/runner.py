@@ -63,21 +63,16 @@ class Gate(Protocol):
     def wait(self, turn_seconds: float) -> float:
         """Return the seconds that a turn which may take so long can wait for its place."""
 
-    async def check(self) -> None:
-        """Check before anything is opened. Raises Postponed."""
+    async def check(self) -> None: ...
 
     def turn(self, ticket: str, until: float) -> AbstractAsyncContextManager[None]:
-        """Hold a place among the turns in flight for the length of the block, first come first served.
+        """Hold a place among the turns in flight for the length of the block, first come first served. ticket: a
+        postponed turn keeps its place in the line with the same ticket. until: loop time to which it waits. Raises
+        Postponed."""
 
-        ticket: a postponed turn keeps its place in the line with the same ticket. until: loop time to which it waits.
-        Raises Postponed.
-        """
+    def limited(self, reset_seconds: float | None) -> None: ...
 
-    def limited(self, reset_seconds: float | None) -> None:
-        """Note that the provider limits its rate, for that long if it named a time."""
-
-    async def park(self, reset_seconds: float | None, why: str) -> float | None:
-        """Let no further turn start for that long; return the seconds, None where they are not known."""
+    async def park(self, reset_seconds: float | None, why: str) -> float | None: ...
 
 
 class OpenGate:
@@ -138,7 +133,6 @@ class InterruptSignal:
             self._end()
 
     def by(self, end: Callable[[], object]) -> None:
-        """Set what ends the assignment from now on; call it at once if the signal was sent before."""
         self._end = end
         if self._asked:
             end()
@@ -163,7 +157,6 @@ class RoleRun:
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
-        """Return all rows, each group before the next (foreign keys)."""
         return self.turns, self.calls, self.artifacts
 
 
@@ -192,10 +185,8 @@ class Runner:
 
     async def run(self, job: Assignment, halt: InterruptSignal | None = None) -> RoleRun:
         """Run one assignment. A fault of the model, the runtime or the prompt's data is an outcome; only cancellation
-        and Postponed are raised.
-
-        A halt that comes while the turn runs is an outcome too (Interrupted); one that comes earlier cancels.
-        """
+        and Postponed are raised. A halt that comes while the turn runs is an outcome too (Interrupted); one that comes
+        earlier cancels."""
         halt = halt or InterruptSignal()
         task = asyncio.current_task()
         assert task is not None
@@ -358,7 +349,6 @@ class _Record:
         )
 
     def failed_to_start(self, outcome: Outcome) -> None:
-        """Add the row of a turn that never started: a report refers to a turn."""
         self.turns.append(self._row(utcnow(), "failed", outcome))
 
     def _row(
@@ -384,7 +374,6 @@ class _Record:
 
 
 def fit_job(job: Assignment, settings: Settings, model: RoleModel, context: int | None) -> Fit:
-    """Return what of an assignment its model is shown. context: of the model, in tokens. Raises ContextWindow."""
     if context is None:
         return Fit(job.brief, job.memory)
 
@@ -403,8 +392,6 @@ def answers_left_out(calls: Sequence[RecordedCall]) -> list[str]:
 
 
 def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Prompt:
-    """Return the prompt of an assignment. A role that reports gets the desk's memory in each question; other roles get
-    it only in a thread without a history of its own, `afresh`."""
     reports = job.role.mode == "research" and job.role.reports
     memory = job.memory if afresh or reports else None
     remembers = memory is not None or reports
@@ -413,8 +400,7 @@ def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Pr
 
 
 def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) -> Outcome:
-    """Return the outcome with the fields that code adds to an answer of the role; one that does not agree with the
-    turn's tool answers is invalid."""
+    """With the fields that code adds; an answer that contradicts the turn's tool answers is invalid."""
     complete = job.role.complete
     if complete is None or not isinstance(outcome, Completed):
         return outcome
@@ -425,7 +411,6 @@ def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) 
 
 
 def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:
-    """Return a call that the runtime answered, with its kind. own: names of the turn's tools."""
     if call.tool in own:
         kind, why = RogueKind.MALFORMED, "its arguments are no JSON object"
     elif call.tool in TOOLS:
@@ -438,7 +423,6 @@ def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:
 
 
 def rests_on_data(job: Assignment, calls: Sequence[RecordedCall]) -> bool:
-    """Return whether the tools had what the role judges by; a role without tools judges by its subject."""
     if job.role.evidence is not None:
         return job.role.evidence(job.brief, calls)
     return not job.role.tools or any(call.answer.has_data for call in calls)
@@ -461,8 +445,7 @@ def toolset_hash(
     approvals: frozenset[ApprovalKind] = frozenset(),
     web_search: tuple[str, ...] | None = None,
 ) -> str:
-    """Return SHA-256 over names, descriptions and schemas, what may be asked of a person, and the hosts of the model's
-    own search: a thread keeps the tools it was started with, so a change of these needs a new thread."""
+    """SHA-256 over tools, allowed requests and search hosts: a thread keeps those it was started with."""
     table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
     table += sorted(approvals)
     table += [] if web_search is None else [["web_search", *web_search]]

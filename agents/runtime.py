@@ -159,11 +159,9 @@ class Conversation(Protocol):
         on_started: Callable[[str], None] | None = None,
         on_limited: Callable[[float | None], None] | None = None,
     ) -> TurnResult:
-        """Run one turn and return its end; a failure is a result, not an exception.
-
-        metadata goes with every model call of the turn. on_started gets the turn's id; on_limited is called when the
-        provider limits its rate, with the seconds it named.
-        """
+        """Run one turn and return its end; a failure is a result, not an exception. metadata goes with every model call
+        of the turn. on_started gets the turn's id; on_limited is called when the provider limits its rate, with the
+        seconds it named."""
 
     def interrupt(self) -> None:
         """End the running turn, and any later one of this conversation, as interrupted."""
@@ -185,11 +183,9 @@ class Runtime(Protocol):
         """End this turn as interrupted, and return True if it runs here."""
 
     def conversation(self, spec: ConversationSpec, deadline: float) -> AbstractAsyncContextManager[Conversation]:
-        """Open a thread for (role, subject), with a turn slot until the block ends.
-
-        deadline: loop time by which everything in the block has to be over. Raises CodexError, RedisDown; those with
-        `retryable` may be tried again.
-        """
+        """Open a thread for (role, subject), with a turn slot until the block ends. deadline: loop time by which
+        everything in the block has to be over. Raises CodexError, RedisDown; those with `retryable` may be tried
+        again."""
 
 
 class ConversationState(NamedTuple):
@@ -215,11 +211,9 @@ class Observer(Protocol):
     """Listener to the events of a runtime's conversations, called on the event loop in the order of the events."""
 
     def record(self, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
-        """Take events and changed lifecycles of one conversation. Must neither block nor raise.
-
-        events have no sequence yet; those of type ITEM_DELTA never get one. lifecycles are whole, so that the last one
-        of an id replaces the others; a short item may only be recorded when it ends.
-        """
+        """Take events and changed lifecycles of one conversation. Must neither block nor raise. events have no sequence
+        yet; those of type ITEM_DELTA never get one. lifecycles are whole, so that the last one of an id replaces the
+        others; a short item may only be recorded when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,10 +441,8 @@ class ThreadRecords(Protocol):
         """Return the readable records, the last changed first. Raises RedisDown."""
 
     def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AbstractAsyncContextManager[ThreadLease]:
-        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy.
-
-        wait() returns the seconds for which to keep trying. Raises RedisDown.
-        """
+        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy. wait()
+        returns the seconds for which to keep trying. Raises RedisDown."""
 
 
 class ThreadCopies(Protocol):
@@ -467,7 +459,4 @@ class ThreadRuntime(Runtime, Protocol):
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
     ) -> ThreadRecord:
         """Fork a thread before one of its turns, or with all of its history; record the fork under the spec's role and
-        subject, which must have no record yet. The source stays as it is.
-
-        Raises CodexError, RedisDown, UsageError.
-        """
+        subject, which must have no record yet. The source stays as it is. Raises CodexError, RedisDown, UsageError."""

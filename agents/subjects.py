@@ -209,7 +209,6 @@ class TraderSubject(AccountSubject, total=False):
 
 
 def constraints(settings: Settings, capital: float | None = None) -> Constraints:
-    """Return the constraints of a subject. capital: buying power in account currency, None when it is not known."""
     return {
         "stockOnly": not settings.options_allowed,
         "optionsMode": settings.options_mode,
@@ -224,15 +223,13 @@ def constraints(settings: Settings, capital: float | None = None) -> Constraints
 def screener_subject(
     lens: str, shard: int, symbols: Sequence[str], settings: Settings, capital: float | None = None
 ) -> ScreenerSubject:
-    """Return the subject of one screener turn. capital: as of `constraints`."""
     return {"constraints": constraints(settings, capital), "lens": lens, "shard": shard, "symbols": list(symbols)}
 
 
 def validator_subject(
     symbol: str, instrument: str, theses: Iterable[Thesis], settings: Settings, capital: float | None = None
 ) -> ResearchSubject:
-    """Return the subject of one validator turn. theses: empty when no lens named the symbol. capital: as in
-    `constraints`."""
+    """theses: empty when no lens named the symbol. capital: as in `constraints`."""
     return {
         "constraints": constraints(settings, capital),
         "instrument": instrument,
@@ -247,11 +244,9 @@ def analyst_subject(
     request: AnalysisRequest | None = None,
     earlier: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AnalystSubject:
-    """Return the subject of one analyst's turn.
-
-    candidate: as of `validator_subject`. request: None asks for a cash-secured put where the settings allow options,
-    else for shares. earlier: completed answers of the analysts before it, by role.
-    """
+    """Return the subject of one analyst's turn. candidate: as of `validator_subject`. request: None asks for a
+    cash-secured put where the settings allow options, else for shares. earlier: completed answers of the analysts
+    before it, by role."""
     asked = request or AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
     found: AnalystSubject = {
         "constraints": candidate["constraints"],
@@ -274,7 +269,6 @@ def analyst_subject(
 def synthesis_subject(
     symbol: str, strategy: Strategy, synthesis: Mapping[str, Any], settings: Settings, capital: float | None = None
 ) -> SynthesisSubject:
-    """Return the subject of the turn that writes the text around a synthesis. capital: as of `constraints`."""
     found = constraints(settings, capital)
     return {"constraints": found, "strategy": strategy, "symbol": symbol, "synthesis": dict(synthesis)}
 
@@ -289,12 +283,9 @@ def voice_subject(
     positions: Iterable[VoicePosition] = (),
     record: str | None = None,
 ) -> VoiceSubject:
-    """Return the subject of a voice's turn.
-
-    number: of the round. text: the board, as `agents.board.rendering` writes it. questions: of the board; one without a
-    baseline is not forecast, and left out. positions: of round 1, for round 2. record: what code kept of the voice's
-    earlier forecasts.
-    """
+    """Return the subject of a voice's turn. number: of the round. text: the board, as `agents.board.rendering` writes
+    it. questions: of the board; one without a baseline is not forecast, and left out. positions: of round 1, for round
+    2. record: what code kept of the voice's earlier forecasts."""
     return {
         "constraints": constraints(settings),
         "voice": voice,

@@ -40,7 +40,6 @@ UNKNOWN_ACCOUNT = AccountFacts()
 
 
 def checks_of(request: AnalysisRequest, answers: Mapping[str, Answer], account: AccountFacts) -> list[AnalysisCheck]:
-    """Return the checks that the completed answers allow, by role; those of a contract where one was named."""
     return list(_checks(request, answers, account))
 
 
@@ -271,7 +270,6 @@ def synthesise(
 
 
 def _rejections(reports: Sequence[RoleReport]) -> list[str]:
-    """Return a reason for each report that rejects, in the report's own text."""
     return [
         f"{report.role} rejected it: “{_cut(report.summary)}”"
         for report in reports

@@ -165,10 +165,7 @@ def cap_confidence(
     actions: Iterable[Mapping[str, Any]], verdicts: Mapping[str, tuple[str, str]]
 ) -> list[dict[str, Any]]:
     """Return the trader's actions, each at most as confident as its symbol's verdict; a capped action's reasoning names
-    both.
-
-    verdicts: rating and confidence by symbol. An action without a verdict, on a holding, stays as it is.
-    """
+    both. verdicts: rating and confidence by symbol. An action without a verdict, on a holding, stays as it is."""
     return [_capped_by_verdict(action, verdicts.get(str(action["symbol"]))) for action in actions]
 
 
@@ -258,7 +255,6 @@ def note(grounding: Grounding) -> str:
 
 
 def with_rogue_calls(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the actions of a turn that made rogue calls."""
     return [{**action, "confidence": ROGUE_CONFIDENCE.value} for action in actions]
 
 

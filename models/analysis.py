@@ -77,8 +77,7 @@ class AnalysisRequest(Frozen):
 
 
 def break_even_texts(contract: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return the texts of a written contract's break_even and pop. A call's are of the call alone: what its shares cost
-    is not known here, and with them a covered call breaks even elsewhere."""
+    """A call's break_even is of the call alone: with its shares a covered call breaks even elsewhere."""
     found = parse_contract(contract)
     if found is not None and found.kind == "call":
         return ("break_even", "break-even of the call alone {:.2f}"), ("pop", "probability of ending below that {:.0%}")

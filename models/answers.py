@@ -17,7 +17,6 @@ SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"
 
 
 def upper(value: Any) -> Any:
-    """Return a symbol in the market's spelling; a value that is no text stays as it is."""
     return value.strip().upper() if isinstance(value, str) else value
 
 
@@ -202,7 +201,6 @@ class Usage(Frozen):
 
     @property
     def missing(self) -> list[str]:
-        """The names of the fields without a figure."""
         return [name for name in Usage.model_fields if getattr(self, name) is None]
 
     def __add__(self, other: Usage) -> Usage:
@@ -263,8 +261,7 @@ class ReportStatus(StrEnum):
 
 @cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the strict JSON schema of a wire model: every property required, nothing else allowed, no references.
-    Shared: do not change it."""
+    """Strict: every property required, nothing else allowed, no references. Shared: do not change it."""
     schema = model.model_json_schema(by_alias=True)
     strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
     return strict
@@ -334,8 +331,7 @@ class Citation(Unsupported):
 
 
 def is_grounded(figures: int, supported: int) -> bool:
-    """Return whether the figures of a report may be believed: with several unsupported ones, half of all need a
-    source."""
+    """With several unsupported figures, half of all need a source."""
     return figures - supported <= MOST_UNSUPPORTED or supported >= GROUNDED_SHARE * figures
 
 

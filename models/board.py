@@ -131,7 +131,6 @@ class Harvest(BaseModel):
 
 
 def log_odds(probability: float) -> float:
-    """Return ln(p / (1 - p)) with p clipped to CLIP."""
     clipped = min(max(probability, CLIP[0]), CLIP[1])
     return math.log(clipped / (1 - clipped))
 
@@ -160,8 +159,7 @@ def shift(finding: Leaning) -> float | None:
 
 
 def implied(finding: Leaning, baseline: float) -> float | None:
-    """Return the probability of YES that a finding implies for a question with that baseline: its own, or the
-    baseline's log odds and its shift; None where it has neither."""
+    """A finding's own probability, or the baseline's log odds and its shift; None where it has neither."""
     if finding.probability is not None:
         return min(max(finding.probability, CLIP[0]), CLIP[1])
     moved = shift(finding)
@@ -171,7 +169,6 @@ def implied(finding: Leaning, baseline: float) -> float | None:
 
 
 def concerns(finding: SignalFinding, subjects: Collection[str], label: str) -> bool:
-    """Return whether a finding concerns a question, by the question's subjects and label."""
     return not finding.subjects or label in finding.subjects or bool(set(finding.subjects) & set(subjects))
 
 

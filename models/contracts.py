@@ -73,7 +73,6 @@ class OptionChain(NamedTuple):
 
 
 def parse_contract(symbol: str) -> OptionContract | None:
-    """Return the contract that an OCC symbol names, such as AAPL261218P00180000; None when it names none."""
     found = _OCC.fullmatch(symbol)
     if found is None:
         return None
@@ -97,12 +96,10 @@ def contract_of(root: str, expiry: dt.date, kind: Literal["call", "put"], strike
 
 
 def root_of(symbol: str) -> str:
-    """Return the letters by which OCC symbols name a share: BRK.B is BRKB."""
     return symbol.replace(".", "").replace("-", "")
 
 
 def multiplier_of(symbol: str) -> float:
-    """Return the shares that one unit of a symbol stands for: 100 for an option contract, 1 for a share."""
     return SHARES_PER_CONTRACT if parse_contract(symbol) else 1.0
 
 
@@ -122,7 +119,6 @@ class OrderLeg(Frozen):
 
     @property
     def signed(self) -> int:
-        """Return the contracts for one unit, negative when sold."""
         return self.ratio if self.side == "buy" else -self.ratio
 
     def __str__(self) -> str:
@@ -144,7 +140,6 @@ def legs_of(rows: Iterable[Mapping[str, Any]] | None) -> tuple[OrderLeg, ...]:
 
 
 def wrong_legs(symbol: str, legs: Sequence[OrderLeg]) -> str | None:
-    """Return why these legs are no order on a symbol; None when they are one."""
     if not LEGS_AT_LEAST <= len(legs) <= LEGS_AT_MOST:
         return f"{len(legs)} legs, and an order has {LEGS_AT_LEAST} to {LEGS_AT_MOST}"
     names = [leg.contract for leg in legs]

@@ -244,7 +244,6 @@ class LeaseLost(DeskError):
 
 
 def kind_of(error: DeskError) -> str:
-    """Return the error's class name in snake_case, as tables and logs use it."""
     from pydantic.alias_generators import to_snake  # not for a command that only shows its help
 
     return to_snake(type(error).__name__)

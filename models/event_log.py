@@ -24,20 +24,16 @@ _heads: Table = EventHead.__table__  # type: ignore[attr-defined]
 
 
 def append(session: Session, events: Iterable[Envelope]) -> None:
-    """Add events to this transaction, each run's in the order given.
-
-    They get their sequences just before the commit (`write`), so that a transaction may append several times and still
-    holds no run's head while it works on other rows.
-    """
+    """Add events to this transaction, each run's in the order given. They get their sequences just before the commit
+    (`write`), so that a transaction may append several times and still holds no run's head while it works on other
+    rows."""
     session.info.setdefault(_TO_ADD, []).extend(events)
 
 
 def write(session: Session) -> None:
     """Assign sequences to the appended events and store them, with their notices: the last statements of a writing
-    transaction.
-
-    The heads are locked in one order whatever the events' order is, so that two writers never wait for each other.
-    """
+    transaction. The heads are locked in one order whatever the events' order is, so that two writers never wait for
+    each other."""
     appended = session.info.pop(_TO_ADD, ())
     notices.write(session, appended)
     by_run: dict[str, list[Envelope]] = {}
@@ -55,16 +51,13 @@ def write(session: Session) -> None:
 
 
 def added(session: Session) -> Sequence[Batch]:
-    """Return the batches that this session has stored, each run's in order."""
     found: Sequence[Batch] = session.info.get(_ADDED, ())
     return found
 
 
 def read(session: Session, run_id: str, after: int, limit: int) -> list[Envelope]:
-    """Return the first events of a run after the sequence `after`, in order and without a gap.
-
-    Raises HistoryTrimmed when the next ones are trimmed.
-    """
+    """Return the first events of a run after the sequence `after`, in order and without a gap. Raises HistoryTrimmed
+    when the next ones are trimmed."""
     trimmed, last = head(session, run_id)
     if after < trimmed:
         raise HistoryTrimmed(run_id, after, trimmed, last)
@@ -102,7 +95,6 @@ def trim(session: Session, run_id: str, upto: int) -> int:
 
 
 def _take(session: Session, run_id: str, count: int) -> int:
-    """Return the first of `count` new sequences of a run. Its head stays locked until the commit."""
     connection = session.connection()
     values = {"run": run_id, "count": count, "now": utcnow()}
     last: int = connection.execute(_advance(connection.dialect.name), values).scalar_one()
@@ -111,7 +103,6 @@ def _take(session: Session, run_id: str, count: int) -> int:
 
 @cache
 def _advance(dialect: str) -> ReturningInsert[Any]:
-    """Return the statement that advances a run's head and returns its last sequence. Parameters: run, count, now."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     count, now = bindparam("count", type_=_heads.c.last.type), bindparam("now", type_=_heads.c.updated_at.type)

@@ -114,7 +114,7 @@ class Envelope(Frozen):
 
 
 def short(text: Any) -> str:
-    """Return a text cut to an event's limit, without NUL characters, which Postgres cannot hold in text."""
+    """Cut to an event's limit, without NUL characters, which Postgres cannot hold in text."""
     return str(text if text is not None else "")[:TEXT_LIMIT].replace("\x00", "")
 
 
@@ -130,10 +130,8 @@ def event(
     approval_id: str | None = None,
     **payload: Any,
 ) -> Envelope:
-    """Return an envelope of the given moment, or of now, in its type's domain.
-
-    payload: any names but those of the identities. Raises ValidationError for an identity that is no text.
-    """
+    """Return an envelope of the given moment, or of now, in its type's domain. payload: any names but those of the
+    identities. Raises ValidationError for an identity that is no text."""
     return Envelope(
         occurred_at=occurred_at or utcnow(),
         run_id=run_id,
@@ -164,13 +162,11 @@ class Batch:
     text: str
 
     def placed(self) -> Iterator[Envelope]:
-        """Yield the events with their sequences."""
         for place, one in enumerate(self.events):
             yield one.at(self.first + place)
 
 
 def batches(run_id: str, first: int, events: Sequence[Envelope]) -> Iterator[Batch]:
-    """Yield events of one run in batches of MOST. Raises TypeError for a payload that is not JSON."""
     for start in range(0, len(events), MOST):
         some = events[start : start + MOST]
         text = orjson.dumps([one.__dict__ for one in some]).decode()
@@ -178,7 +174,6 @@ def batches(run_id: str, first: int, events: Sequence[Envelope]) -> Iterator[Bat
 
 
 def rows_of(text: str, first: int) -> Iterator[Any]:
-    """Yield the rows of a batch's text, to be validated as envelopes."""
     for place, row in enumerate(orjson.loads(text)):
         yield {**row, "sequence": first + place} if isinstance(row, dict) else row
 
@@ -204,7 +199,6 @@ class ConversationRef(Frozen):
     active_turn_id: str | None = None
 
     def during(self, turn_id: str | None) -> Self:
-        """Return the same reference while this turn runs, or with None while no turn runs."""
         return type(self)(**{**self.__dict__, "active_turn_id": turn_id})
 
 
@@ -214,7 +208,6 @@ class _Lifecycle(Frozen):
     ended_at: dt.datetime | None = None
 
     def ended(self, status: LifecycleStatus, at: dt.datetime) -> Self:
-        """Return the same lifecycle, ended."""
         return type(self)(**{**self.__dict__, "status": status, "ended_at": at})
 
 
@@ -257,15 +250,13 @@ def stopping(run: Run) -> Envelope:
 
 
 def completed(run: Run) -> Envelope:
-    """Return the event of a run that has ended, in any state."""
     notes = [note[:_LONGEST] for note in run.notes[-_NOTES:]]
     facts: dict[str, Any] = {"kind": run.kind, "state": run.state, "account": run.account, "notes": notes}
     return event(EventType.RUN_COMPLETED, run.id, **facts)
 
 
 def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
-    """Return an event for each artifact and each rogue call among rows that are about to be written, with the thread of
-    its turn."""
+    """An event for each artifact and rogue call among rows to be written, with the thread of its turn."""
     every = [row for group in rows for row in group]
     turns = {row.id: row for row in every if isinstance(row, Turn)}
     rogue = [row for row in every if isinstance(row, ToolCall) and row.rogue is not None]
@@ -276,7 +267,6 @@ def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
 
 
 def called(row: ToolCall, turn: Turn) -> Envelope:
-    """Return the event of a rogue call, which is about to be written."""
     return event(
         EventType.TOOL_ROGUE,
         turn.run_id,
@@ -295,7 +285,6 @@ def called(row: ToolCall, turn: Turn) -> Envelope:
 
 
 def written(row: Episode) -> Envelope:
-    """Return the event of an episode's content, which is about to be written."""
     data = row.content.encode()
     return event(
         EventType.ARTIFACT_WRITTEN,

@@ -16,7 +16,6 @@ class Lack(NamedTuple):
 
 
 def lack_of(extra: str) -> Lack | None:
-    """Return the first package of an extra that is missing or has another version than the desk needs."""
     from packaging.requirements import Requirement  # what loads this module seldom asks
 
     try:
@@ -44,6 +43,5 @@ def require_extra(extra: str, what: str) -> None:
 
 
 def require_source(extra: str) -> None:
-    """Raise NotConfigured for a source of data whose extra lacks something."""
     if (lack := lack_of(extra)) is not None:
         raise NotConfigured(f"not available: it needs {lack.reason}; {lack.remedy}")

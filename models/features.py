@@ -176,7 +176,6 @@ def skipped() -> list[Skipped]:
 
 
 def skip(feature: Feature, why: str) -> None:
-    """Leave a package's feature out from now on. Raises ValueError for one of the desk itself."""
     found = _found()
     if feature.name not in found.places:
         raise ValueError(f"the feature {feature.name}: {why}")
@@ -186,8 +185,7 @@ def skip(feature: Feature, why: str) -> None:
 
 
 def require_on(given: Container[str]) -> None:
-    """Raise SettingError for a name in DESK_FEATURES_OFF that is no feature, and for a setting of one that is off.
-    given: the names of the settings that are not at their defaults."""
+    """Raise SettingError for an unknown name in DESK_FEATURES_OFF, and for settings of a feature that is off."""
     known = {*_found().features, *(each.name for each in skipped())}
     for name in off():
         if name not in known:
@@ -199,7 +197,6 @@ def require_on(given: Container[str]) -> None:
 
 
 def load(place: str) -> Any:
-    """Return a part by its place, "module" or "module:name"."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name) if name else import_module(module)
 
@@ -217,7 +214,6 @@ def part(what: str, name: str, place: str) -> Any:
 
 
 def parts(what: str) -> Iterator[tuple[Feature, list[Any]]]:
-    """Yield the loaded parts of each feature in force. A package of which one cannot be loaded is left out."""
     for feature in in_force():
         try:
             loaded = [load(place) for place in getattr(feature, what)]
@@ -230,8 +226,7 @@ def parts(what: str) -> Iterator[tuple[Feature, list[Any]]]:
 
 
 def added(own: Mapping[str, T], what: str) -> dict[str, T]:
-    """Return a table of the desk with what the descriptions of features add to it. A package that has a name again is
-    left out."""
+    """A table with what features add to it. A package that has a name again is left out."""
     table = dict(own)
     for feature in in_force():
         add(table, feature, getattr(feature, what), what)
@@ -239,7 +234,6 @@ def added(own: Mapping[str, T], what: str) -> dict[str, T]:
 
 
 def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str) -> None:
-    """Add a feature's parts to a table by name. A package that has a name again is left out."""
     if again := sorted(table.keys() & more.keys()):
         skip(feature, f"among the {what} there is {', '.join(again)} already")
     else:
@@ -247,7 +241,6 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
 
 
 def places(what: str) -> set[str]:
-    """Return the places of parts of all features, switched off ones included."""
     return {place for feature in _found().features.values() for place in getattr(feature, what)}
 
 

@@ -16,8 +16,7 @@ from chordesk.models.urls import masked
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a temporary file and rename it at the end, so that readers never see half a file. Raises OSError, and
-    then leaves nothing behind."""
+    """Rename a temporary file at the end: readers never see half a file. Raises OSError, and leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
     try:
@@ -31,7 +30,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's names to disk. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

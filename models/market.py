@@ -17,7 +17,6 @@ Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def plain_name(market: str) -> str:
-    """Return a market's name without the version of its data: `files` of `files-0a1b2c3d`."""
     return market.partition("-")[0]
 
 

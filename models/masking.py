@@ -51,8 +51,7 @@ def environment_secrets(environ: Mapping[str, str]) -> list[str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return prose, such as a provider's error, without what looks like a secret: passwords and keys in URLs, bearer
-    tokens, and API keys."""
+    """Passwords and keys in URLs, bearer tokens, and API keys."""
     text = _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(text))
     return _NAMED_KEY.sub(rf"\1\2{HIDDEN}", _KEY.sub(HIDDEN, text))
 

@@ -53,8 +53,7 @@ def prices(own: str) -> dict[str, Price]:
 
 
 def price_of(label: str, known: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model by its label, such as `codex:gpt-5.5`: nothing for a local one, whatever its name;
-    None where it is unknown."""
+    """By its label, such as `codex:gpt-5.5`: nothing for a local one; None where it is unknown."""
     return _FREE if label.startswith(LOCAL) else known.get(model_of(label))
 
 
@@ -63,7 +62,6 @@ def model_of(label: str) -> str:
 
 
 def readable(own: str) -> str:
-    """Return the text when it can be read as prices. Raises ValueError."""
     prices(own)
     return own
 

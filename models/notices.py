@@ -48,12 +48,10 @@ def note(session: Session, notice: Notice) -> None:
 
 
 def is_noted(session: Session, key: str) -> bool:
-    """Return whether there is a notice with this key, so that a frequent cause need not write."""
     return session.exec(select(Notice.id).where(Notice.key == key)).first() is not None
 
 
 def write(session: Session, events: Iterable[Envelope]) -> None:
-    """Write the notices of this transaction: those that were added, and those of its events."""
     found = [made for one in events if one.type in _NOTABLE and (made := notice_of(one)) is not None]
     found += session.info.pop(_TO_NOTE, ())
     if not found:
@@ -64,7 +62,6 @@ def write(session: Session, events: Iterable[Envelope]) -> None:
 
 
 def notice_of(one: Envelope) -> Notice | None:
-    """Return the notice of an event; None when it is not worth one, or belongs to a backtest."""
     facts = one.payload
     if one.type in _OF_STEPS:
         return _worker_lost(one)
@@ -110,8 +107,7 @@ def _worker_lost(one: Envelope) -> Notice | None:
 
 
 def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:
-    """Return what goes with notices that are older, in the order in which it may be deleted: tables, and the condition
-    that their rows meet. A message that still waits stays."""
+    """Tables and conditions, in the order of deletion. A message that still waits stays."""
     past = col(Notice.occurred_at) < before
     return [
         (_table(NotificationPart), col(NotificationPart.notice_id).in_(select(Notice.id).where(past))),
@@ -121,7 +117,6 @@ def old(before: dt.datetime) -> list[tuple[Table, ColumnElement[bool]]]:
 
 
 def trim(session: Session, before: dt.datetime) -> int:
-    """Delete notices that are older, and what became of them, and return the number of notices."""
     done = [session.connection().execute(delete(table).where(which)).rowcount for table, which in old(before)]
     return done[-1]
 

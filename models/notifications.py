@@ -77,11 +77,9 @@ class QuietHours:
         return cls(begin, end)
 
     def until(self, now: dt.datetime, zone: ZoneInfo) -> dt.datetime | None:
-        """Return when the quiet hours end in which `now` is, in UTC; None outside of them.
-
-        Each night is one interval between two moments, so an hour that the clock repeats is quiet once and not again. A
-        time that the clock leaves out counts as that much after the last one before the gap (PEP 495, fold=0).
-        """
+        """Return when the quiet hours end in which `now` is, in UTC; None outside of them. Each night is one interval
+        between two moments, so an hour that the clock repeats is quiet once and not again. A time that the clock leaves
+        out counts as that much after the last one before the gap (PEP 495, fold=0)."""
         today = now.astimezone(zone).date()
         for day in (today - _DAY, today):
             last = day if self.end > self.begin else day + _DAY
@@ -118,8 +116,8 @@ class ByChannel(Generic[T]):
 
 
 def channel_urls(text: str) -> dict[str, str]:
-    """Return the apprise URLs of channels by name, from NAME=URL separated by spaces or line ends. A line that begins
-    with # is a comment. Raises ValueError, which repeats no URL: any part of one may be a secret."""
+    """From NAME=URL; a line that begins with # is a comment. Raises ValueError, which repeats no URL: it may be
+    secret."""
     entries = [one for line in text.splitlines() if not line.lstrip().startswith("#") for one in line.split()]
     found: dict[str, str] = {}
     for place, entry in enumerate(entries, 1):
@@ -137,14 +135,12 @@ def channel_urls(text: str) -> dict[str, str]:
 
 
 def kinds_by_channel(text: str) -> ByChannel[frozenset[NoticeKind]]:
-    """Return the kinds that each channel gets, from `KIND,KIND` for all channels and `CHANNEL=KIND,KIND`, separated by
-    ;. Raises ValueError."""
+    """From `KIND,KIND` for all channels and `CHANNEL=KIND,KIND`, separated by ;. Raises ValueError."""
     return _by_channel(text, frozenset(NoticeKind), _kinds)
 
 
 def quiet_by_channel(text: str) -> ByChannel[QuietHours | None]:
-    """Return the quiet hours of each channel, from `HH:MM-HH:MM` for all channels and `CHANNEL=HH:MM-HH:MM`, separated
-    by ;. Raises ValueError."""
+    """From `HH:MM-HH:MM` for all channels and `CHANNEL=HH:MM-HH:MM`, separated by ;. Raises ValueError."""
     return _by_channel(text, None, lambda value: None if value == OFF else QuietHours.parse(value))
 
 
@@ -164,7 +160,6 @@ def readable_channels(text: str) -> str:
 
 
 def readable_zone(text: str) -> str:
-    """Return the name of a time zone. Raises ValueError."""
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError):

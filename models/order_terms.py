@@ -89,6 +89,5 @@ def parse_protection(rule: str) -> Protection | None:
 
 
 def require_protection(rule: str) -> str:
-    """Return the text as it is. Raises ValueError unless it is a rule."""
     parse_protection(rule)
     return rule

@@ -113,7 +113,6 @@ class OrderTicket(Frozen):
 
     @property
     def traded(self) -> str:
-        """Return the symbol that changes hands: the option contract, or the shares."""
         return self.contract or self.symbol
 
     @property
@@ -122,18 +121,15 @@ class OrderTicket(Frozen):
 
     @property
     def parts(self) -> tuple[tuple[str, Literal["buy", "sell"], float], ...]:
-        """Return (symbol, side, quantity) of all that changes hands, in shares or contracts."""
         if not self.legs:
             return ((self.traded, self.side, self.quantity),)
         return tuple((leg.contract, leg.side, leg.ratio * self.quantity) for leg in self.legs)
 
     @property
     def whole(self) -> float:
-        """Return the shares or contracts that change hands in all."""
         return sum(quantity for _, _, quantity in self.parts)
 
     def dearest(self, quote: float) -> float:
-        """Return the highest price that the order may be counted at: the quote, its limit or its stop."""
         return max(quote, self.limit_price or 0.0, self.stop_price or 0.0)
 
 
@@ -388,5 +384,4 @@ class MandateTerms(Frozen):
 
 
 def signed_bytes(document: str) -> bytes:
-    """Return the bytes that a mandate's signature covers."""
     return PURPOSE + document.encode()

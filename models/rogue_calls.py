@@ -25,11 +25,9 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def plain_name(tool: str) -> str:
-    """Return a name that a model gave a tool, as it may be shown and told to other models: letters, digits and a few
-    signs, at most 64 of them."""
+    """As a name may be shown and told to other models: letters, digits and a few signs, at most 64."""
     return re.sub(r"[^\w.:/-]+", "_", tool)[:64] or "(no name)"
 
 
 def acts(tool: str) -> bool:
-    """Return whether a tool of this name would act: on orders, approvals or the halt, or on the machine."""
     return any(_ACTING.fullmatch(word.lower()) for word in _WORD.findall(tool))

@@ -90,8 +90,7 @@ def require_room(settings: Settings) -> None:
 
 
 def folders(settings: Settings) -> dict[str, Path]:
-    """Return the folders of this machine that the desk writes to, by what they are for. Those at other addresses, as of
-    a database server, are not among them."""
+    """By purpose; those at other addresses, as of a database server, are not among them."""
     home = settings.home
     found = {"home": home, "logs": home / "logs", "Redis": home / "redis"}
     database = make_url(settings.database)
@@ -137,7 +136,6 @@ def _file_systems(named: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _present(path: Path) -> Path:
-    """Return the folder, or the one above it in which it would be made."""
     return next((each for each in (path, *path.parents) if each.exists()), path)
 
 
@@ -152,8 +150,7 @@ def _memory() -> Shortage | None:
 
 
 def _of_group() -> tuple[int, int] | None:
-    """Return the memory that this process's control group has left, and its limit; None without one. What files fill is
-    not counted as used: the kernel takes it back."""
+    """Memory left and the limit; None without a group. File pages do not count: the kernel takes them back."""
     try:
         limit, used = int((CGROUP / "memory.max").read_text()), int((CGROUP / "memory.current").read_text())
         stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())

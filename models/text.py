@@ -12,11 +12,9 @@ _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 
 def inert(text: str, *, instead: str = " ", kept: str = "\n") -> str:
-    """Return untrusted text that cannot steer a terminal, hide or turn a line around.
-
-    `instead` is in place of each character that is not seen (control, format, private, unassigned); any white space
-    but the characters `kept` becomes a space.
-    """
+    """Return untrusted text that cannot steer a terminal, hide or turn a line around. `instead` is in place of each
+    character that is not seen (control, format, private, unassigned); any white space but the characters `kept` becomes
+    a space."""
     return "".join(c if c.isprintable() or c in kept else " " if c.isspace() else instead for c in text)
 
 

@@ -92,7 +92,6 @@ def require_agreement(
     move_low: float | None,
     move_high: float | None,
 ) -> None:
-    """Raise ValueError for a probability against its direction, and for a move beside its range."""
     if probability is not None and (
         (direction == "up" and probability < 0.5) or (direction == "down" and probability > 0.5)
     ):
@@ -166,10 +165,8 @@ class Pooled(Frozen):
 
 
 def kept_thesis(stored: dict[str, Any] | None) -> KeptThesis | None:
-    """Return the thesis of a report's row; None of an older one."""
     return None if stored is None else KeptThesis.model_validate(stored)
 
 
 def pooled_of(stored: dict[str, Any] | None) -> Pooled | None:
-    """Return the conclusion of a verdict's row; None of an older one."""
     return None if stored is None else Pooled.model_validate(stored)

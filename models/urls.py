@@ -15,11 +15,9 @@ _SECRET = re.compile(r"(?i)pass|pwd|token|key|secret|credential|auth|signature")
 
 
 def masked(url: str) -> str:
-    """Return the URL without its login and without the parameters with names that look like secrets.
-
-    A login ends at the last @: a password that was not percent-encoded may hold a slash, a question mark or an @
-    itself. So sometimes more is hidden than necessary, never less.
-    """
+    """Return the URL without its login and without the parameters with names that look like secrets. A login ends at
+    the last @: a password that was not percent-encoded may hold a slash, a question mark or an @ itself. So sometimes
+    more is hidden than necessary, never less."""
     if _PATH_ALONE.match(url) is None:
         scheme, slashes, rest = url.partition("://") if "://" in url else ("", "", url)
         _, at, host = rest.rpartition("@")
@@ -32,20 +30,17 @@ def _parameter(found: re.Match[str]) -> str:
 
 
 def without_login(url: str) -> str:
-    """Return the URL of a web server that another process may use and compare: no login, no query, no fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def require_http(url: str) -> str:
-    """Return the URL of a web server. Raises ValueError for another text."""
     if not _begins(url, ("http", "https")) or not _port_is_number(url) or not urlsplit(url).hostname:
         raise ValueError("must be a URL that begins with http:// or https:// and names a host")
     return url
 
 
 def require_redis(url: str) -> str:
-    """Return a URL that redis-py reads. Raises ValueError for another text."""
     if not _begins(url, ("redis", "rediss", "unix")):
         raise ValueError("must be a URL that begins with redis://, rediss:// or unix://")
     if not _port_is_number(url):
@@ -54,14 +49,12 @@ def require_redis(url: str) -> str:
 
 
 def require_database(url: str) -> str:
-    """Return the SQLAlchemy URL of a supported database. Raises ValueError for another text."""
     if not _begins(url, ("sqlite", "postgresql", "postgresql+psycopg")):
         raise ValueError("must be a SQLAlchemy URL: sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
     return url
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a server that listens on this name or address can be reached from this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -106,11 +99,9 @@ class PageHost:
 
     @property
     def loopback(self) -> bool:
-        """Return True for a server of this machine, which may be read by plain HTTP."""
         return is_loopback(self.name)
 
     def admits(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether a URL's scheme, host and port are those of this entry."""
         named = host.endswith(f".{self.name}") if self.subdomains else host == self.name
         return named and port == self.port and (scheme == "https" or (scheme == "http" and self.loopback))
 
@@ -127,7 +118,6 @@ def page_hosts(text: str) -> tuple[PageHost, ...]:
 
 
 def readable_hosts(text: str) -> str:
-    """Return the list as it is. Raises ValueError."""
     page_hosts(text)
     return text
 

@@ -17,8 +17,7 @@ PRIVATE = 0o077  # umask of every process of the desk: what it makes is its owne
 
 
 def open_to_others(settings: Settings) -> list[Path]:
-    """Return the files and folders of the home, the database, the vault, reports and telemetry that others may use.
-    What is in a private folder is out of their reach, whatever its own rights: the app-server makes such files."""
+    """What is in a private folder is out of others' reach, whatever its own rights."""
     return [path for path in dict.fromkeys(_owned(settings, reached=True)) if _is_open(path)]
 
 
@@ -32,8 +31,7 @@ def close(settings: Settings) -> list[Path]:
 
 
 def _owned(settings: Settings, *, reached: bool) -> Iterator[Path]:
-    """Yield the desk's own files. A database in a folder of others, or a telemetry file, is a file alone. reached:
-    without what is in private folders."""
+    """A database in a folder of others, or a telemetry file, is a file alone. reached: without private folders."""
     home = settings.home
     shut = reached and not _is_open(home)
     yield home

@@ -73,8 +73,8 @@ def one_line(text: str, most: int) -> str:
 
 
 def outside(text: str, most: int) -> str:
-    """Return other people's text for a quotation on the board: one line in which no double quote closes it, no bracket
-    opens an id and no rule opens a section."""
+    """Other people's text as a quotation: one line that no quote closes, no bracket opens an id in, no rule a
+    section."""
     return one_line(_RULES.sub("-", text.translate(_QUOTES)), most)
 
 
@@ -83,7 +83,6 @@ def quoted(text: str, most: int) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a number with at most six significant digits and no exponent below 1e15."""
     if value == 0 or 1e-4 <= abs(value) < 1e15:
         return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
     return f"{value:.6g}"
@@ -98,7 +97,6 @@ def percent(value: float | None) -> str:
 
 
 def moment(at: dt.datetime) -> str:
-    """Return a time as date and minute in UTC; midnight as the date alone."""
     utc = at.astimezone(dt.UTC) if at.tzinfo else at
     return f"{utc:%Y-%m-%d}" if (utc.hour, utc.minute) == (0, 0) else f"{utc:%Y-%m-%d %H:%M} UTC"
 
@@ -260,10 +258,8 @@ def voice_memory(
     unused: Sequence[str] = (),
 ) -> str:
     """Return a voice's memory: its record, karma, last positions newest first, and tools that no voice used last time.
-
     now: market time. A position taken, or an outcome known, later than that is left out, so that a replay of an earlier
-    day has none of them. Empty before a first position, karma or record.
-    """
+    day has none of them. Empty before a first position, karma or record."""
     past = sorted(
         (one for one in last_positions if one[0].market_at <= now), key=lambda one: (one[0].market_at, one[1].text)
     )

@@ -60,8 +60,7 @@ class Copying(NamedTuple):
 
     @property
     def quoted(self) -> bool:
-        """Return whether the text is a quotation: a score from QUOTE with LEAST_COMMON terms in common, or with most of
-        the text; or WHOLE of the original."""
+        """A score from QUOTE with LEAST_COMMON terms in common, or with most of the text; or WHOLE of the original."""
         enough = self.common >= LEAST_COMMON or self.own >= QUOTE
         return (self.score >= QUOTE and enough) or self.whole >= WHOLE
 
@@ -75,7 +74,6 @@ class Copying(NamedTuple):
 
 
 def compare(claim: str, headline: str) -> Copying:
-    """Return how much of a headline stands in a claim."""
     ours, theirs = terms(claim), terms(headline)
     if not ours or not theirs:
         return Copying(0.0, 0, 0.0, 0.0)
@@ -87,10 +85,8 @@ def compare(claim: str, headline: str) -> Copying:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, without figures and stop words, whatever their case and accents.
-
-    Letters of other widths count as the plain ones, and characters that are not seen do not count.
-    """
+    """Return the words of a text in order, without figures and stop words, whatever their case and accents. Letters of
+    other widths count as the plain ones, and characters that are not seen do not count."""
     found = _TERM.findall(_POSSESSIVE.sub("", _plain(text)))
     return tuple(one for one in found if one not in _STOP and not any(char.isdigit() for char in one))
 
@@ -122,7 +118,6 @@ def _covered(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:
 
 @lru_cache(maxsize=4096)
 def _runs(text: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the runs of RUN terms of a text in order. Each text is compared with many."""
     return tuple(text[at : at + RUN] for at in range(len(text) - RUN + 1))
 
 
@@ -143,13 +138,10 @@ _FORECAST = re.compile(r"\b(?:I|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|forecast|estimate|pro
 def unsupported(
     claim: str, signal: Signal, question: BoardQuestion, probability: float, labels: Iterable[str]
 ) -> list[str]:
-    """Return the figures of a claim that are neither in its signal nor in its question, as the claim writes them.
-
-    A figure is in the signal when a value of its data, its headline, its confidence or its time equals it within half
-    of the last digit shown, or when it follows from two of them by plain arithmetic. The question's text and closing
-    count too, since a claim relates a signal to it, and so do its baseline and the forecast's own probability where a
-    term beside the figure names them. labels: of the board, whose digits are names.
-    """
+    """Return the figures of a claim that neither its signal nor its question has. A figure is in the signal when a
+    value of its data, headline, confidence or time equals it within half of the last digit shown, or when it follows
+    from two of them by arithmetic. The question's text and closing count too, its baseline and the forecast's
+    probability where a term beside the figure names them. labels: of the board, whose digits are names."""
     text = _without(claim, labels)
     reading = _read(text)
     if reading.more:
@@ -269,7 +261,6 @@ def _without(claim: str, labels: Iterable[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return what finds the labels that have a digit, the longest first; None without any."""
     names = sorted((label for label in labels if any(char.isdigit() for char in label)), key=len, reverse=True)
     if not names:
         return None
@@ -292,11 +283,6 @@ _SHORTEST = 3
 
 
 def names_signal(claim: str, signal: Signal, question: BoardQuestion, rivals: Sequence[Signal]) -> bool:
-    """Return whether a claim uses a word of its signal, of the fields in its data, or of markets in general.
-
-    rivals: signals of other tools cited with the same sentence. The claim must then name each of them by a word that
-    the others do not have.
-    """
     given = stems(claim)
     own = _vocabulary(signal, question)
     if rivals:
@@ -337,7 +323,7 @@ def _stems_of(texts: tuple[str, ...]) -> frozenset[str]:
 
 
 def _strings(value: Any, depth: int = 0) -> Iterable[str]:
-    """Yield the names and texts of data; parts of names in camel case apart."""
+    """The names and texts of data; parts of names in camel case apart."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict) and depth < 4:
@@ -449,7 +435,6 @@ def _refused(
 
 
 def _once(group: Sequence[JudgedCitation]) -> list[JudgedCitation]:
-    """Return the citations of one signal, at most one of which counts; a headline in parts over several is copied."""
     signal = group[0].signal
     assert signal is not None, "a group is of a signal on the board"
     counting = sorted((one for one in group if one.counts), key=_canonical)
@@ -477,7 +462,6 @@ def _adds(claim: str, copies: str, headline: str) -> bool:
 
 
 def _canonical(one: JudgedCitation) -> tuple[int, str, int]:
-    """Return a sort key by content, so that another order of the citations changes nothing."""
     return _STANCES.index(one.cited.stance), one.cited.claim, one.ordinal
 
 

@@ -47,11 +47,9 @@ def conduct(
     *,
     answered: bool | None = None,
 ) -> list[ConductNote]:
-    """Return a voice's conduct of one episode over all its rounds.
-
-    positions, judged: of all voices. answered: whether a turn of the voice ended with an answer; by default, whether it
-    has a position. Without an answer there is no conduct.
-    """
+    """Return a voice's conduct of one episode over all its rounds. positions, judged: of all voices. answered: whether
+    a turn of the voice ended with an answer; by default, whether it has a position. Without an answer there is no
+    conduct."""
     held = [one for one in positions if one.voice == voice]
     cited = [one for one in judged if one.voice == voice]
     if not (bool(held) if answered is None else answered):
@@ -75,15 +73,14 @@ def last_positions(positions: Iterable[VoicePosition]) -> list[VoicePosition]:
 
 
 def disagreements(position: VoicePosition, judged: Iterable[JudgedCitation]) -> list[str]:
-    """Return the labels of the signals with which a position disagrees by citations that count."""
+    """Labels of the signals with which a position disagrees by citations that count."""
     return sorted(
         one.cited.signal for one in judged if one.counts and one.cited.stance == "disagree" and _of(one, position)
     )
 
 
 def valid_chain(position: VoicePosition, judged: Iterable[JudgedCitation]) -> list[str]:
-    """Return the labels of a position's chain whose citations in it count, if they are of two tools or more; else
-    none."""
+    """Labels of the chain whose citations count, if they are of two tools or more; else none."""
     counting = {one.cited.signal: one for one in judged if one.counts and _of(one, position)}
     chain = [label for label in dict.fromkeys(position.forecast.chain) if label in counting]
     return chain if len({counting[label].tool for label in chain}) >= 2 else []
@@ -224,7 +221,6 @@ def _one(
 
 
 def _dissent(held: Mapping[str, VoicePosition], whole: float) -> tuple[Dissent, ...]:
-    """Return the voices farthest from the aggregate in log odds, the farthest first."""
     centre = log_odds(whole)
     ordered = sorted(held.values(), key=lambda one: (-abs(log_odds(one.forecast.probability) - centre), one.voice))
     found = [
@@ -267,11 +263,8 @@ class Herding:
 
 
 def convergence(positions: Iterable[VoicePosition]) -> list[Convergence]:
-    """Return the reasons of round 2 that resemble another voice's reason of round 1, by the copy score.
-
-    A reason is compared with all of round 1, on whatever question. It is left out if its author's own blind reason
-    resembled that text already.
-    """
+    """Reasons of round 2 that resemble another voice's reason of round 1, unless the author's blind reason did
+    already."""
     blind, informed = _by_voice(positions, BLIND), _by_voice(positions, INFORMED)
     found = []
     for voice, texts in sorted(informed.items()):
@@ -284,7 +277,6 @@ def convergence(positions: Iterable[VoicePosition]) -> list[Convergence]:
 
 
 def herding(positions: Iterable[VoicePosition], gain: Estimate | None) -> Herding:
-    """Return the spread of both rounds. gain: of `crowd`."""
     blind, informed = _spreads(list(positions))
     halved = blind is not None and informed is not None and blind > 0 and informed <= HALVED * blind
     told = told_apart({"gain": gain}).get("gain")

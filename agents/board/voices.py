@@ -54,7 +54,6 @@ VOICES: Mapping[str, Voice] = {
 
 
 def owner_of(tool: str) -> str:
-    """Return the key of the voice that owns a tool of the harvest; `desk` for one that none owns."""
     return next((voice.key for voice in VOICES.values() if voice.tool == tool), DESK)
 
 
@@ -63,12 +62,10 @@ def voice_of(role: str) -> str:
 
 
 def voices_of(settings: Settings) -> tuple[Voice, ...]:
-    """Return the voices that take part. Raises SettingError for an unknown name."""
     return chosen(settings.voices) if settings.voices is not None else tuple(VOICES.values())
 
 
 def chosen(keys: Iterable[str]) -> tuple[Voice, ...]:
-    """Return the voices of these keys, in the order of the table. Raises SettingError for a key that is none."""
     wanted = tuple(keys)
     for key in wanted:
         if key not in VOICES:

@@ -136,7 +136,7 @@ class CodexConversation:
             return result
 
     async def _read_calls(self, watch: TurnWatch, turn_id: str) -> None:
-        """Note the calls of a kept thread's turn: a thread that is resumed passes on no items of the provider."""
+        """A thread that is resumed passes on no items of the provider."""
         if self._path is None or not turn_id:
             return
         try:
@@ -155,8 +155,7 @@ class CodexConversation:
     async def _start_resumed(
         self, watch: TurnWatch, text: str, schema: dict[str, Any], metadata: Mapping[str, str]
     ) -> str:
-        """Start the turn. A thread that was resumed while the end of its last conversation still unloaded it is resumed
-        again; no turn was started then."""
+        """A thread that the end of its last conversation still unloaded is resumed again; no turn was started then."""
         try:
             return await self._start(watch, text, schema, metadata)
         except RpcError as error:
@@ -177,8 +176,8 @@ class CodexConversation:
             raise
 
     async def _overdue_start(self, starting: asyncio.Future[str]) -> str:
-        """Return the answer to a start request that an interrupt overtook; kill a process that does not answer in
-        time."""
+        """The answer to a start request that an interrupt overtook; a process that does not answer in time is
+        killed."""
         await asyncio.wait((starting,), timeout=ENDED_SECONDS)
         if not starting.done():
             log.error("turn.start_unanswered", killed=self._server.pid)
@@ -212,7 +211,7 @@ class CodexConversation:
         return self._result(turn_id, watch, status, cause)
 
     async def _wait_for_end(self, watch: TurnWatch) -> Failure | None:
-        """Wait for the turn's end; return the failure for which it has to be ended, or None. Raises ProcessDied."""
+        """The failure for which the turn has to be ended, or None. Raises ProcessDied."""
         limit, pulse, began = watch.until, watch.pulse, self._loop.time()
         progress = Progress(pulse, self.listener.progressed)
         while True:
@@ -251,11 +250,9 @@ class CodexConversation:
             raise self._server.client.died or ProcessDied("the app-server did not answer and was killed")
 
     def _limit(self) -> float:
-        """Loop time at which a turn that starts now is ended."""
         return min(self._deadline, self._loop.time() + self._limits.turn_seconds)
 
     async def _end(self, watch: TurnWatch, turn_id: str) -> bool:
-        """Interrupt the turn once, and kill the process when the turn does not end; return whether it ended."""
         await asyncio.wait((watch.started, watch.done), timeout=STARTED_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         requested = self._loop.time()
         if not watch.done.done():
@@ -397,12 +394,10 @@ class UnregisteredRecorder:
         self._files = place.files
 
     async def after_turn(self, result: TurnResult) -> None:
-        """Record a turn that is over. A failure here is logged: the turn's result is not lost."""
         if result.turn_id:
             await self._write()
 
     async def close(self, conversation: CodexConversation) -> None:
-        """Record what `after_turn` was not called for: a turn that its caller gave up."""
         if conversation.turns:
             await self._write()
 

@@ -46,10 +46,8 @@ Made = list[tuple[EventType, dict[str, Any]]]
 
 
 def translate(method: str, params: Params, scope: Scope, at: dt.datetime, answer: str | None = None) -> list[Envelope]:
-    """Return the events of a notification or of a request to call a tool; none for a method that is not recorded.
-
-    at: time of arrival. answer: the answer of the turn so far, by which a completed turn may be a refusal.
-    """
+    """Return the events of a notification or of a request to call a tool; none for a method that is not recorded. at:
+    time of arrival. answer: the answer of the turn so far, by which a completed turn may be a refusal."""
     if (make := _EVENTS.get(method)) is None:
         return []
     turn_id = params["turn"]["id"] if "turn" in params else params["turnId"]
@@ -116,14 +114,12 @@ def _tool_called(params: Params, _scope: Scope, _answer: str | None) -> Made:
 
 
 def _delta(params: Params, _scope: Scope, _answer: str | None) -> Made:
-    """Return a piece of text as it comes, whole: a long one as several events."""
     text = str(params.get("delta") or "").replace("\x00", "")
     pieces = [text[start : start + TEXT_LIMIT] for start in range(0, len(text), TEXT_LIMIT)]
     return [(EventType.ITEM_DELTA, {"item_id": str(params["itemId"]), "text": piece}) for piece in pieces]
 
 
 def _content(item: Params) -> dict[str, Any]:
-    """Return the payload of an item's event, by the item's type."""
     kind, status = item["type"], item.get("status")
     if kind == TOOL_ITEM:
         answer = "".join(part.get("text") or "" for part in item.get("contentItems") or ())
@@ -186,7 +182,6 @@ class ConversationListener:
         self._state = ConversationState(new_id(), ref, spec.scope, opened.reason, spec.keep, worker, utcnow())
 
     def opened(self) -> None:
-        """Record that the thread is ready for turns."""
         reason = self._state.reason
         type_ = _OPENED.get(reason.partition(":")[0], EventType.THREAD_STARTED)
         payload = {"subject": self._scope.subject, "reason": reason, "kept": self._state.kept, "model": self._model}
@@ -194,13 +189,11 @@ class ConversationListener:
         self._record([started], [self._state])
 
     def closed(self) -> None:
-        """Record that the conversation is over and its thread released."""
         at = utcnow()
         self._state = self._state._replace(closed_at=at)
         self._record([self._event(EventType.THREAD_CLOSED, at)], [self._state])
 
     def notified(self, method: str, params: Params, answer: str | None = None) -> None:
-        """Record a notification of the running turn, or a tool call. answer: the turn's answer so far."""
         if self._observer is None:
             return
         at = utcnow()
@@ -211,13 +204,11 @@ class ConversationListener:
             self._record(events, lifecycles)
 
     def declined(self, request: ApprovalRequest, why: str) -> None:
-        """Record a request that was declined without asking a person."""
         payload = {"kind": request.kind, "decision": "declined", "by": "desk", "why": why}
         keys = {"turn_id": request.turn_id, "item_id": request.item_id, "approval_id": request.approval_id}
         self._record([self._event(EventType.APPROVAL_DECIDED, utcnow(), **keys, **payload)])
 
     def progressed(self, pulse: Pulse) -> None:
-        """Record what a long turn does now."""
         if self._turn is None:
             return
         self._turn = self._turn.during(pulse.phase, pulse.tokens)
@@ -248,7 +239,6 @@ class ConversationListener:
         return self._end(at, _TURN_STATUS.get(params["turn"]["status"], LifecycleStatus.FAILED))
 
     def _end(self, at: dt.datetime, status: LifecycleStatus) -> list[Lifecycle]:
-        """End the turn and its running items."""
         ended: list[Lifecycle] = [item.ended(status, at) for item in self._items.values()]
         self._items.clear()
         if self._turn is not None:

@@ -95,37 +95,29 @@ class RuntimeConfig:
 
     @property
     def gated(self) -> bool:
-        """Return whether model calls go through the gateway, which sees all that the provider sends."""
         return self.provider in ("endpoint", LOCAL)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return every model that a turn may run on, the default one first."""
         return tuple(dict.fromkeys((self.model, *self.roles_models)))
 
     def thread_limits(self, mode: str) -> ThreadLimits:
-        """Return the limits of a mode's kept threads: its own, or those for all."""
         for_all = ThreadLimits(self.max_thread_age_hours, self.max_thread_turns, self.thread_tokens)
         return self.mode_limits.get(mode, for_all)
 
     @property
     def most_thread_age_hours(self) -> float:
-        """Return the hours without use beyond which no thread of any mode is resumed."""
         return max([self.max_thread_age_hours, *(limits.age_hours for limits in self.mode_limits.values())])
 
     @property
     def loopback(self) -> bool:
-        """Return whether the model is served by plain HTTP on this host, so that no trust root is needed."""
         parts = urlsplit(self.provider_url or "")
         return parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
 
 
 def runtime_config(settings: Settings, worker: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeConfig:
-    """Return the settings' part of a runtime of app-servers. worker: the home's name; the same name finds its threads
-    again.
-
-    Raises SettingError when the chosen provider has no address.
-    """
+    """worker: the home's name; the same name finds its threads again. Raises SettingError without the provider's
+    address."""
     provider = LOCAL if runtime == LOCAL else "codex" if settings.provider == LOCAL else settings.provider
     urls = {"rulebook": settings.rulebook_url, "endpoint": settings.provider_url, LOCAL: local_url(settings)}
     url = urls.get(provider)
@@ -153,7 +145,6 @@ def runtime_config(settings: Settings, worker: str, runtime: str = DEFAULT_RUNTI
 
 
 def _limits(settings: Settings, mode: RunMode) -> ThreadLimits:
-    """Return the limits of a mode, with those for all in place of what it does not set."""
     own = thread_limits(settings.thread_limits).get(mode, {})
     tokens = SCREENER_TOKENS if mode == "screener" else THREAD_TOKENS
     return ThreadLimits(
@@ -186,7 +177,6 @@ NYI/o7LsHKfUBFGRpHwhq6tLFwIgAxZWltyNT0RVfruxE5zt5ybAPeqI6//Lylb5
 
 
 def write_loopback_pem(folder: Path) -> Path:
-    """Write the certificate into the folder and return its path."""
     path = folder / "loopback.pem"
     with replacing(path) as file:
         file.write(LOOPBACK_PEM.encode("ascii"))
@@ -275,10 +265,7 @@ PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})  # a
 
 async def prepare(config: RuntimeConfig, url: str | None = None) -> Launch:
     """Find the binary, write the model catalog and the certificate file, and compute the flags. url: of the gateway,
-    where model calls go through one.
-
-    Raises BinaryMissing, CodexError, and what asking a model server raises.
-    """
+    where model calls go through one. Raises BinaryMissing, CodexError, and what asking a model server raises."""
     binary = find_binary(config.binary)
     folder = config.home / "codex" / "catalog"
     folder.mkdir(parents=True, exist_ok=True)
@@ -318,11 +305,8 @@ def slim_catalog(
     bundled: Mapping[str, Any], models: Sequence[str], facts: Sequence[ServerFacts] = ()
 ) -> dict[str, Any]:
     """Return a catalog of the wanted models; a model that the binary does not know gets the template's entry, with what
-    the facts of its server say.
-
-    Prompts of the entries are dropped: every thread brings its own base instructions.
-    Raises CodexError when the bundled catalog has neither a model nor the template.
-    """
+    the facts of its server say. Prompts of the entries are dropped: every thread brings its own base instructions.
+    Raises CodexError when the bundled catalog has neither a model nor the template."""
     entries = {entry["slug"]: entry for entry in bundled.get("models", [])}
     served = {one.model: _served(one) for one in facts}
     return {"models": [_entry(entries, model) | served.get(model, {}) for model in models]}
@@ -376,10 +360,7 @@ def login_digest(config: RuntimeConfig) -> str:
 
 
 def link_login(config: RuntimeConfig, codex_home: Path) -> None:
-    """Make the host's login visible in a process home, by a link: a copied token would go stale.
-
-    Raises LoginMissing.
-    """
+    """A link: a copied token would go stale. Raises LoginMissing."""
     if (source := find_login(config)) is None:
         return
     link = codex_home / "auth.json"
@@ -448,13 +429,11 @@ async def _output(binary: str, home: Path, *arguments: str) -> bytes:
 
 
 def _file_name(models: Sequence[str]) -> str:
-    """Return a name for the catalog of these models; the digest keeps names apart that differ in other signs alone."""
     shown = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in models[0])
     return f"{shown[:100]}-{hashlib.sha256(orjson.dumps(list(models))).hexdigest()[:12]}"
 
 
 def _toml(value: Any) -> str:
-    """Return a value in TOML, as `-c key=value` takes it."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}={_toml(item)}" for key, item in value.items()) + "}"
     return orjson.dumps(value).decode()

@@ -79,11 +79,8 @@ class Client:
         return self._process.pid if self._process else 0
 
     async def start(self, opt_out: Sequence[str]) -> Params:
-        """Start the process and do the handshake; return the answer of `initialize`.
-
-        opt_out: notification methods that the server need not send.
-        Raises BinaryMissing, ProcessDied, RpcError, RpcTimeout.
-        """
+        """Start the process and do the handshake; return the answer of `initialize`. opt_out: notification methods that
+        the server need not send. Raises BinaryMissing, ProcessDied, RpcError, RpcTimeout."""
         try:
             # A session of its own: a Ctrl-C in the terminal must reach the worker, which drains, not the process.
             process = self._process = await asyncio.create_subprocess_exec(
@@ -107,11 +104,8 @@ class Client:
         return answer
 
     async def request(self, method: str, params: Params, seconds: float | None = None) -> Params:
-        """Call a method and return its result.
-
-        At most `rpcs` calls are in flight; a request that an overloaded server rejects is retried with jitter, within
-        the limit. Raises RpcError, RpcTimeout, ProcessDied.
-        """
+        """Call a method and return its result. At most `rpcs` calls are in flight; a request that an overloaded server
+        rejects is retried with jitter, within the limit. Raises RpcError, RpcTimeout, ProcessDied."""
         limit = seconds or self._rpc_seconds
         async with self._slots:
             try:
@@ -121,13 +115,11 @@ class Client:
                 raise RpcTimeout(f"{method} was not answered within {limit:g} s") from None
 
     def post(self, method: str, params: Params) -> None:
-        """Send a request and ignore its answer; do nothing when the process is gone."""
         if self.died is None:
             self._next += 1
             self._write({"id": self._next, "method": method, "params": params})
 
     async def close(self, seconds: float) -> None:
-        """End the process: end of input first, SIGKILL after the given seconds. Leave nothing running."""
         if (process := self._process) is None:
             return
         if process.stdin is not None and seconds > 0:
@@ -290,8 +282,6 @@ class Client:
 
 
 def last_error(lines: Sequence[str]) -> str | None:
-    """Return the last line of an app-server's log that may explain its end, without colours and time, or None. Warnings
-    of its start are no explanation."""
     for line in reversed([_COLOURS.sub("", line).strip() for line in lines]):
         if line and not _NO_REASON.search(line):
             return _STAMP.sub("", line)[:_LONGEST_CAUSE]
@@ -333,11 +323,8 @@ _TOOLS: Mapping[ApprovalKind, Params] = {
 
 def thread_settings(approvals: frozenset[ApprovalKind]) -> Params:
     """Return the settings with which a thread is started, resumed or forked, so that its model can make these requests
-    and no others.
-
-    The policy `untrusted` requests every command, harmless ones too. An approved command runs in the sandbox, where it
-    can write to its own folder, and again outside when the sandbox seems to have been in its way.
-    """
+    and no others. The policy `untrusted` requests every command, harmless ones too. An approved command runs in the
+    sandbox, where it can write to its own folder, and again outside when the sandbox seems to have been in its way."""
     config = {key: value for kind in sorted(approvals) for key, value in _TOOLS[kind].items()}
     asks = {"config": config} if config else {}
     if needs_environment(approvals):
@@ -346,7 +333,6 @@ def thread_settings(approvals: frozenset[ApprovalKind]) -> Params:
 
 
 def needs_environment(approvals: frozenset[ApprovalKind]) -> bool:
-    """Return whether the model gets a place to run commands in."""
     return bool(approvals - {"user_input"})
 
 
@@ -369,7 +355,6 @@ def read_request(method: str, params: Mapping[str, Any], item: Mapping[str, Any]
 
 
 def answer_to(request: ApprovalRequest, decision: ApprovalDecision) -> Params:
-    """Return a decision in the protocol's terms. It grants exactly the request, for this one time or turn."""
     if request.kind == "permissions":
         granted = request.detail["permissions"] if decision.approved else {}
         return {"permissions": {name: value for name, value in granted.items() if value is not None}, "scope": "turn"}
@@ -452,8 +437,7 @@ class ApprovalRouter:
     async def route(
         self, method: str, params: Mapping[str, Any], item: Mapping[str, Any] | None, seconds: float
     ) -> Params | None:
-        """Return the answer to a request; None when the method is no approval request. seconds: time left of the
-        turn."""
+        """None when the method is not an approval request. seconds: time left of the turn."""
         if method not in KINDS:
             return declined(method)
         request = read_request(method, params, item)
@@ -468,7 +452,6 @@ class ApprovalRouter:
         return answer_to(request, await asyncio.shield(asking))
 
     def end(self) -> None:
-        """Cancel the open requests of a turn that is over."""
         for asking in tuple(self._open.values()):
             asking.cancel()
 

@@ -114,8 +114,8 @@ class Lease:
         return KeptThread(**same, parent_id=parent_id, before_turn=before_turn)
 
     async def save(self, record: ThreadRecord) -> bool:
-        """Write the record as the next generation if the lease is still ours and the record unchanged; return whether
-        it was written. Raises RedisDown."""
+        """As the next generation, if the lease is still ours and the record unchanged; return whether. Raises
+        RedisDown."""
         new = record.model_copy(update={"generation": self.generation + 1, "token": self.token})
         arguments = [self.value, new.model_dump_json(), self.generation, self.token, _RECORD_MS]
         saved = bool(await self._registry.run(_SAVE, [self.key, self.record_key], arguments))
@@ -124,8 +124,7 @@ class Lease:
         return saved
 
     async def drop(self, why: str) -> bool:
-        """Let the next conversation start afresh, for a reason; return whether that was written. Raises RedisDown,
-        ServiceError."""
+        """Let the next conversation start afresh; return whether that was written. Raises RedisDown, ServiceError."""
         if self.record is None:
             return True
         dropped = self.record.model_copy(update={"dropped": why})
@@ -136,7 +135,6 @@ class Lease:
         return True
 
     async def forget(self) -> bool:
-        """Delete the record of a thread whose copies go; False when the lease is no longer ours."""
         forgotten = bool(await self._registry.run(_FORGET, [self.key, self.record_key], [self.value]))
         if forgotten:
             self.record, self.generation = None, 0
@@ -153,10 +151,8 @@ class ThreadRegistry:
 
     @asynccontextmanager
     async def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AsyncIterator[Lease]:
-        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy.
-
-        wait() returns the seconds for which to keep trying. Raises RedisDown, ServiceError.
-        """
+        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy. wait()
+        returns the seconds for which to keep trying. Raises RedisDown, ServiceError."""
         lease = Lease(self, role, subject)
         async with _redis_errors():
             lost = self.vault is not None and not await self._client.exists(lease.record_key)
@@ -174,7 +170,6 @@ class ThreadRegistry:
                 await self.run(_RELEASE, [lease.key], [lease.value])
 
     async def records(self) -> list[Registered]:
-        """Return the readable records, the last changed first. Raises RedisDown."""
         async with _redis_errors():
             keys = sorted([key async for key in self._client.scan_iter(match=f"{RECORD}*", count=1000)])
             names = [_text(key).removeprefix(RECORD).partition(":") for key in keys]
@@ -190,8 +185,7 @@ class ThreadRegistry:
         return sorted(found, key=lambda one: one.record.updated_at, reverse=True)
 
     async def restore(self, *name: str) -> int:
-        """Write the records that Redis lacks as the vault has them, of one role and subject or of all; return how many
-        they were. Raises RedisDown, ServiceError."""
+        """Write the records that Redis lacks as the vault has them; return how many. Raises RedisDown, ServiceError."""
         assert self.vault is not None
         found = await asyncio.to_thread(self.vault.current, *name)
         async with _redis_errors():
@@ -245,11 +239,8 @@ def _text(key: bytes | str) -> str:
 
 
 def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, limits: ThreadLimits | None) -> str | None:
-    """Return the reason why a kept thread may not be resumed, for the new thread; None when it may.
-
-    wanted: the record a new thread would get, which carries this worker's home, login, model, tools and mode. limits:
-    None for none.
-    """
+    """Return the reason why a kept thread may not be resumed, for the new thread; None when it may. wanted: the record
+    a new thread would get, which carries this worker's home, login, model, tools and mode. limits: None for none."""
     if record is None:
         return "initial"
     if record.dropped is not None:
@@ -266,7 +257,6 @@ def why_fresh(record: ThreadRecord | None, wanted: ThreadRecord, limits: ThreadL
 
 
 def _past(record: ThreadRecord, limits: ThreadLimits) -> str | None:
-    """Return which limit the thread has reached, as the reason of the next one."""
     if time.time() - record.updated_at > limits.age_hours * 3600:
         return "rollover:age"
     if record.turns >= limits.turns:

@@ -55,7 +55,6 @@ def read(codex_home: Path, path: str) -> bytes | None:
 
 
 def write(codex_home: Path, path: str, data: bytes) -> None:
-    """Put a rollout file in its place; a reader sees all of it or the file before it. Raises OSError."""
     with replacing(codex_home / path) as file:
         file.write(data)
 
@@ -157,7 +156,6 @@ def _in_short(turn: _Turn, lines: list[bytes]) -> dict[int, bytes]:
 
 
 def _asked(line: bytes, turn: _Turn) -> bytes:
-    """Return the line of a question with a note in place of its text."""
     row = orjson.loads(line)
     at = f" of {utc(dt.datetime.fromtimestamp(turn.started_at, dt.UTC))}" if turn.started_at else ""
     note = [{"type": "input_text", "text": f"[An earlier question{at}, without its data and the tools' answers.]"}]
@@ -191,7 +189,6 @@ def transcript(rollout: bytes) -> list[TranscriptTurn]:
 
 
 def made_calls(rollout: bytes, turn_id: str) -> list[tuple[Mapping[str, Any], dt.datetime]]:
-    """Return the provider's items with tool calls of one turn, each with its time."""
     found: list[tuple[Mapping[str, Any], dt.datetime]] = []
     current = None
     for line in rollout.splitlines():
@@ -225,7 +222,6 @@ def _tokens(usage: Any) -> int | None:
 
 
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the start and the length of a turn, as far as its end has them."""
     started, duration = payload.get("started_at"), payload.get("duration_ms")
     found: dict[str, Any] = {}
     if isinstance(started, int | float):
@@ -309,8 +305,7 @@ class ThreadVault:
         return None if packed is None else unpack(digest, packed)
 
     def transcript(self, digest: str) -> list[TranscriptTurn] | None:
-        """Return the turns of the file with that digest; None when there is none or it was changed. Raises
-        ServiceError."""
+        """The turns of the file; None when there is none or it was changed. Raises ServiceError."""
         data = self.fetch(digest)
         return None if data is None else transcript(data)
 
@@ -380,11 +375,8 @@ class RolloutFiles:
         self, record: ThreadRecord, answers: int, unloaded: Callable[[str], Awaitable[bool]]
     ) -> Shortened | None:
         """Shorten the home's copy to the thread's last answers (see `trimmed`) and return what `keep` makes the whole
-        of again; None when nothing was left out.
-
-        The only copy, of a thread without a vault, stays as it is, and so does one that a process has in memory: it
-        would be continued from there. Raises ServiceError.
-        """
+        of again; None when nothing was left out. The only copy, of a thread without a vault, stays as it is, and so
+        does one that a process has in memory: it would be continued from there. Raises ServiceError."""
         if self._vault is None:
             return None
         with _local_errors(record):
@@ -398,10 +390,8 @@ class RolloutFiles:
     @asynccontextmanager
     async def source(self, record: ThreadRecord, answers: int | None = None) -> AsyncIterator[tuple[bool, Path | None]]:
         """Yield whether the record's thread can be forked, and the file to fork from, None for the home's own. answers:
-        leave out all but the last so many (see `trimmed`).
-
-        The home's own file is not replaced: a process may be writing to it. Raises ServiceError.
-        """
+        leave out all but the last so many (see `trimmed`). The home's own file is not replaced: a process may be
+        writing to it. Raises ServiceError."""
         copy = await self._copy(record) if record.rollout_digest is not None else None
         data = copy.data if copy is not None else b""
         if answers is not None:
@@ -434,7 +424,6 @@ class RolloutFiles:
             return None
 
     async def note(self, thread: KeptThread) -> None:
-        """Store the row of a thread of which no copy is kept; log it when the vault does not take it."""
         if self._vault is None:
             return
         try:
@@ -451,8 +440,6 @@ class RolloutFiles:
         return copy
 
     def _find(self, record: ThreadRecord) -> _Copy | None:
-        """Find the copy of a record. A local file that continues beyond the record's is as good as the vault's, and the
-        rest is cut off: a turn leaves it behind when its worker or process dies."""
         if (local := read(self._codex_home, str(record.rollout_path))) is not None:
             whole = local[: record.rollout_size]
             if digest_of(whole) == record.rollout_digest:

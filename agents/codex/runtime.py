@@ -61,8 +61,7 @@ class CodexRuntime(ActiveRuntime):
         super().__init__("Codex runtime", INTERRUPTED_SECONDS)
 
     async def start(self) -> None:
-        """Find the binary, write the catalog and claim a home; a model server is not asked before the first
-        conversation. Raises BinaryMissing, LoginMissing, CodexError."""
+        """Find the binary, write the catalog and claim a home. Raises BinaryMissing, LoginMissing, CodexError."""
         config = self._config
         find_binary(config.binary)
         self._home = claim_home(config.home, config.worker)
@@ -85,7 +84,6 @@ class CodexRuntime(ActiveRuntime):
                 self._pools[kind] = AppServerPool(kind, launch, home.of(kind), self._config, size)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let running turns end within the grace time, interrupt the rest, end the processes and release the home."""
         await super().close(grace_seconds)
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         if self._around.gateway is not None:
@@ -97,7 +95,6 @@ class CodexRuntime(ActiveRuntime):
             self._home = None
 
     def status(self) -> list[ProcessStatus]:
-        """Return the running processes, draining ones too."""
         return [
             ProcessStatus(one.kind, one.pid, one.age, one.turns, one.in_flight, one.rss_mb())
             for pool in self._pools.values()
@@ -139,10 +136,7 @@ class CodexRuntime(ActiveRuntime):
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
     ) -> ThreadRecord:
         """Fork a thread before one of its turns, or with all of its history; record the fork under the spec's role and
-        subject, which must have no record yet. The source stays as it is.
-
-        Raises CodexError, RedisDown, UsageError.
-        """
+        subject, which must have no record yet. The source stays as it is. Raises CodexError, RedisDown, UsageError."""
         home, files = await self._started()
         async with (
             self._registry().hold(spec.role, spec.subject, lambda: 0.0) as lease,
@@ -197,7 +191,6 @@ class CodexRuntime(ActiveRuntime):
 
 
 async def _gateway(config: RuntimeConfig) -> Gateway:
-    """Start the gateway to the provider. Its library is loaded by the runtimes alone that have one."""
     from chordesk.agents.gateway.service import Gateway, Upstream
 
     assert config.provider_url is not None

@@ -61,10 +61,7 @@ class Home:
 
 
 def claim_home(root: Path, worker: str) -> Home:
-    """Claim {root}/codex/{worker}, or {worker}-2, -3 and so on while other workers hold the earlier ones.
-
-    Raises CodexError when none can be had.
-    """
+    """Claim {root}/codex/{worker}, or {worker}-2, -3 and so on. Raises CodexError when none can be had."""
     for number in range(1, MOST_HOMES):
         path = root / "codex" / (worker if number == 1 else f"{worker}-{number}")
         if (lock := _lock(path)) is not None:
@@ -74,10 +71,8 @@ def claim_home(root: Path, worker: str) -> Home:
 
 def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.datetime) -> int:
     """Move rollouts that are too old to be resumed out of the app-server's sessions, since it reads every one when it
-    starts; delete those last written `days` ago. Return the number of moved files.
-
-    thread_hours: hours without use after which a thread is not resumed. now: local time.
-    """
+    starts; delete those last written `days` ago. Return the number of moved files. thread_hours: hours without use
+    after which a thread is not resumed. now: local time."""
     aged, too_old = codex_home.parent / "aged" / "sessions", now - dt.timedelta(hours=thread_hours, days=1)
     moved = 0
     for file in _unwritten(codex_home / "sessions", too_old):
@@ -94,8 +89,7 @@ def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.dateti
 
 
 def _unwritten(sessions: Path, since: dt.datetime) -> list[Path]:
-    """Return the files in the folders Y/M/D of days before a time that were not written since; remove those folders
-    that are empty."""
+    """Files of days before a time that were not written since; remove those day folders that are empty."""
     found = []
     for folder in _days(sessions, since):
         files = list(folder.iterdir())
@@ -106,7 +100,6 @@ def _unwritten(sessions: Path, since: dt.datetime) -> list[Path]:
 
 
 def _days(sessions: Path, before: dt.datetime) -> list[Path]:
-    """Return the folders Y/M/D of days that ended before a time."""
     found = []
     for folder in sessions.glob("*/*/*"):
         try:
@@ -119,8 +112,7 @@ def _days(sessions: Path, before: dt.datetime) -> list[Path]:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the descriptor of the folder's lock, or None when another process holds it. The lock ends with its
-    holder."""
+    """None when another process holds it. The lock ends with its holder."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -204,7 +196,6 @@ class AppServer:
         return self._loop.time() - self._started_at
 
     async def start(self) -> None:
-        """Prepare the home, start the process and do the handshake. Raises CodexError."""
         shutil.rmtree(self._sqlite, ignore_errors=True)
         self._sqlite.mkdir(parents=True)
         self.work.mkdir(exist_ok=True)
@@ -221,13 +212,11 @@ class AppServer:
             log.info("rollouts.moved_aside", count=moved, home=str(self.home))
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """End the process and delete its logs; the sessions folder stays."""
         await self.client.close(seconds)
         shutil.rmtree(self._sqlite, ignore_errors=True)
         shutil.rmtree(self.home / "log", ignore_errors=True)
 
     async def healthy(self) -> bool:
-        """Return whether the process answers a cheap request within the time limit of a request."""
         try:
             await self.client.request("server/diagnostics", {})
         except CodexError as error:
@@ -236,7 +225,6 @@ class AppServer:
         return True
 
     def rss_mb(self) -> float:
-        """Resident memory in MiB; 0 when the process is gone."""
         try:
             return float(psutil.Process(self.pid).memory_info().rss) / 2**20 if self.pid else 0.0
         except psutil.NoSuchProcess:
@@ -298,8 +286,7 @@ log = structlog.get_logger(__name__)
 
 
 def give_back(program: str) -> None:
-    """Give the system what an idle worker keeps of its last turns: what glibc holds of freed memory, and the pages of
-    the app-server's file, 200 MB that count as the container's."""
+    """Memory that glibc holds, and the pages of the app-server's file: 200 MB that count as the container's."""
     if sys.platform != "linux":
         return
     gc.collect()
@@ -339,11 +326,8 @@ class AppServerPool:
 
     @asynccontextmanager
     async def lease(self, deadline: float) -> AsyncIterator[AppServer]:
-        """Lease a slot in a live process until the block ends. deadline: loop time for getting it.
-
-        Raises RpcTimeout when no slot came free in time, ProcessDied when the pool is closing, and the errors
-        of a process's start.
-        """
+        """Lease a slot in a live process until the block ends. deadline: loop time for getting it. Raises RpcTimeout
+        when no slot came free in time, ProcessDied when the pool is closing, and the errors of a process's start."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
@@ -369,7 +353,6 @@ class AppServerPool:
             self._spawn(self._check(server))
 
     async def close(self) -> None:
-        """End every process. Running turns fail with ProcessDied."""
         self._closed = True
         for task in [self._health, self._starting]:
             if task is not None:
@@ -398,7 +381,6 @@ class AppServerPool:
             await self._first()
 
     async def _first(self) -> None:
-        """Wait for the process that is being started. Raises the errors of its start."""
         assert self._starting is not None
         try:
             await asyncio.shield(self._starting)
@@ -421,12 +403,10 @@ class AppServerPool:
             self._health = asyncio.create_task(self._watch_health())
 
     def _started(self, starting: asyncio.Task[None]) -> None:
-        """Log why a process did not start: beside a serving one no caller waits for it."""
         if not starting.cancelled() and (error := starting.exception()) is not None:
             log.warning("app_server.not_started", kind=self.kind, error=str(error))
 
     def _after(self, server: AppServer) -> None:
-        """Replace or end the process after a lease, when it is worn, dead or drained."""
         if not server.retired:
             if not server.alive:
                 self._retire(server, "it died")

@@ -59,7 +59,6 @@ def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: s
 
 
 async def start(server: AppServer, spec: ConversationSpec, reason: str) -> OpenedThread:
-    """Start a thread with the spec's tools. Raises CodexError."""
     tools = [
         {"type": "function", "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in spec.tools.specs()
@@ -79,10 +78,7 @@ async def start(server: AppServer, spec: ConversationSpec, reason: str) -> Opene
 async def resume_or_start(
     server: AppServer, spec: ConversationSpec, record: ThreadRecord | None, why: str | None
 ) -> OpenedThread:
-    """Resume the record's thread unless there is a reason for a fresh one; a thread that is gone is `lost`.
-
-    Raises CodexError when neither can be done.
-    """
+    """A thread that is gone is `lost`. Raises CodexError when neither can be done."""
     if record is None or why is not None:
         return await start(server, spec, why or "initial")
     try:
@@ -100,11 +96,9 @@ async def fork_or_start(
     cause: str,
     source: Path | None = None,
 ) -> OpenedThread:
-    """Fork a thread that may not be resumed at its last completed turn; start a fresh one when it has none.
-
-    cause: `busy` or `retry`. source: the rollout to fork from, when it is not the one in the process's home.
-    Raises CodexError when neither can be done.
-    """
+    """Fork a thread that may not be resumed at its last completed turn; start a fresh one when it has none. cause:
+    `busy` or `retry`. source: the rollout to fork from, when it is not the one in the process's home. Raises CodexError
+    when neither can be done."""
     if record is None or record.last_turn_id is None or why is not None:
         return await start(server, spec, why if why not in (None, "initial") else cause)
     try:
@@ -117,15 +111,14 @@ async def fork_or_start(
 async def fork(
     server: AppServer, spec: ConversationSpec, thread_id: str, cause: str, source: Path | None, **point: str
 ) -> OpenedThread:
-    """Fork a thread. source: its rollout, when that is not in the process's home. point: where to fork, as the
-    protocol names it; after all of its history without one. Raises CodexError."""
+    """source: its rollout, when that is not in the process's home. point: where to fork; without one at the end. Raises
+    CodexError."""
     path = {} if source is None else {"path": str(source)}
     params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True, **path, **point}
     return _opened(await server.client.request("thread/fork", params), f"forked:{cause}")
 
 
 async def resume(server: AppServer, spec: ConversationSpec, thread_id: str) -> OpenedThread:
-    """Load a kept thread, after its last conversation has released it. Raises CodexError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + UNLOAD_SECONDS
     params = {**_common(server, spec), "threadId": thread_id, "excludeTurns": True}
@@ -148,8 +141,8 @@ async def start_turn(
     metadata: Mapping[str, str],
     options: Mapping[str, str | None],
 ) -> str:
-    """Start a turn and return its id. text: empty to go on from what the thread has. metadata goes with every model
-    call of it. options: effort and summary; None leaves the model's own. Raises CodexError."""
+    """text: empty to go on from what the thread has. options: effort and summary; None leaves the model's own. Raises
+    CodexError."""
     params = {
         **{name: value for name, value in options.items() if value is not None},
         "threadId": thread_id,
@@ -167,8 +160,7 @@ async def interrupt(server: AppServer, thread_id: str, turn_id: str, seconds: fl
 
 
 async def unloaded(servers: Callable[[], Iterable[AppServer]], thread_id: str) -> bool:
-    """Wait until none of these processes has the thread in its memory; False when one still has after some seconds.
-    servers: called each time, since a process may end meanwhile."""
+    """Wait until none of these processes has the thread in memory. servers: called each time: one may end meanwhile."""
     loop = asyncio.get_running_loop()
     until = loop.time() + UNLOAD_SECONDS
     while await _loaded(servers(), thread_id):
@@ -179,7 +171,6 @@ async def unloaded(servers: Callable[[], Iterable[AppServer]], thread_id: str) -
 
 
 def unsubscribe(server: AppServer, thread_id: str) -> None:
-    """Release a thread: the process unloads one without subscribers a second later."""
     server.client.post("thread/unsubscribe", {"threadId": thread_id})
 
 
@@ -235,11 +226,9 @@ class ThreadPlace:
 async def open_kept(
     place: ThreadPlace, config: RuntimeConfig, processes: Callable[[], Iterable[AppServer]]
 ) -> OpenedThread:
-    """Return the thread of a conversation: resumed, forked or fresh.
-
-    processes: app-servers of this home that may have the thread in memory. Raises CodexError, and ServiceError when the
-    rollout's copy cannot be fetched now: no other thread is opened then, because its record would replace this one.
-    """
+    """Return the thread of a conversation: resumed, forked or fresh. processes: app-servers of this home that may have
+    the thread in memory. Raises CodexError, and ServiceError when the rollout's copy cannot be fetched now: no other
+    thread is opened then, because its record would replace this one."""
     server, spec, lease, wanted, files = place.server, place.spec, place.lease, place.wanted, place.files
     record = lease.record
     answers = config.thread_answers if not spec.whole else None

@@ -58,7 +58,6 @@ NO_ANSWER = "the model ended its turn without an answer (the app-server does not
 
 
 def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
-    """Return the failure of a failed turn. error: the protocol's TurnError, or None."""
     if not error:
         return failure("unknown", "the turn failed and the app-server gave no reason")
     message = str(error.get("message") or "no message")
@@ -69,7 +68,6 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
 
 
 def is_limit(error: Mapping[str, Any] | None) -> bool:
-    """Return whether an error that the app-server retries by itself is the provider's rate limit."""
     if not error:
         return False
     details = str(error.get("additionalDetails") or "")
@@ -84,17 +82,11 @@ def failure_of_error(error: DeskError) -> Failure:
 
 
 def is_policy(error: Mapping[str, Any] | None) -> bool:
-    """Return whether the provider's safety systems stopped the turn."""
     info = (error or {}).get("codexErrorInfo")
     return isinstance(info, str) and info in POLICY
 
 
 def refusal_in(text: str | None) -> str | None:
-    """Return the refusal in a completed turn's text, or None when it is an answer.
-
-    A `refusal` content part is dropped by the app-server: such a turn completes with no message at all, and so
-    does one whose message is empty. Prose that opens as refusals do, with no JSON in it, is taken as one.
-    """
     if text is None or not text.strip():
         return NO_ANSWER
     return text if declines(text) else None
@@ -204,7 +196,6 @@ class TurnWatch:
         self._made: dict[str, RogueCall] = {}
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take one notification of the turn's thread; those of an earlier turn are ignored."""
         if method == "turn/started":
             self.turn_id = params["turn"]["id"]
             if not self.started.done():
@@ -272,17 +263,14 @@ class TurnWatch:
 
     @property
     def endless(self) -> bool:
-        """Return whether the model called tools more often than a turn may."""
         return self.tool_calls > MOST_TOOL_CALLS
 
     def fail(self, error: Exception) -> None:
-        """Fail the waiters of the turn with this error: the process is gone."""
         if not self.done.done():
             self.done.set_exception(error)
             self.done.exception()  # there may be no waiter yet; do not warn about that
 
     def end(self) -> None:
-        """Cancel the tool calls and requests of a turn that is over."""
         for call in self.calls:
             call.cancel()
         self._router.end()
@@ -379,7 +367,6 @@ async def _never() -> Answer:
 
 
 def _search(item: Mapping[str, Any]) -> WebSearch:
-    """Return a search of the model as the protocol has it: each query once, the URL of a page opened."""
     action = item.get("action") or {}
     queries = [*(action.get("queries") or ()), action.get("query"), None if action.get("url") else item.get("query")]
     results = [row["url"] for row in item.get("results") or () if isinstance(row, Mapping) and row.get("url")]
@@ -393,7 +380,6 @@ def _search(item: Mapping[str, Any]) -> WebSearch:
 
 
 def counts_of(breakdown: Any) -> dict[str, int | None]:
-    """Return the tokens of one model call by name; None for anything but a finite, non-negative number."""
     found = breakdown if isinstance(breakdown, Mapping) else {}
     return {name: _count(found.get(wire)) for name, wire in _USAGE_FIELDS.items()}
 

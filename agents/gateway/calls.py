@@ -71,7 +71,6 @@ class Questions:
     async def call(
         self, messages: Sequence[Mapping[str, Any]], tokens: int = TOKENS, share: float = CALL_SHARE, **more: Any
     ) -> Answer | None:
-        """Return the answer to one call, None where it is not to be had in time. share: of the time for all calls."""
         seconds = share * self._seconds
         answer = await self._call(messages, THINKING_TOKENS if self.thinks else tokens, seconds, more)
         if answer is None or self.thinks or not answer.reasoned:
@@ -102,7 +101,6 @@ class Questions:
         return answer
 
     def no_answer(self, fact: str, answer: Answer | None) -> bool:
-        """Return whether a call has told nothing of a fact, and note why."""
         if answer is not None and not answer.late:
             return False
         self.why[fact] = self.tired
@@ -110,10 +108,8 @@ class Questions:
 
 
 async def first_call(asked: Questions) -> dict[str, Any]:
-    """Make the first call, and return what any answer tells: streaming, usage and reasoning.
-
-    Raises KeyRefused, ModelMissing, WrongApi, ServerAway, ModelServerError.
-    """
+    """What any answer tells: streaming, usage and reasoning. Raises KeyRefused, ModelMissing, WrongApi, ServerAway,
+    ModelServerError."""
     hello = [user("Say hello in a few words.")]
     answer = await asked.call(hello, share=FIRST_SHARE)
     if answer is not None and answer.error and answer.page is not None and answer.page.code in (400, 422):
@@ -138,7 +134,6 @@ async def first_call(asked: Questions) -> dict[str, Any]:
 
 
 async def _refused(asked: Questions, answer: Answer) -> None:
-    """Raise the error of a first call that the server refused."""
     server, page = asked.server, answer.page
     if page is not None:
         if (wrong := server.refusal(page)) is not None:
@@ -182,7 +177,6 @@ def _fits(way: SchemaWay, answer: Answer) -> bool:
 
 
 async def ask_tools(asked: Questions) -> dict[str, Any]:
-    """Return how tools are to be put to the model, and whether it calls several at once."""
     answer = await asked.call([user(_ASK_TOOLS)], tools=_TOOLS, tool_choice="auto", parallel_tool_calls=True)
     if asked.no_answer("tool_way", answer):
         return {}
@@ -202,7 +196,6 @@ async def ask_tools(asked: Questions) -> dict[str, Any]:
 
 
 def _called(answer: Answer) -> list[tuple[str, str]]:
-    """Return the calls of offered tools with arguments that can be read; none where one of them cannot."""
     names = {tool["function"]["name"] for tool in _TOOLS}
     good = [
         (name, arguments)
@@ -213,11 +206,9 @@ def _called(answer: Answer) -> list[tuple[str, str]]:
 
 
 async def ask_beside(asked: Questions, way: SchemaWay) -> bool | None:
-    """Return whether the answer's schema and tools go together; None where it could not be found out.
-
-    Some servers constrain all that is written to the schema, so that no tool can be called; others drop the schema
-    where there are tools.
-    """
+    """Return whether the answer's schema and tools go together; None where it could not be found out. Some servers
+    constrain all that is written to the schema, so that no tool can be called; others drop the schema where there are
+    tools."""
     if way not in ("json_schema", "json_object"):
         return None
     wanted: dict[str, Any] = {
@@ -245,7 +236,6 @@ async def ask_beside(asked: Questions, way: SchemaWay) -> bool | None:
 
 
 def _after_tools() -> list[dict[str, Any]]:
-    """Return a conversation in which both tools have answered."""
     arguments = json.dumps({"symbol": "ACME"})
     calls = [
         {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -259,7 +249,6 @@ def _after_tools() -> list[dict[str, Any]]:
 
 
 async def ask_images(asked: Questions) -> bool | None:
-    """Return whether the model sees pictures; None where it could not be found out."""
     if asked.seen.images is not None:
         if not asked.seen.images:
             asked.why["images"] = "the server says so"
@@ -343,7 +332,6 @@ def _object(text: str) -> Mapping[str, Any]:
 
 
 def _told(answer: Answer) -> str:
-    """Return what the server gave instead of the requested form."""
     if answer.error:
         return f"refused, {answer.error[:SHOWN]}"
     if answer.calls:

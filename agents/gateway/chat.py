@@ -48,7 +48,6 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def failed(told: str) -> bytes:
-    """Return the end of an answer that failed. told: as `Problem.told` writes it."""
     error = {"code": CODE, "message": told}
     return event("response.failed", response={"id": _id("resp"), "status": "failed", "error": error})
 
@@ -78,7 +77,6 @@ class AnswerEvents:
         return event("response.created", response={"id": self._number, "status": "in_progress", "output": []})
 
     def reasons(self, text: str) -> bytes:
-        """A piece of reasoning, which opens an item of its own."""
         opened = b""
         if self._item is None:
             self._item = {"type": "reasoning", "id": _id("rs"), "summary": []}
@@ -98,7 +96,6 @@ class AnswerEvents:
         return opened + event("response.output_text.delta", **self._place(), content_index=0, delta=text)
 
     def ends(self, text: str, calls: tuple[MadeCall, ...], usage: Mapping[str, Any] | None) -> bytes:
-        """All that is left to say: the whole text, the calls, and the end."""
         parts = [self._close_reasoning()]
         if text.strip():
             if self._item is None:
@@ -159,7 +156,6 @@ class ChatCalls:
         self._answering: dict[str, str] = {}
 
     async def answer(self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, send: Send) -> None:
-        """Send the events that answer a Responses request."""
         told = AnswerEvents()
         await send(told.created())
         try:
@@ -201,13 +197,11 @@ class ChatCalls:
         return Server(self._name, facts.model, facts.models, facts.context, round(chars / CHARS_FIRST))
 
     def counted(self, model: str, chars: int, tokens: int) -> None:
-        """Learn how many characters a token of this model's prompts has; the least is kept, to be safe."""
         if chars > 1_000 and tokens > 100:
             self._chars[model] = max(LEAST_CHARS, min(self._chars.get(model, chars / tokens), chars / tokens))
 
     def other_model(self, facts: ServerFacts, now: str | None) -> bool:
-        """Return whether an answer names another model than was asked: another one of the server's, or another than its
-        answers before."""
+        """Whether an answer names another model than was asked, or than its answers before."""
         if now is None:
             return False
         # A server may serve a model that it lists by another name of its own, which must stay the same.
@@ -238,7 +232,6 @@ class Call:
         self._prose = True
 
     async def run(self) -> None:
-        """Ask the server, and send what it says. Raises Problem."""
         planned, pulse = self._plan, self._pulse
         if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
@@ -282,8 +275,7 @@ class Call:
         return begun, usage
 
     async def _ask_again(self, body: Mapping[str, Any], why: str) -> ChatAnswer | None:
-        """Return the answer to another request, None where the server does not take it. why: for the turn's record.
-        Raises Problem."""
+        """None where the server does not take it. why: for the turn's record. Raises Problem."""
         self._pulse.way = f"{self._pulse.way}; {why}"
         try:
             return await self._ask(body, prose=True)
@@ -315,8 +307,7 @@ class Call:
         raise Problem("invalid_output", f"{model} ended its answer without a word and without a call of a tool")
 
     def _without_calls(self, reply: Reply) -> Reply:
-        """Return the text of a reply whose model may call no tool any more. Raises Problem where it has none: each
-        further call would be paid for, and the model goes on with them for ever."""
+        """The text of a reply without calls. Raises Problem: further calls would be paid for without end."""
         self._pulse.unanswered += [(call.name, call.arguments) for call in reply.calls]
         if reply.text.strip():
             return Reply(reply.text)
@@ -325,8 +316,8 @@ class Call:
         raise Problem("endless_calls", f"{model} has to answer, and goes on calling tools ({names[:100]})")
 
     async def _ask(self, body: Mapping[str, Any], *, prose: bool) -> ChatAnswer:
-        """Return the answer to one request, whose pieces are told as they come. prose: it may be one; otherwise no more
-        of a prose is waited for than may stand before a call. Raises Problem."""
+        """Pieces are told as they come. prose: the answer may be prose; otherwise waiting for it is bounded. Raises
+        Problem."""
         self._prose, self._repeats = prose, Repeats()
         answer = ChatAnswer(thinks=bool(self._facts.reasoning))
         self._pulse.requested()
@@ -364,7 +355,6 @@ class Call:
         return self._server.of_status(response.status, response.headers, body)
 
     async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
-        """Take an answer that is one JSON, as some servers send it however they are asked."""
         body = await beginning(response.content, BODY_BYTES, self._pulse.heard)
         try:
             found = orjson.loads(body)
@@ -402,7 +392,6 @@ class Call:
             raise self._server.cut(self._pulse.tokens)
 
     async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
-        """Take one event, and return whether it had a piece of the answer. Raises Problem."""
         pieces = answer.take(chunk)
         if answer.error is not None:
             raise self._server.of_error(answer.error)
@@ -458,7 +447,6 @@ def _written(same: Mapping[str, Any] | None, tokens: int) -> dict[str, Any] | No
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is longer than what models say before a call or an answer, and has no JSON in it yet."""
     return len(text) > PROSE_CHARS and "{" not in text
 
 
@@ -470,7 +458,6 @@ def _loaded(data: bytes) -> Any:
 
 
 def _same_model(one: str, other: str) -> bool:
-    """Return whether two names may be of one model: without its path, its ending, its version."""
     first, second = (
         name.rpartition("/")[2].lower().removesuffix(".gguf").removesuffix(":latest") for name in (one, other)
     )

@@ -53,7 +53,6 @@ class ServerFacts(Frozen):
 
     @property
     def way(self) -> str:
-        """Return the ways in one line, as a turn's record has them."""
         return f"chat completions; answer by {self.schema_way}; tools by {self.tool_way}"
 
 
@@ -63,7 +62,6 @@ def facts_path(home: Path, url: str, model: str) -> Path:
 
 
 def known_facts(home: Path, url: str, model: str) -> ServerFacts | None:
-    """Return the facts that were kept, whatever their age; None where there are none that can be read."""
     try:
         return ServerFacts.model_validate_json(facts_path(home, url, model).read_bytes())
     except (OSError, ValidationError):

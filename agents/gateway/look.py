@@ -48,13 +48,11 @@ class Look:
     why: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, model: str) -> bool:
-        """Return whether it has a model of this name; True where it lists none."""
         return not self.models or any(same_name(model, one) for one in self.models)
 
 
 def same_name(model: str, listed: str) -> bool:
-    """Return whether a name is that of a listed model: its tag may be left out where it is the latest, and of a file
-    its folder and ending."""
+    """A tag may be left out where it is the latest, and of a file its folder and ending."""
     return listed in (model, f"{model}:latest") or PurePath(listed).name in (model, f"{model}.gguf")
 
 
@@ -133,8 +131,7 @@ async def _ollama(server: ModelServer, model: str, rows: list[Mapping[str, Any]]
 
 
 def _ollama_context(show: Mapping[str, Any], running: Mapping[str, Any]) -> tuple[int | None, dict[str, str]]:
-    """Return the context of Ollama's conversations, and why it is unknown. It is what the loaded model has, else what
-    the model's own parameters set; what the model was trained for says nothing of it."""
+    """The loaded model's context, else its own parameters'; what the model was trained for says nothing."""
     trained = [value for name, value in _mapping(show.get("model_info")).items() if name.endswith(".context_length")]
     most = _count(trained[0]) if trained else None
     set_here = _NUM_CTX.search(str(show.get("parameters") or ""))
@@ -178,8 +175,7 @@ def _plain(model: str, rows: list[Mapping[str, Any]]) -> Look:
 
 
 async def require_chat(server: ModelServer, page: Page) -> None:
-    """Raise WrongApi, KeyRefused or ServerAway if the server has no chat completions at its URL. page: its answer to
-    another request."""
+    """Raise WrongApi, KeyRefused or ServerAway. page: the server's answer to another request."""
     wrong = server.refusal(page)
     if isinstance(wrong, KeyRefused | ServerAway):
         raise wrong
@@ -196,7 +192,6 @@ async def require_chat(server: ModelServer, page: Page) -> None:
 
 
 async def _elsewhere(server: ModelServer) -> WrongApi | None:
-    """Return the error of a URL that is not the base of chat completions, where it is known what is."""
     tails = ("/chat/completions", "/completions", "/responses", "/models", "/api", "/v1")
     bare = next((server.url.removesuffix(tail) for tail in tails if server.url.endswith(tail)), server.url)
     for url in dict.fromkeys((f"{server.url}/v1", f"{bare}/v1", bare)):
@@ -236,7 +231,6 @@ async def require_responses(server: ModelServer) -> None:
 
 
 def has_endpoint(page: Page) -> bool:
-    """Return whether a request without content was answered as one that the path exists for."""
     if page.is_page or page.content is None or 300 <= page.code < 400 or page.code in (401, 403, 405, 501):
         return False
     told = told_error(page.content)
@@ -246,13 +240,11 @@ def has_endpoint(page: Page) -> bool:
 
 
 def rows_of(page: Page) -> list[Mapping[str, Any]] | None:
-    """Return the models of an answer to GET /models, None where it is no list of models."""
     data = page.content.get("data") if page.code == 200 and isinstance(page.content, Mapping) else None
     return [one for one in _mappings(data) if one.get("id")] if isinstance(data, list) else None
 
 
 def missing(server: ModelServer, model: str, found: Look) -> ModelMissing:
-    """Return the error of an unknown model, with the server's models."""
     remedy = "set DESK_MODEL to one of them"
     if found.server == "ollama":
         remedy = f"run `ollama pull {model}`, or {remedy}"
@@ -262,7 +254,6 @@ def missing(server: ModelServer, model: str, found: Look) -> ModelMissing:
 
 
 async def _page(server: ModelServer, url: str, body: Mapping[str, Any] | None = None) -> Page:
-    """Return what a URL answers, an empty 404 where it does not."""
     try:
         return await server.page(url, body, LOOK_SECONDS)
     except ServerAway:
@@ -287,7 +278,6 @@ def _list(value: Any) -> list[Any]:
 
 
 def _row(model: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return a model's row; of a server with one model, its row."""
     own = (row for row in rows if same_name(model, str(row.get("id"))))
     return next(own, rows[0] if len(rows) == 1 else {})
 

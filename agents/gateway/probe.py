@@ -30,11 +30,8 @@ FRESH_SECONDS = 30.0  # for which a process uses facts without a look at the ser
 
 
 async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | None = None) -> ServerFacts:
-    """Return what a server says of itself and of a model, without a model call: its models, context and slots. Ways
-    are those of its kind, and `whole` is False.
-
-    Raises ServerAway, KeyRefused, WrongApi, ModelMissing.
-    """
+    """Without a model call: models, context and slots. Ways are those of its kind, and `whole` is False. Raises
+    ServerAway, KeyRefused, WrongApi, ModelMissing."""
     from chordesk.agents.gateway.look import look
 
     async with _reaching(url, key, ca_file) as server:
@@ -42,8 +39,7 @@ async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | 
 
 
 async def look_at_endpoint(url: str, key: str | None, ca_file: Path | None = None) -> None:
-    """Raise WrongApi, KeyRefused or ServerAway for a URL that is not the base of a Responses API. It is asked for no
-    answer."""
+    """Raise WrongApi, KeyRefused or ServerAway. No answer is requested."""
     from chordesk.agents.gateway.look import require_responses
 
     async with _reaching(url, key, ca_file) as server:
@@ -54,10 +50,8 @@ async def ask_server(
     url: str, key: str | None, model: str, *, seconds: float = ASK_SECONDS, ca_file: Path | None = None
 ) -> ServerFacts:
     """Return what a server can do for a model, by small real calls. seconds: after which no further call is made; what
-    is not known then has its reason in `why`.
-
-    Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError.
-    """
+    is not known then has its reason in `why`. Raises ServerAway, KeyRefused, WrongApi, ModelMissing,
+    ModelServerError."""
     from chordesk.agents.gateway.look import look
 
     async with _reaching(url, key, ca_file) as server:
@@ -90,10 +84,8 @@ async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: f
 async def facts_for(
     home: Path, url: str, key: str | None, model: str, *, max_age: dt.timedelta = MAX_AGE, ca_file: Path | None = None
 ) -> ServerFacts:
-    """Return the kept facts of a server and model where they still hold, else ask anew and keep the answers.
-
-    Raises ServerAway, KeyRefused, WrongApi, ModelMissing, ModelServerError.
-    """
+    """The kept facts where they still hold, else new ones. Raises ServerAway, KeyRefused, WrongApi, ModelMissing,
+    ModelServerError."""
     from chordesk.agents.gateway.look import look
 
     kept = known_facts(home, url, model)
@@ -117,7 +109,6 @@ def _holds(kept: ServerFacts, seen: Look) -> bool:
 
 
 def _require_same_model(kept: ServerFacts, seen: Look) -> None:
-    """Raise ModelMissing for a server that answers whatever model is asked for, and has another one than before."""
     if seen.single and not seen.has(kept.model) and kept.models != seen.models:
         before, now = ", ".join(kept.models), ", ".join(seen.models)
         raise ModelMissing(

@@ -65,8 +65,7 @@ class PassedCalls:
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, pulse: Pulse, begin: Begin, send: Send
     ) -> None:
-        """Pass a request on, and its answer back. path: below the base URL, with the query. begin: sends the answer's
-        head; send: some of its body."""
+        """path: below the base URL, with the query. begin: sends the answer's head; send: some of its body."""
         given = {name: value for name, value in headers.items() if name.lower() not in _OURS}
         if self._key:
             given["authorization"] = f"Bearer {self._key}"
@@ -120,7 +119,6 @@ class PassedCalls:
         return body
 
     def _without_key(self, told: bytes) -> bytes:
-        """Return what an endpoint says is wrong without the key, which the app-server would hand on as it came."""
         return without_key(told.decode(errors="replace"), self._key).encode() if self._key else told
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
@@ -312,7 +310,6 @@ class Gateway:
         self._chat: ChatCalls | None = None
 
     async def start(self) -> None:
-        """Listen on a free port of loopback."""
         upstream = self._upstream
         self._session = _session(upstream)
         if upstream.chat:
@@ -332,15 +329,13 @@ class Gateway:
         return f"http://127.0.0.1:{self._port}{BASE}"
 
     def watch(self, thread_id: str, pulse: Pulse) -> None:
-        """Report the model calls of a thread to a pulse, and answer them, from now on. Their logs name what is bound to
-        logs here, such as the run."""
+        """From now on. Logs of the calls name what is bound to logs here, such as the run."""
         self._pulses[thread_id] = (pulse, get_contextvars())
 
     def unwatch(self, thread_id: str) -> None:
         self._pulses.pop(thread_id, None)
 
     async def close(self) -> None:
-        """End the service; calls that are still open are cut."""
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:

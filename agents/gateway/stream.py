@@ -69,7 +69,6 @@ class ChatAnswer:
         return self._apart.answer if self._apart is not None else ""
 
     def take(self, chunk: Any) -> list[Piece]:
-        """Add one event, or a whole answer, and return its pieces of the first choice."""
         if not isinstance(chunk, Mapping):
             return []
         if chunk.get("error"):
@@ -88,7 +87,6 @@ class ChatAnswer:
         return list(self._pieces(delta)) if isinstance(delta, Mapping) else []
 
     def end(self) -> list[Piece]:
-        """Return what was held back of the text, at the end of the answer."""
         return _pieces(self._apart.end()) if self._apart is not None else []
 
     def _pieces(self, delta: Mapping[str, Any]) -> Iterator[Piece]:
@@ -113,8 +111,8 @@ class ChatAnswer:
                 yield self._call(call, call["function"])
 
     def _call(self, piece: Mapping[str, Any], function: Mapping[str, Any]) -> Piece:
-        """Add a piece of a tool call: one with an index or an id of its own begins or continues that call, one with
-        neither continues the last, unless it has a name."""
+        """A piece with an index or id of its own begins or continues that call, one with neither the last, unless it
+        has a name."""
         name, arguments = function.get("name") or "", function.get("arguments")
         text = (
             arguments if isinstance(arguments, str) else "" if arguments is None else orjson.dumps(arguments).decode()
@@ -136,9 +134,7 @@ class ChatAnswer:
 
 async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
     """Yield the data of each event of a stream, and None for whatever else comes, such as a comment or a blank line.
-
-    Raises TooLarge, and what reading raises.
-    """
+    Raises TooLarge, and what reading raises."""
     buffer = b""
     async for part in content.iter_any():
         buffer = buffer + part if buffer else part
@@ -174,8 +170,8 @@ async def beginning(content: aiohttp.StreamReader, most: int, heard: Callable[[]
 
 
 def usage_of(told: Any, sent: int, most_written: int) -> dict[str, Any] | None:
-    """Return a call's tokens as the Responses API has them; None without counts that can be true. sent: characters of
-    the request, each at most a few tokens. most_written: tokens that the answer might have."""
+    """None without counts that can be true. sent: characters of the request. most_written: tokens of the answer at
+    most."""
     if not isinstance(told, Mapping):
         return None
     read = count(told.get("prompt_tokens"), LEAST_BOUND + sent)
@@ -195,7 +191,6 @@ def usage_of(told: Any, sent: int, most_written: int) -> dict[str, Any] | None:
 
 
 def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the tokens of two calls; None where those of one are not known."""
     if one is None or other is None:
         return None
     return {
@@ -223,7 +218,6 @@ def is_json(arguments: str) -> bool:
 
 
 def new_call_id() -> str:
-    """Return an id in the form that the narrowest template takes: nine letters or digits."""
     return uuid.uuid4().hex[:9]
 
 

@@ -131,14 +131,12 @@ class Messages:
             self._later += [{"type": "text", "text": f"The picture of {name}:"}, *pictures]
 
     def _flush(self) -> None:
-        """Add the pictures of tools' answers, after all answers."""
         self._answering = False
         if self._later:
             parts, self._later = self._later, []
             self._append("user", parts)
 
     def _parts(self, content: Any) -> list[dict[str, Any]]:
-        """Return a content as parts of chat completions."""
         if isinstance(content, str):
             return [{"type": "text", "text": content}]
         found: list[dict[str, Any]] = []
@@ -159,7 +157,6 @@ class Messages:
 
 
 def chars_of(messages: Sequence[Message]) -> int:
-    """Return the characters of messages, by which their tokens are estimated."""
     size = 0
     for message in messages:
         content = message["content"]
@@ -175,7 +172,6 @@ def _text(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(content: str | list[Any]) -> str | list[Any]:
-    """Return parts as one text where there is nothing else: many templates take no other."""
     if isinstance(content, list) and all(part["type"] == "text" for part in content):
         return _text(content)
     return content
@@ -245,7 +241,6 @@ class Plan:
         return Reply(given[0].arguments)
 
     def fits(self, reply: Reply) -> bool:
-        """Return whether a reply may stand: calls, or a text that fits the schema as far as its form."""
         if reply.calls or self.schema is None:
             return True
         return self.answer(reply) is not None
@@ -257,7 +252,6 @@ class Plan:
         return found.text if found.problem is None and self.is_answer(found.text) else None
 
     def is_answer(self, text: str) -> bool:
-        """Return whether a JSON text fits the schema, where there is one."""
         try:
             return self.schema is not None and fits(self.schema, orjson.loads(text))
         except (orjson.JSONDecodeError, RecursionError):
@@ -265,7 +259,6 @@ class Plan:
 
     @property
     def _tools(self) -> frozenset[str]:
-        """Return the names of the role's own tools, of which one may be called as ours."""
         own = [
             tool["function"] for tool in self.body.get("tools", ()) if tool["function"]["description"] != ANSWER_TOOL
         ]
@@ -275,8 +268,8 @@ class Plan:
 def plan(
     request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float, *, tools_first: bool = False
 ) -> Plan:
-    """Return the request for a model of a server. tokens: most of its answer. chars_a_token: of its prompts.
-    tools_first: where tools are a part of the schema, one has to be called before an answer."""
+    """tokens: most of its answer. chars_a_token: of its prompts. tools_first: a tool has to be called before an
+    answer."""
     tools = _tools(request.get("tools"))
     schema = _schema(request)
     in_words = bool(tools) and facts.tool_way == "schema"
@@ -317,8 +310,7 @@ def plan(
 
 
 def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
-    """Return whether a value has the form of a schema: types, names, literals; not its formats and bounds, of which the
-    role's own check says more."""
+    """Types, names and literals alone: formats and bounds are the role's own check."""
     root = root if root is not None else schema
     if "$ref" in schema:
         found = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2])
@@ -380,8 +372,7 @@ def _short(
     strict: bool = True,
     chosen: Mapping[str, Any] = {},
 ) -> dict[str, Any]:
-    """Return what makes an answer end; empty where the server keeps to no schema. After a first call it is an answer,
-    and no call: one without end is made again. chosen: of native tools."""
+    """Empty where the server keeps to no schema. After a first call the answer has to end. chosen: of native tools."""
     if facts.schema_way != "json_schema":
         return {}
     return {**_put(shortened(form, chars), facts, strict=strict), **chosen}
@@ -427,8 +418,7 @@ def _schema(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _tools_or_answer(
     tools: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, *, one: bool, calling: bool = False
 ) -> dict[str, Any]:
-    """Return the schema of an object that has either calls of tools or the answer. one: at most one call. calling: no
-    answer yet."""
+    """An object with either calls of tools or the answer. one: at most one call. calling: no answer yet."""
     definitions: dict[str, Any] = {}
     plain = {"type": "string"}
     branches = [_object(answer=_moved(schema, "", definitions) if schema is not None else plain)]
@@ -493,7 +483,6 @@ def _form_in_words(
 
 
 def _said(calls: Sequence[tuple[str, str]], text: str) -> str:
-    """Return an earlier message of the model in the form that is asked of it now."""
     if calls:
         made = ",".join(f'{{"name":"{name}","arguments":{arguments}}}' for name, arguments in calls)
         return f'{{"reply":{{"tool_calls":[{made}]}}}}'

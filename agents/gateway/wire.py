@@ -51,7 +51,6 @@ class Page:
 
     @property
     def error(self) -> str:
-        """Return what the server says is wrong, in one line."""
         return _shown_answer(told_error(self.content) or self.text)
 
 
@@ -94,7 +93,6 @@ class Answer:
         return [(call.name, call.arguments) for call in self.chat.calls]
 
     def take(self, chunk: Any) -> bool:
-        """Add a part of an answer, and return whether it had a token."""
         pieces = self.chat.take(chunk)
         if isinstance(chunk, Mapping):
             self.error = self.error or (_shown_answer(told_error(chunk)) if "error" in chunk else "")
@@ -105,7 +103,6 @@ class Answer:
         return bool(pieces)
 
     def end(self) -> None:
-        """Add the text that was held back."""
         self._add(self.chat.end())
 
     def _add(self, pieces: Iterable[Piece]) -> None:
@@ -139,8 +136,7 @@ class ModelServer:
             raise self.away(error) from None
 
     async def chat(self, body: Mapping[str, Any], seconds: float) -> Answer:
-        """Return the answer to a request for chat completions, as a stream. Raises ServerAway where the server cannot
-        be reached."""
+        """As a stream. Raises ServerAway where the server cannot be reached."""
         answer, began = Answer(), time.monotonic()
         try:
             async with asyncio.timeout(seconds), self._session.post(
@@ -180,7 +176,6 @@ class ModelServer:
 
 @asynccontextmanager
 async def reaching(url: str, key: str | None, ca_file: Path | None = None) -> AsyncIterator[ModelServer]:
-    """Yield the server at a base URL, with the key in each request. ca_file: PEM of its trust roots."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
     trust = ssl.create_default_context(cafile=ca_file) if ca_file is not None else True
@@ -230,13 +225,10 @@ async def _read(response: aiohttp.ClientResponse, key: str | None) -> str:
 
 
 def without_key(text: str, key: str | None) -> str:
-    """Return a server's words without the key that was sent to it."""
     return text.replace(key, HIDDEN) if key and len(key) >= SHORTEST_SECRET else text
 
 
 def proxy_of(url: str) -> str | None:
-    """Return the proxy of the environment for a URL; it has no business between us and loopback. aiohttp would look for
-    it at each request, and for a login in ~/.netrc."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):
@@ -246,7 +238,6 @@ def proxy_of(url: str) -> str | None:
 
 
 def _shown_answer(text: str) -> str:
-    """Return a server's own words as they are quoted: in one line, without what looks like a key."""
     hidden: str = redacted(" ".join(text.split()), ())
     return hidden[:SHOWN_CHARS]
 
@@ -282,11 +273,9 @@ class Problem(Exception):
         self.kind, self.message, self.reset_seconds = kind, message, reset_seconds
 
     def told(self, key: str | None = None) -> str:
-        """Return the failure as the message of a failed answer. key: the provider's, which it may have quoted."""
         return orjson.dumps({"chordesk_failure": [self.kind, self.shown(key), self.reset_seconds]}).decode()
 
     def shown(self, key: str | None) -> str:
-        """Return the message without secrets."""
         text: str = redacted(self.message, [key] if key else ())
         return text
 
@@ -303,13 +292,11 @@ def failure_in(message: str) -> Failure | None:
 
 
 def overflow(server: str, model: str, prompt: str, context: str) -> Problem:
-    """Return the failure of a prompt that does not fit. prompt, context: tokens, as they are known."""
     text = f"a prompt of {prompt} tokens does not fit the context of {model} on {server}, {context} tokens"
     return Problem("context_window", f"{text}; {_LARGER}")
 
 
 def names_of(models: Sequence[str]) -> str:
-    """Return the names of a server's models, the first ones where it has many."""
     more = f" and {len(models) - SHOWN_MODELS} more" if len(models) > SHOWN_MODELS else ""
     return (", ".join(models[:SHOWN_MODELS]) or "none") + more
 
@@ -324,19 +311,16 @@ def away(server: str, error: Exception) -> Problem:
 
 
 def reason(error: Exception) -> str:
-    """Return why a connection failed, in the system's words where it has some."""
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
 
 
 def wrong_api(url: str, kind: str, body: str) -> Problem:
-    """Return the failure of an answer that no model gave. kind: its content type."""
     text = f"{url} answered {kind or 'without a content type'}, which is no answer of a model ({shown(body)!r})"
     return Problem("bad_request", f"{text}; set DESK_PROVIDER_URL to the base URL of an API, which mostly ends in /v1")
 
 
 def redirected(server: str, location: str) -> Problem:
-    """Return the failure of an answer that sends the desk elsewhere."""
     text = f"{server} redirects to {masked(location) or 'nowhere'}, and the desk follows no redirect"
     return Problem("bad_request", f"{text}; set DESK_PROVIDER_URL to the server's own base URL, which may be there")
 
@@ -364,7 +348,6 @@ class Server:
         return problem
 
     def of_error(self, error: Mapping[str, Any], status: int | None = None) -> Problem:
-        """Return the failure of an error that the server told, with its status or within a stream."""
         said = str(error.get("message") or orjson.dumps(error, default=str).decode())
         names = f"{error.get('type')} {error.get('code')}"
         if status in (None, 400, 413, 422, 500) and (OVERFLOW.search(names) or OVERFLOW.search(said)):
@@ -387,7 +370,6 @@ class Server:
         )
 
     def of_endpoint(self, status: int, body: bytes) -> Problem:
-        """Return the failure of an endpoint without the model, or without a Responses API."""
         error = error_in(body) or {}
         said = str(error.get("message") or "")
         if "model" in said.lower() or error.get("code") == "model_not_found":
@@ -402,7 +384,6 @@ class Server:
         return Problem("not_found", f"{text}; start it with {self.model}, or set DESK_MODEL={now}")
 
     def cut(self, tokens: int, why: str = "") -> Problem:
-        """Return the failure of a stream that ended before its answer did."""
         text = f"{self.name} broke off the answer of {self.model} after {tokens:,} tokens"
         return Problem("stream_cut", f"{text}{f' ({shown(why)})' if why else ''}; look at the server's own log")
 
@@ -419,8 +400,7 @@ class Server:
 
 
 def _context_in(said: str, numbers: list[int]) -> int | None:
-    """Return the size of the context that a server's words name: the number beside that word, unless a smaller one
-    shows that it is the prompt's."""
+    """The number beside the word context, unless a smaller one shows that it is the prompt's."""
     near = _OF_CONTEXT.search(said)
     named = int(near[1].replace(",", "")) if near is not None else None
     smaller = [number for number in numbers if named is not None and number < named]
@@ -431,7 +411,6 @@ _REMEDY = {"unauthorized": "; check DESK_PROVIDER_KEY", "overloaded": "; it may 
 
 
 def error_in(body: Any) -> Mapping[str, Any] | None:
-    """Return the error that a JSON body, read or not, tells, wherever servers put it; None in any other body."""
     content = loaded(body) if isinstance(body, bytes) else body
     if not isinstance(content, Mapping):
         return None
@@ -442,13 +421,11 @@ def error_in(body: Any) -> Mapping[str, Any] | None:
 
 
 def told_error(content: Any) -> str:
-    """Return the message of an error, wherever in the JSON a server puts it; empty where there is none."""
     found = error_in(content)
     return str(found.get("message") or json.dumps(found)) if found is not None else ""
 
 
 def shown(text: str) -> str:
-    """Return a server's own words as they are quoted, in one line."""
     return " ".join(text[: 4 * PROBLEM_CHARS].split())[:PROBLEM_CHARS]
 
 

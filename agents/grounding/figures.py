@@ -114,7 +114,6 @@ class PartialDate(NamedTuple):
 
 
 def dates_in(text: str) -> Iterator[tuple[int, int, PartialDate]]:
-    """Yield start, end and value of each valid date."""
     for found in _DATE.finditer(text):
         parts = {key[0]: value for key, value in found.groupdict().items() if value is not None}
         day, month = parts.get("d"), parts.get("m")
@@ -124,7 +123,6 @@ def dates_in(text: str) -> Iterator[tuple[int, int, PartialDate]]:
 
 
 def months_in(text: str) -> Iterator[int]:
-    """Yield the number of each month that a text names, with or without a day."""
     for found in _ANY_MONTH.finditer(text):
         yield _MONTH_NAMES.index(found[0][:3].lower()) + 1
 
@@ -141,8 +139,7 @@ _ALIKE = str.maketrans(
 
 
 def plain(text: str) -> str:
-    """Return the text with decimal digits of every script as 0 to 9, every dash as a hyphen and every space as a blank;
-    a line's end is a blank. The length stays, so that offsets do."""
+    """Digits of every script as 0 to 9, dashes as hyphens, spaces and line ends as blanks. Offsets stay."""
     text = text.translate(_ALIKE)
     return text if text.isascii() else "".join(map(_digit, text))
 
@@ -223,7 +220,6 @@ class Reading:
 
 
 def read(raw: str, most: int = MOST_FIGURES) -> Reading:
-    """Return the figures of a text, at most so many. Linear in its length."""
     text = plain(raw)
     names = names_in(text, raw)
     taken = bytearray(len(text) + 1)
@@ -274,12 +270,9 @@ def _figure(found: re.Match[str], text: str, raw: str) -> Figure:
 
 
 def _stated(text: str, start: int, end: int, value: float, step: float) -> tuple[float, float]:
-    """Return the middle and the width of the interval that the terms around a number state.
-
-    "Just over 40" is 40 to 44: a tenth of the value, at least half a last digit and at most the place of its last digit
-    that is not 0, on the side of the term, and half a last digit on the other. "Low 50s" is 50 to 54, "mid" 53 to 57,
-    "high" 56 to 60.
-    """
+    """Return the middle and the width of the interval that the terms around a number state. "Just over 40" is 40 to 44:
+    a tenth of the value, at least half a last digit and at most the place of its last digit that is not 0, on the side
+    of the term, and half a last digit on the other. "Low 50s" is 50 to 54, "mid" 53 to 57, "high" 56 to 60."""
     before = text[max(0, start - 20) : start]
     decade = _DECADE.search(before)
     if decade and text[end : end + 1] == "s" and value % 10 == 0:

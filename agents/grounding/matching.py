@@ -46,10 +46,8 @@ class Matcher:
     _pools: dict[tuple[Any, ...], list[Fit]] = field(default_factory=dict)
 
     def match(self, place: Place, known: NamedRows, carried: NamedRows) -> list[Datum]:
-        """Return the sources that fit a figure, the best first; none where it has none.
-
-        known: what the terms beside it and its sentence mention; carried: and the text before them.
-        """
+        """Return the sources that fit a figure, the best first; none where it has none. known: what the terms beside it
+        and its sentence mention; carried: and the text before them."""
         if not math.isfinite(place.figure.value):
             return []
         near = [pool for concept in sorted(place.near) if (pool := self._pool(place, (concept,)))]
@@ -78,11 +76,9 @@ class Matcher:
     def _near(
         self, place: Place, pool: Sequence[Fit], known: NamedRows
     ) -> list[tuple[int, tuple[bool, int, str], Datum]]:
-        """Return the fits of one concept, to be ordered by how well the text names them.
-
-        If the text names a row that has the concept, other rows are not meant. A term without a row means a field with
-        a single row before a field with many: so each table is a pool of its own.
-        """
+        """Return the fits of one concept, to be ordered by how well the text names them. If the text names a row that
+        has the concept, other rows are not meant. A term without a row means a field with a single row before a field
+        with many: so each table is a pool of its own."""
         size, half = abs(place.figure.value), place.figure.tolerance
         fits = [one for one in pool if abs(one.value - size) <= half and known.level(one.datum.row)]
         if not fits:
@@ -116,7 +112,6 @@ class Matcher:
         return []
 
     def _pool(self, place: Place, concepts: Iterable[str]) -> Sequence[Fit]:
-        """Return the figures of these concepts that the place may mean, each once."""
         found: dict[int, Fit] = {}
         for concept in concepts:
             for one in self._of_concept(place, concept):
@@ -132,11 +127,9 @@ class Matcher:
         return known
 
     def names_a_field(self, place: Place) -> bool:
-        """Return whether terms beside a figure name a field that has figures in its unit."""
         return any(self._pool(place, (concept,)) for concept in place.near)
 
     def around(self, place: Place, *, idiom: bool = False) -> list[Fit]:
-        """Return all figures of about this size that agree in unit and sign."""
         figure = place.figure
         low, high = (abs(figure.value) - figure.tolerance) / 2, (abs(figure.value) + figure.tolerance) * 1.5
         data = [*self.index.between(low, high)]
@@ -165,11 +158,9 @@ class Matcher:
 
 
 def comparable(datum: Datum, place: Place, *, named: bool, idiom: bool = False) -> list[Fit]:
-    """Return the values of a figure in the unit of the place, none where unit, sign or length do not fit.
-
-    named: a term of the text names its field; without one a fraction needs its per cent sign. idiom: no term does, so
-    a text without a term of direction may have meant either ("has bled 9.9%").
-    """
+    """Return the values of a figure in the unit of the place, none where unit, sign or length do not fit. named: a term
+    of the text names its field; without one a fraction needs its per cent sign. idiom: no term does, so a text without
+    a term of direction may have meant either ("has bled 9.9%")."""
     figure = place.figure
     if datum.length is not None and place.lengths and datum.length not in place.lengths:
         return []
@@ -181,11 +172,9 @@ def comparable(datum: Datum, place: Place, *, named: bool, idiom: bool = False) 
 
 
 def _sign_fits(datum: Datum, place: Place, idiom: bool) -> bool:
-    """Return whether the sign that the text gives a figure, or its direction, fits.
-
-    An explicit sign must be the figure's own. A change that fell needs a term of its direction, except where the
-    field is negative by its nature (a drawdown of 9%, a put's delta of 0.3).
-    """
+    """Return whether the sign that the text gives a figure, or its direction, fits. An explicit sign must be the
+    figure's own. A change that fell needs a term of its direction, except where the field is negative by its nature (a
+    drawdown of 9%, a put's delta of 0.3)."""
     sign = place.figure.sign
     if sign:
         return sign * datum.value >= 0 or (sign < 0 and datum.falling)
@@ -249,8 +238,7 @@ _UNITS: dict[str, Callable[[Datum, bool], list[float]]] = {
 
 
 def fit(figure: Figure, pool: Sequence[Fit], most: float, *, alone: bool = False) -> list[Datum]:
-    """Return the figures of a pool that fit, the best first; none if a chance fit is more probable than `most`. alone:
-    a pool of one value has none."""
+    """The best first; none if a chance fit is more probable than `most`. alone: a pool of one value."""
     size, half = abs(figure.value), figure.tolerance
     fitting = [one for one in pool if abs(one.value - size) <= half]
     if not fitting:
@@ -272,7 +260,6 @@ def distinct(size: float, step: float, pool: Sequence[Fit]) -> int:
 
 
 def _preference(datum: Datum) -> tuple[bool, int, str]:
-    """Return the order of sources: a tool's answer before the question, the earlier call, the shorter path."""
     return datum.origin.source != "tool", len(datum.path), datum.path
 
 
@@ -299,10 +286,8 @@ class Derived(NamedTuple):
 
 
 def derive(matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedRows) -> Derived | None:
-    """Return how a figure follows from two figures that its sentence cites or names, None if it does not.
-
-    A comparing term must stand beside it. cited: sources of the sentence's other figures.
-    """
+    """Return how a figure follows from two figures that its sentence cites or names, None if it does not. A comparing
+    term must stand beside it. cited: sources of the sentence's other figures."""
     figure = place.figure
     if (
         figure.date is not None
@@ -331,8 +316,8 @@ def few(figure: Figure, pool: Sequence[Fit]) -> bool:
 
 
 def part_of(place: Place, following: Place | None, source: Datum | None) -> bool:
-    """Return True for the first count of "3 of 4" where the second is the length of a list: the choice of the three is
-    the model's own, that there can be so many is not."""
+    """True for the first count of "3 of 4" where the second is a list's length: the choice of three is the model's
+    own."""
     if following is None or source is None or place.whole is not following.whole:
         return False
     counts = source.kind in ("count", "size") and place.figure.unit in ("plain", "days")
@@ -342,11 +327,9 @@ def part_of(place: Place, following: Place | None, source: Datum | None) -> bool
 def _pairs(
     matcher: Matcher, place: Place, cited: Sequence[Datum], known: NamedRows
 ) -> Iterator[tuple[list[tuple[Datum, Datum]], float]]:
-    """Yield the pairs of operands with the most probable chance fit, the closest to the text first.
-
-    These are two figures that the sentence cites; one of them, or of a field that is named beside the figure, and the
-    price of the subject; two such fields.
-    """
+    """Yield the pairs of operands with the most probable chance fit, the closest to the text first. These are two
+    figures that the sentence cites; one of them, or of a field that is named beside the figure, and the price of the
+    subject; two such fields."""
     own = list({one.value: one for one in cited}.values())[:_MOST_OPERANDS]
     price = list({one.value: one for one in matcher.reference()}.values())[:_MOST_VALUES]
     terms = sorted(concept for concept in place.near if not concept.startswith("="))
@@ -366,7 +349,6 @@ def _of_levels(matcher: Matcher, known: NamedRows) -> list[Datum]:
 
 
 def _few(matcher: Matcher, concept: str, known: NamedRows) -> list[Datum]:
-    """Return the figures of a field that agree with the text, none where they have many values."""
     data = matcher.index.by_concept.get(concept, ())
     if len(data) > _MOST_OF_FIELD:
         return []

@@ -51,7 +51,6 @@ _COUNTS = ("count", "size", "days")
 
 
 def cited_rows(places: Sequence[Place], sources: Sequence[Sequence[Datum]]) -> list[Row]:
-    """Return the rows of which a sentence cites a figure of three digits or more that no other row has."""
     found: dict[int, Row] = {}
     for place, data in zip(places, sources, strict=True):
         rows = {one.row.number: one.row for one in data if one.origin.source == "tool"}
@@ -61,7 +60,6 @@ def cited_rows(places: Sequence[Place], sources: Sequence[Sequence[Datum]]) -> l
 
 
 def by_row(matcher: Matcher, place: Place, cited: Sequence[Row], known: NamedRows) -> list[Datum]:
-    """Return the sources of a figure by its row alone, the best first. cited: rows of its sentence."""
     expiring = _expiring(matcher, place)
     if expiring or place.figure.date is not None:
         return expiring
@@ -92,7 +90,6 @@ def product(matcher: Matcher, place: Place, cited: Sequence[Row], known: NamedRo
 
 
 def _contracts(matcher: Matcher, known: NamedRows, most: int = _MOST_NAMED) -> list[Row]:
-    """Return the contracts that a text names by strike or symbol, none where these are more."""
     strikes = (one for one in matcher.index.by_concept.get("strike", ()) if "contract" in one.row.names)
     rows = {one.row.number: one.row for one in strikes if known.level(one.row) == NAMED and _struck(one.row, known)}
     return list(rows.values()) if len(rows) <= most else []
@@ -124,7 +121,6 @@ def _struck(row: Row, known: NamedRows) -> bool:
 
 
 def _read(datum: Datum) -> bool:
-    """Return True for a figure of a tool's answer that stands in no text."""
     return datum.origin.source == "tool" and not datum.step
 
 
@@ -147,11 +143,8 @@ Calls = Iterable[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
 
 def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) -> Grounding:
     """Return the grounding of texts by name. calls: tool, arguments and answer of each call of the turn; question: the
-    turn's subject.
-
-    With n figures in the sources and k in the texts the index takes n log n, and a figure at most n, of which it looks
-    at those of its field or size.
-    """
+    turn's subject. With n figures in the sources and k in the texts the index takes n log n, and a figure at most n, of
+    which it looks at those of its field or size."""
     readings: dict[str, Reading] = {}
     left = MOST_FIGURES
     for name, text in texts.items():
@@ -179,8 +172,7 @@ def ground(texts: Mapping[str, str], calls: Calls, question: Mapping[str, Any]) 
 
 
 def capped(confidence: str | None, grounding: Grounding | None) -> str | None:
-    """Return a report's confidence as its grounding allows: with an unsupported figure at most medium, with a share
-    below `LEAST_SHARE` low."""
+    """With an unsupported figure at most medium, with a share below `LEAST_SHARE` low."""
     if confidence is None or grounding is None or grounding.share is None or grounding.supported == grounding.figures:
         return confidence
     most = Confidence.LOW if grounding.share < LEAST_SHARE else Confidence.MEDIUM
@@ -199,7 +191,6 @@ def lack(grounding: Grounding | None) -> str | None:
 
 
 def _is_sourced(one: Citation, calls: Sequence[tuple[str, Any, Any]], subject: str | None) -> bool:
-    """Return whether a figure is a tool's of the subject: its row is of the subject's symbol, or of none."""
     if one.call is None or one.source == "question" or one.path.startswith("/arguments"):
         return False
     value, symbol = calls[one.call][2], None
@@ -269,8 +260,7 @@ def _sources(
 def _refuted(
     matcher: Matcher, whole: Sequence[Place], sources: list[list[Datum]], carried: Mentions
 ) -> list[list[Datum]]:
-    """Return the sources of a sentence, without one strike or date if that gives `REFUTING` figures more a source:
-    these figures are of another row, and the strike or date has no source."""
+    """Without one strike or date if that gives `REFUTING` figures a source: that strike or date then has none."""
     lacking = sum(not one and place.figure.date is None for one, place in zip(sources, whole, strict=True))
     if lacking < REFUTING or len(whole) > _MOST_REFUTED:
         return sources
@@ -364,8 +354,7 @@ def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
 
 
 def grounding_of(run: EndedRole) -> Grounding | None:
-    """Return the grounding of an answer; None where there is none, or it rests on no data. A role without tools has its
-    question alone."""
+    """None where there is none, or it rests on no data. A role without tools has its question alone."""
     if not isinstance(run.outcome, Completed) or not run.has_data:
         return None
     calls = [(call.answer.tool, call.arguments, call.answer.payload) for call in run.recorded]

@@ -74,7 +74,6 @@ class Index:
     _sizes: list[float] = field(default_factory=list)
 
     def close(self) -> Index:
-        """Sort the entries; return the index."""
         self.data.sort(key=lambda one: abs(one.value))
         self._sizes = [abs(one.value) for one in self.data]
         for one in self.data:
@@ -88,7 +87,6 @@ class Index:
         return all(self.siblings[family(one)] == 1 for one in chain(row))
 
     def between(self, low: float, high: float) -> Sequence[Datum]:
-        """Return the figures of this size, in either sign."""
         return self.data[bisect_left(self._sizes, low) : bisect_right(self._sizes, high)]
 
 
@@ -173,7 +171,6 @@ class _Walk:
                 self._enter(where, table, key, item, row, above, depth + 1)
 
     def _columns_of(self, value: Sequence[Any]) -> Sequence[str]:
-        """Return the names of the columns of a list of lists; empty when it is none."""
         first = value[0] if value else None
         fits = isinstance(first, list | tuple) and all(
             isinstance(one, list | tuple) and len(one) == len(self._columns) for one in value
@@ -181,7 +178,6 @@ class _Walk:
         return self._columns if fits else ()
 
     def _counted(self, path: str, key: str, value: Sequence[Any], row: Row, above: frozenset[str]) -> None:
-        """Enter the length of a list, and how many of its rows have each text of a field with few of them."""
         own = above | field_of(key).concepts
         self._add(float(len(value)), path, row, own, "size")
         labels: dict[str, Counter[str]] = defaultdict(Counter)
@@ -260,12 +256,10 @@ def family(row: Row) -> tuple[Any, ...]:
 
 
 def escaped(key: str) -> str:
-    """Return a key as a token of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def chain(row: Row) -> Iterator[Row]:
-    """Yield a row and the objects that hold it, from the inside out."""
     at: Row | None = row
     while at is not None:
         yield at
@@ -313,7 +307,6 @@ class Place:
         return concepts_in(self.before) | concepts_in(self.after) | concepts_in(self.figure.text)
 
     def between(self, following: Place) -> str:
-        """Return the text between this figure and a later one of the sentence."""
         length = following.figure.start - self.figure.end
         return following.before[-length:] if length > 0 else ""
 
@@ -340,7 +333,6 @@ class Place:
 
     @cached_property
     def lengths(self) -> list[float]:
-        """Return the parameters (20 of 20-day) beside the figure."""
         first, last = self.figure.start - len(self.before), self.figure.end + len(self.after)
         named = [value for at, value in self.whole.lengths if first <= at <= last]
         periods = (one for one in self.whole.figures if one.unit == "days" and one is not self.figure)
@@ -372,7 +364,6 @@ class Mentions:
         return bool(self.names or self.dates or self.numbers or self.shares or self.months)
 
     def add(self, other: Mentions) -> None:
-        """Add what another stretch mentions."""
         self.names |= other.names
         self.dates += other.dates
         self.numbers |= other.numbers
@@ -400,7 +391,6 @@ class Mentions:
 
 
 def places(reading: Reading) -> list[Place]:
-    """Return each figure in its sentence, in order."""
     found = []
     bounds = [0, *(match.end() for match in _SENTENCE.finditer(reading.text)), len(reading.text)]
     at = 0
@@ -436,7 +426,6 @@ def _edges(start: int, figures: Sequence[Figure]) -> list[int]:
 
 
 def _clause(after: str) -> str:
-    """Return the text after a figure up to the end of its clause; what stands in brackets at once belongs to it."""
     bracket = _BRACKETED.match(after)
     if bracket:
         return bracket[0]
@@ -446,7 +435,6 @@ def _clause(after: str) -> str:
 
 
 def mentions(text: str, figures: Sequence[Figure]) -> Mentions:
-    """Return what a stretch of text, with these figures, mentions."""
     found = Mentions()
     for match in _NAME.finditer(text):
         name = match[0].upper()
@@ -475,11 +463,9 @@ class NamedRows:
     _levels: dict[int, int] = field(default_factory=dict)
 
     def level(self, row: Row) -> int:
-        """Return 0 when the text names other rows of the tables that a row is in, 2 when it names this one, else 1.
-
-        The first stretch that names a row of a table decides on it. A row of a symbol that no text names is the
-        subject's, and the subject's symbol alone names no row of several.
-        """
+        """Return 0 when the text names other rows of the tables that a row is in, 2 when it names this one, else 1. The
+        first stretch that names a row of a table decides on it. A row of a symbol that no text names is the subject's,
+        and the subject's symbol alone names no row of several."""
         known = self._levels.get(row.number)
         if known is None:
             known = self._levels[row.number] = self._level(row)
@@ -502,6 +488,5 @@ class NamedRows:
 
 
 def symbol_of(question: Mapping[str, Any]) -> str | None:
-    """Return the symbol that a question is on; None when it is on several."""
     found = question.get("symbol")
     return found.upper() if isinstance(found, str) else None

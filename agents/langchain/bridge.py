@@ -121,7 +121,6 @@ def error_of(failure: Failure) -> ChatError:
 
 
 def error_from(error: DeskError) -> ChatError:
-    """Return the chat model's error of one of the runtime, with its remedy."""
     if isinstance(error, ChatError):
         return error
     kind = kind_of(error)
@@ -168,8 +167,6 @@ class ReplyFormat:
     calls_only: bool = False
 
     def read(self, text: str, begun: str | None = None) -> ChatReply:
-        """Return the answer in a text. begun: the beginning of it, as an InvalidReply had it, which the text goes on
-        with. Raises InvalidReply."""
         return self._reply(_object(text, begun, self._fits))
 
     def _fits(self, text: str) -> bool:
@@ -214,12 +211,9 @@ def reply_format(
     parallel: bool = True,
     answer: Mapping[str, Any] | None = None,
 ) -> ReplyFormat:
-    """Return the format of a call's answer.
-
-    choice: None lets the model choose, `none` forbids calls, `any` demands one, a tool's name demands that one.
-    parallel: whether it may make several calls at once. answer: the JSON schema of a structured answer, instead of
-    text. Raises ToolSchemaError.
-    """
+    """Return the format of a call's answer. choice: None lets the model choose, `none` forbids calls, `any` demands
+    one, a tool's name demands that one. parallel: whether it may make several calls at once. answer: the JSON schema of
+    a structured answer, instead of text. Raises ToolSchemaError."""
     if answer is not None:
         found = strict(answer)
         return ReplyFormat(_checked(found.schema, "the answer"), {}, found.decode)
@@ -359,7 +353,6 @@ class ChatAnswer:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all turns."""
         total = self.turns[0].usage
         for turn in self.turns[1:]:
             total = total + turn.usage
@@ -370,8 +363,7 @@ class Bridge(Protocol):
     """The way from a chat model to a runtime. `submit` runs a coroutine of it on the runtime's loop."""
 
     async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
-        """Return the answer of a call; on_text gets the text of the turn as it grows, where the runtime sends it.
-        Raises ChatError."""
+        """on_text gets the turn's text as it grows, where the runtime sends it. Raises ChatError."""
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]: ...
 
@@ -381,7 +373,6 @@ _current: ContextVar[Bridge | None] = ContextVar("chat_bridge", default=None)
 
 @contextmanager
 def using(bridge: Bridge) -> Iterator[None]:
-    """Let chat models of this context call through a bridge until the block ends."""
     token = _current.set(bridge)
     try:
         yield
@@ -390,7 +381,6 @@ def using(bridge: Bridge) -> Iterator[None]:
 
 
 def current() -> Bridge | None:
-    """Return the bridge of this context; None for a program that has its own."""
     return _current.get()
 
 
@@ -414,7 +404,6 @@ class Exchange:
     async def run(
         self, conversation: Conversation, metadata: Mapping[str, str], on_limited: Callable[[float | None], None] | None
     ) -> ChatAnswer:
-        """Run the turn and return its answer. Raises ChatError."""
         text, begun = "", None
         while True:
             result = await conversation.turn(text, self.call.format.schema, metadata, on_limited=on_limited)
@@ -435,8 +424,7 @@ class Exchange:
 
 
 def spec_of(call: ChatCall, **more: Any) -> ConversationSpec:
-    """Return the conversation of a call: an ephemeral thread that begins with the caller's messages. more: what a
-    worker adds."""
+    """An ephemeral thread that begins with the caller's messages. more: what a worker adds."""
     given: dict[str, Any] = {
         "role": "chat",
         "subject": call.node or "chat",
@@ -459,7 +447,6 @@ async def exchange(
     metadata: Mapping[str, str],
     opened: Callable[[Conversation], object] = lambda _conversation: None,
 ) -> ChatAnswer:
-    """Run a call on a runtime, on its loop. opened: gets the conversation before its turn. Raises ChatError."""
     deadline = asyncio.get_running_loop().time() + call.seconds
     try:
         async with runtime.conversation(spec_of(call), deadline) as conversation:
@@ -485,7 +472,6 @@ class Growing:
         return self._new(found[: self._safe(found)])
 
     def rest(self, content: str) -> str:
-        """Return the part of the whole text that was not shown yet."""
         places = [place for one in self._stop if (place := content.find(one)) >= 0]
         return self._new(content[: min(places)] if places else content)
 

@@ -54,11 +54,9 @@ _ROLES: Mapping[type[BaseMessage], str] = {SystemMessage: "developer", HumanMess
 
 
 def items_of(messages: Sequence[BaseMessage]) -> tuple[Item, ...]:
-    """Return the items of a conversation, in its order; system messages keep their places.
-
-    Raises ConversationError for an empty conversation, one that ends with the model's own message or with calls that
-    have no result, and content that cannot be sent.
-    """
+    """Return the items of a conversation, in its order; system messages keep their places. Raises ConversationError for
+    an empty conversation, one that ends with the model's own message or with calls that have no result, and content
+    that cannot be sent."""
     if not messages:
         raise ConversationError("the conversation is empty", remedy="give at least one message")
     _check_end(messages)
@@ -140,7 +138,6 @@ def _text(text: str, text_type: str, message: BaseMessage) -> Item:
 
 
 def _image_url(block: Mapping[str, Any]) -> str:
-    """Return the URL of an image block, in any of the forms that LangChain has."""
     source = block.get("source") or {}
     url = block.get("image_url") or block.get("url") or source.get("url")
     url = url.get("url") if isinstance(url, Mapping) else url
@@ -180,7 +177,6 @@ class AnswerParser(BaseOutputParser[Any]):
         return self.parse(text)
 
     def parse(self, text: str) -> Any:
-        """Return the answer in a text. Raises OutputParserException."""
         try:
             value = orjson.loads(text.encode())  # LangChain's text is of a class of its own
             kind = self.answer_type
@@ -275,7 +271,6 @@ class ChatCodex(BaseChatModel):
         parallel_tool_calls: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with tools. tool_choice: `auto`, `any`, `none` or a tool's name."""
         given = {"tools": [convert_to_openai_tool(tool) for tool in tools], **kwargs}
         if tool_choice is not None:
             given["tool_choice"] = _choice(tool_choice)
@@ -411,7 +406,6 @@ class ChatCodex(BaseChatModel):
         )
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
-        """Return the call of these messages. given: what was bound or passed with it. Raises ChatError."""
         known = {
             "tools",
             "tool_choice",
@@ -461,7 +455,6 @@ def _choice(choice: str | bool | Mapping[str, Any]) -> str:
 
 
 def _again(error: ChatError, left: int) -> bool:
-    """Return whether a call is tried again: for a passing failure, and not for a limit that has a time of its own."""
     return left > 0 and error.retryable and error.kind not in ("rate_limited", "usage_limit", "timeout")
 
 
@@ -476,7 +469,6 @@ def _result(call: ChatCall, answer: ChatAnswer, stop: Sequence[str]) -> ChatResu
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
-    """Return a text up to the first of some stop sequences; nothing stops the model itself."""
     places = [place for sequence in stop if sequence and (place := text.find(sequence)) >= 0]
     return text[: min(places)] if places else text
 

@@ -69,7 +69,6 @@ def _tool(spec: ToolSpec, toolset: Toolset) -> DeskTool:
 
 
 def _message(answer: ToolAnswer) -> tuple[Any, dict[str, Any]]:
-    """Return the content and the artifact of an answer. Raises ToolException, which LangChain makes a message of."""
     if not answer.success:
         raise ToolException(answer.text())
     if answer.image is None:
@@ -80,7 +79,6 @@ def _message(answer: ToolAnswer) -> tuple[Any, dict[str, Any]]:
 
 
 def _finished(work: Coroutine[Any, Any, ToolAnswer]) -> ToolAnswer:
-    """Return what a call comes to, also in a thread whose own event loop runs, as a notebook's does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

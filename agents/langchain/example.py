@@ -33,7 +33,6 @@ class SymbolRating(BaseModel):
 
 
 def build() -> StateGraph[Any, Any, Any, Any]:
-    """Return the graph. Its model is the desk's own, and its figures are of the market of the settings."""
     settings = load_settings()
     model = ChatCodex(model=settings.model)
     (signals,) = desk_tools(names=["signals_get"], settings=settings)

@@ -81,7 +81,6 @@ class OwnBridge:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
-        """Return the answer of a call. Raises ChatError."""
         runtime = await self._runtime()
         threads: list[str] = []
 
@@ -97,14 +96,12 @@ class OwnBridge:
                 self._deltas.forget(thread)
 
     def close(self) -> None:
-        """End the processes and the loop."""
         if self._starting is not None:
             self.submit(self._end()).result(CLOSE_SECONDS * 3)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
 
     async def _runtime(self) -> CodexRuntime:
-        """Return the runtime, started by the first caller; a start that failed is tried again by the next."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
         try:
@@ -146,7 +143,6 @@ _bridges: dict[Connection, OwnBridge] = {}
 
 
 def own_bridge(connection: Connection) -> OwnBridge:
-    """Return this process's bridge for a connection: one for all instances that share it."""
     with _lock:
         if connection not in _bridges:
             _bridges[connection] = OwnBridge(connection)
@@ -154,7 +150,6 @@ def own_bridge(connection: Connection) -> OwnBridge:
 
 
 def close_bridges() -> None:
-    """End all runtimes of this process; the next call starts new ones."""
     with _lock:
         bridges = list(_bridges.values())
         _bridges.clear()

@@ -117,8 +117,7 @@ class StrictSchema(NamedTuple):
 
 
 def strict(schema: Mapping[str, Any], prefix: str = "") -> StrictSchema:
-    """Return a schema in strict mode's rules. What these cannot express travels as JSON text. prefix: of the names of
-    its definitions, so that schemas with definitions of one name can stand in one."""
+    """What strict rules cannot express travels as JSON text. prefix: of the names of its definitions."""
     return _Translation(schema, prefix).whole()
 
 
@@ -263,7 +262,6 @@ _NAMES = {
 
 
 def _typed(values: Sequence[Any]) -> Schema:
-    """Return the type of literal values, where there are any."""
     names = list(dict.fromkeys(_NAMES[type(value)] for value in values))
     return {"type": names[0] if len(names) == 1 else names} if names else {}
 
@@ -282,7 +280,6 @@ def _nullable(node: Schema) -> Schema:
 
 
 def _fits(branch: Callable[[], Schema], value: Any) -> bool:
-    """Return whether a value is of a branch, as far as its type, its names and its literals show."""
     node = branch()
     if "anyOf" in node:
         return any(_fits(lambda one=one: one, value) for one in node["anyOf"])  # type: ignore[misc]

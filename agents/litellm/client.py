@@ -59,7 +59,6 @@ class AnswerWays:
         return self._found.get(model, "forced_tool")
 
     def failed(self, model: str, way: Way) -> bool:
-        """Note that a model's answer did not come in this way; return whether another is left."""
         ways = _ways(model)
         rest = ways[ways.index(way) + 1 :]
         if rest and self.of(model) == way:
@@ -68,7 +67,6 @@ class AnswerWays:
 
 
 def _ways(model: str) -> tuple[Way, ...]:
-    """Return the ways to try. A model that the library does not know may take any of them."""
     known = known_parameters(model)
     if known and FORMAT not in known:
         return ("forced_tool", "words")
@@ -76,7 +74,6 @@ def _ways(model: str) -> tuple[Way, ...]:
 
 
 def refuses_way(why: Failure) -> bool:
-    """Return whether a server refused a call for the way in which it was to answer."""
     return why.kind == "bad_request" and _ABOUT_THE_WAY.search(why.message) is not None
 
 
@@ -160,8 +157,7 @@ def parameters(
 
 
 def output_bound(model: str, limits: TurnLimits) -> int:
-    """Return the most tokens that a call of this model may write: the limit's, what a model that reasons needs for
-    that, and no more than the model can."""
+    """The limit, plus what a model that reasons needs for that, and no more than the model can."""
     reasons, most = _output_of(model)
     bound = limits.output_tokens + (REASONING_TOKENS if reasons else 0)
     return min(bound, most) if most else bound
@@ -169,7 +165,6 @@ def output_bound(model: str, limits: TurnLimits) -> int:
 
 @lru_cache(maxsize=64)
 def _output_of(model: str) -> tuple[bool, int | None]:
-    """Return whether a model reasons, and its most output tokens; one that the library does not know may reason."""
     try:
         info = library().get_model_info(model)
     except Exception:
@@ -179,8 +174,7 @@ def _output_of(model: str) -> tuple[bool, int | None]:
 
 
 def smaller_bound(why: Failure, bound: int) -> int | None:
-    """Return the bound that a server takes, which refused a larger one: because the model cannot write more, or because
-    its context has no room for it beside the request. None: the call failed for another reason."""
+    """The smaller bound that a server names, for the model or its context's room; None for another failure."""
     text = why.message
     if why.kind not in ("bad_request", "context_window") or not _BOUND.search(text):
         return None
@@ -291,8 +285,7 @@ async def _while_alive(reading: asyncio.Future[Answered], pulse: Pulse) -> None:
 
 
 async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
-    """Return the reply of a stream; None where the server sent one JSON in place of it. Raises ModelError and the
-    library's errors."""
+    """None where the server sent one JSON instead. Raises ModelError and the library's errors."""
     reply = Reply(pulse)
     counted: list[Any] = []
     try:
@@ -315,8 +308,7 @@ async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
 
 
 async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any]) -> None:
-    """Take the reply, and after it what the provider says of its tokens. The library is not asked for the end of a
-    stream: it would put all chunks together twice, and estimate tokens that the provider did not count."""
+    """With the provider's tokens. The library's end of a stream joins all chunks twice and estimates tokens."""
     source = getattr(stream, "completion_stream", None)
     if hasattr(source, "__aiter__"):
         source = stream.completion_stream = refusals_to(reply, source)
@@ -338,7 +330,6 @@ async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any])
 
 
 def _ended(stream: Any) -> bool:
-    """Return whether the provider said why its stream ended; the library says `stop` for one that did not."""
     return bool(getattr(stream, "received_finish_reason", None) or getattr(stream, "intermittent_finish_reason", None))
 
 

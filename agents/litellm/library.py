@@ -65,8 +65,8 @@ def listen(heard: Callable[[], None]) -> None:
 
 
 def _hear_bytes() -> None:
-    """Let the body of an answer tell its listener of each piece. The library passes on what it makes of tokens alone:
-    a provider that sends comments while its model reasons would be silent. Can go when it passes on all events."""
+    """The library passes on tokens alone: comments of a reasoning provider would be silence. Can go when it passes all
+    events."""
     from litellm.llms.custom_httpx.aiohttp_transport import AiohttpResponseStream as Body
 
     read = Body.__aiter__
@@ -86,7 +86,6 @@ def _hear_bytes() -> None:
 
 @lru_cache(maxsize=64)
 def provider_of(model: str) -> str:
-    """Return the library's name of a model's provider; empty for a model that it does not know."""
     try:
         return str(library().get_llm_provider(model)[1])
     except Exception:
@@ -95,7 +94,6 @@ def provider_of(model: str) -> str:
 
 @lru_cache(maxsize=64)
 def known_parameters(model: str) -> frozenset[str]:
-    """Return the names of the parameters that the library knows of a model; none of one that it does not know."""
     try:
         return frozenset(library().get_supported_openai_params(model) or ())
     except Exception:
@@ -103,7 +101,6 @@ def known_parameters(model: str) -> frozenset[str]:
 
 
 async def close_clients() -> None:
-    """Close the library's connections and end its own task, which belong to the running loop."""
     from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
@@ -122,8 +119,7 @@ class LitellmConfig:
 
 
 def litellm_config(settings: Settings, worker: str) -> LitellmConfig:
-    """Return the runtime's part of the settings. Keys and base URLs are not among them: the library reads each
-    provider's own variables."""
+    """Without keys and base URLs: the library reads each provider's own variables."""
     return LitellmConfig(worker, settings.rulebook_url, general_limits(settings))
 
 
@@ -137,8 +133,7 @@ MOST_TOKENS = 100_000_000  # of one call: more is no count of tokens
 
 
 def total_of(counted: Iterable[Any]) -> Any:
-    """Return a call's usage from the counts of its chunks: some count input at the beginning and output at the end.
-    None if either is missing."""
+    """Some providers count input at the beginning and output at the end. None if either is missing."""
     read = made = None
     for usage in counted:
         read = usage if _count(usage, "prompt_tokens") else read
@@ -150,8 +145,7 @@ def total_of(counted: Iterable[Any]) -> Any:
 
 
 def usage_of(counted: Any) -> Usage:
-    """Return the tokens of one call, which are unknown where a figure cannot be: no call is without input or output.
-    The library fills in zeros for a provider that gives no figures."""
+    """Unknown where a figure cannot be: the library fills in zeros for a provider that gives no figures."""
     read, made = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
     if not read or not made:
         return Usage.unknown()
@@ -236,8 +230,7 @@ class ModelError(Exception):
 
 
 def failure_of_call(error: BaseException, missing_keys: Sequence[str] = (), secrets: Iterable[str] = ()) -> Failure:
-    """Return the failure of a model call. missing_keys: variables of its provider that are not set; secrets: hidden in
-    the message."""
+    """missing_keys: variables of its provider that are not set; secrets: hidden in the message."""
     chain = list(_chain(error))
     text = _FRAME.sub("", str(error)).strip() or type(error).__name__
     kind = _kind(error, chain, list(missing_keys))
@@ -283,7 +276,6 @@ def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[s
 
 
 def _told_in_the_stream(names: set[str], text: str) -> str | None:
-    """Return the kind of an error that came as an event of a stream, where no status says it."""
     if not names & {"APIError", "InternalServerError"}:
         return None
     kinds = {"overloaded": _OVERLOADED, "rate_limited": _RATE, "server_error": _SERVER}
@@ -300,7 +292,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the status of a provider's answer; the library gives an error a status also where there was no answer."""
     response: Any = getattr(error, "response", None)
     answered = type(error).__name__.endswith("HTTPStatusError") or type(error).__module__.startswith("openai")
     status = getattr(response, "status_code", None)

@@ -51,18 +51,15 @@ class ConversationEvents:
         self._state = ConversationState(new_id(), ref, spec.scope, reason, False, worker, utcnow())
 
     def opened(self) -> None:
-        """Record that the conversation is ready for turns."""
         payload = {"subject": self._scope.subject, "reason": self._state.reason, "kept": False, "model": self._model}
         self._record([self._event(EventType.THREAD_STARTED, utcnow(), role=self._scope.role, **payload)], [self._state])
 
     def closed(self) -> None:
-        """Record that the conversation is over."""
         at = utcnow()
         self._state = self._state._replace(closed_at=at)
         self._record([self._event(EventType.THREAD_CLOSED, at, role=self._scope.role)], [self._state])
 
     def turn_started(self, turn_id: str, text: str) -> None:
-        """Record that a turn has begun, and the message that it begins with."""
         at, scope = utcnow(), self._scope
         self._turn = TurnLifecycle(
             status=LifecycleStatus.IN_PROGRESS, started_at=at, turn_id=turn_id, thread_id=self._thread_id
@@ -73,7 +70,6 @@ class ConversationEvents:
         self._record([began, asked], [self._turn, self._active(turn_id)])
 
     def replied(self, text: str, usage: Usage) -> None:
-        """Record the tokens of a model call, and the text of its reply if it has one."""
         at = utcnow()
         events = [self._event(EventType.TURN_USAGE, at, **usage.model_dump())]
         lifecycles: list[Lifecycle] = []
@@ -86,7 +82,6 @@ class ConversationEvents:
         self._record(events, lifecycles)
 
     def call_failed(self, model: str, why: Failure, *, will_retry: bool) -> None:
-        """Record a model call that failed. will_retry: it is made again, by another model or with less."""
         payload = {
             "role": self._scope.role,
             "subject": self._scope.subject,
@@ -99,19 +94,16 @@ class ConversationEvents:
         self._record([self._event(EventType.TURN_ERROR, utcnow(), **payload)])
 
     def progressed(self, pulse: Pulse) -> None:
-        """Record what a long turn does now."""
         payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
         self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)])
 
     def tool_started(self, call: ModelCall) -> None:
-        """Record that a tool is called."""
         at = utcnow()
         item = self._items[call.id] = self._item(call.id, TOOL_ITEM, at)
         payload = {"item_id": call.id, "tool": call.name, "arguments": short(call.arguments)}
         self._record([self._event(EventType.TOOL_STARTED, at, **payload)], [item])
 
     def tool_completed(self, call: ModelCall, answer: ToolAnswer) -> None:
-        """Record a tool's answer."""
         at = utcnow()
         status = LifecycleStatus.COMPLETED if answer.success else LifecycleStatus.FAILED
         payload = {
@@ -127,7 +119,6 @@ class ConversationEvents:
         self._record([self._event(EventType.TOOL_COMPLETED, at, **payload)], ended)
 
     def turn_ended(self, result: TurnResult | None) -> None:
-        """Record the end of the turn, with what runs in it; None when it was given up."""
         at, turn = utcnow(), self._turn
         if turn is None:
             return
@@ -204,7 +195,6 @@ class ModelLimits:
         self._until[model] = asyncio.get_running_loop().time() + (seconds or self._UNKNOWN_SECONDS)
 
     def order(self, models: Sequence[str], first: str | None) -> list[str]:
-        """Return the models: `first`, then the others, and at the end those that are limited."""
         now = asyncio.get_running_loop().time()
         return sorted(models, key=lambda model: (self._until.get(model, 0.0) > now, model != first))
 
@@ -261,9 +251,8 @@ class TurnLoop:
         raise AssertionError("the last call ends the loop")
 
     async def _ask(self, *, must: bool) -> tuple[Answered, Way | None]:
-        """Make one model call, by the next model where one cannot serve it, once more with less where the context is
-        full, and in the next way where a server refuses the way; return its reply and the way. must: it has to
-        answer."""
+        """By the next model where one cannot serve it, with less where the context is full, in the next way where
+        refused. must: it has to answer."""
         # A turn stays with the model that answered last.
         models = self.limits.order((self.spec.model, *self.spec.fallbacks), self.model)
         while True:
@@ -309,8 +298,7 @@ class TurnLoop:
         self.events.replied(reply.message.text, reply.usage)
 
     def _cut(self, reply: Answered) -> Ended | None:
-        """Return the end of a turn whose answer was cut off at its length limit; None for a whole or refused answer.
-        Raises ModelError if no answer was begun."""
+        """None for a whole or refused answer. Raises ModelError if no answer was begun."""
         if not reply.cut or reply.refusal is not None:
             return None
         calls = reply.message.calls
@@ -354,7 +342,6 @@ class TurnLoop:
         return Ended(found.text, None, _by(by)) if found.problem is None else None
 
     async def _answers(self, calls: Sequence[ModelCall], must: bool) -> dict[str, ToolAnswer | bytes]:
-        """Return the answers to the calls of one message; tools run beside each other. must: it had to answer."""
         if must or all(call.name == ANSWER for call in calls):
             own = {spec.name for spec in self.spec.tools.specs()}
             for call in calls:
@@ -369,7 +356,6 @@ class TurnLoop:
         return {call.id: early[call.id] if call.id in early else found[call.id] for call in calls}
 
     async def _call(self, call: ModelCall) -> ToolAnswer:
-        """Return a tool's answer. Any error becomes one, so that the turn continues; the toolset times the call out."""
         self.events.tool_started(call)
         answer = await self._answer(call)
         self.events.tool_completed(call, answer)
@@ -384,7 +370,6 @@ class TurnLoop:
 
 
 def _arguments(call: ModelCall) -> Any:
-    """Return the arguments of a call; those that are no JSON as their text."""
     try:
         return orjson.loads(call.arguments or "{}")
     except orjson.JSONDecodeError:
@@ -396,5 +381,4 @@ def _by(way: str) -> str:
 
 
 def is_policy(error: ModelError) -> bool:
-    """Return whether the provider's safety system stopped the call."""
     return error.failure.kind == POLICY

@@ -97,7 +97,6 @@ class ChatHistory:
 
 
 def _close(messages: list[Message], closing: str) -> None:
-    """Add words at the end: to the desk's own message where it is the last, since many templates refuse two."""
     last = messages[-1]
     if last["role"] == "user" and isinstance(last["content"], str):
         messages[-1] = {**last, "content": f"{last['content']}\n\n{closing}"}
@@ -138,7 +137,6 @@ def _results(item: ToolResults, images_in_results: bool) -> list[Message]:
 
 
 def tool_list(specs: Sequence[ToolSpec], schema: Mapping[str, Any]) -> list[Message]:
-    """Return the tools of a turn: the role's, and the one that takes its answer."""
     described = [(spec.name, spec.description, spec.input_schema) for spec in specs]
     described.append((ANSWER, "Takes your final answer and ends the turn.", dict(schema)))
     return [function_tool(*one) for one in described]
@@ -171,7 +169,6 @@ class Reply:
         self.finish: str | None = None
 
     def take(self, delta: Any) -> None:
-        """Take a piece of a stream, or a whole message."""
         blocks = getattr(delta, "thinking_blocks", None) or ()
         self.thinking += [block for block in blocks if block.get("signature") or block.get("data")]
         reasoning = getattr(delta, "reasoning_content", None)
@@ -184,7 +181,6 @@ class Reply:
             self._take_call(call, getattr(call, "index", None) or place)
 
     def refuse(self, piece: str) -> None:
-        """Take a piece of a refusal."""
         self._pulse.writes(piece)
         self._refusal.append(piece)
 
@@ -229,7 +225,6 @@ class Reply:
 
     @property
     def begun(self) -> bool:
-        """Whether anything has come."""
         return bool(self._text or self._calls or self._refusal or self.thinking or self._pulse.tokens)
 
     @property

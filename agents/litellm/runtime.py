@@ -100,7 +100,6 @@ class LitellmConversation:
             return result
 
     def interrupt(self) -> None:
-        """End the running turn, and any later one of this conversation, as interrupted."""
         if not self._stop.done():
             self._stop.set_result(None)
 
@@ -173,16 +172,13 @@ class LitellmRuntime(ActiveRuntime):
         await asyncio.to_thread(library)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let running turns end within the grace time, interrupt the rest, and close the connections."""
         await super().close(grace_seconds)
         await close_clients()
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[LitellmConversation]:
-        """Open a conversation for (role, subject), without any history, until the block ends.
-
-        deadline: loop.time() by which everything in the block has to be over. Raises ProcessDied when closing.
-        """
+        """Open a conversation for (role, subject), without any history, until the block ends. deadline: loop.time() by
+        which everything in the block has to be over. Raises ProcessDied when closing."""
         self._require_open()
         conversation = LitellmConversation(
             spec, deadline, self._config, self._client, self._limits, self._ways, self._observer

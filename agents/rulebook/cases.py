@@ -35,7 +35,6 @@ class Output:
 
     @property
     def failed(self) -> str | None:
-        """The text of its error; None when the call worked."""
         if self.payload.get("success") is False or "error" in self.payload:
             return str(self.payload.get("error", "no reason given"))
         return None
@@ -51,10 +50,6 @@ class Case:
     outputs: Sequence[Output]
 
     def next_call(self, planned: Sequence[Call]) -> Call | None:
-        """Return the first planned call whose tool is offered and that was not made; None when it is time to answer.
-
-        The calls already made must be the head of the plan: a policy plans the same head each time.
-        """
         offered = [call for call in planned if call.tool in self.tools][:MAX_CALLS]
         return offered[len(self.outputs)] if len(self.outputs) < len(offered) else None
 
@@ -85,10 +80,8 @@ class Case:
         return [{**row, "splitLike": odd.count(row.get("symbol"))} for row in rows]
 
     def gaps(self, wanted: Sequence[str], symbol: str | None = None) -> list[str]:
-        """Return a line for each gap: tools that were not offered or failed, and data that the tools lack.
-
-        symbol: leave out gaps of other symbols.
-        """
+        """A line for each tool that was not offered or failed, and for data that tools lack, without other symbols'
+        gaps."""
         found = [f"{tool} is not offered" for tool in wanted if tool not in self.tools]
         for output in self.outputs:
             if output.failed is not None:
@@ -113,7 +106,6 @@ def number(row: Mapping[str, Any], field: str) -> float | None:
 
 
 def symbols_of(subject: Payload) -> list[str]:
-    """Return the symbols of a screener's subject, in their order."""
     found = subject.get("symbols")
     return [symbol for symbol in found if isinstance(symbol, str)] if isinstance(found, list) else []
 
@@ -124,7 +116,6 @@ def clip(text: str, length: int = 160) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """Return a figure as text. unit: percent (of a fraction), times, number, sessions or count."""
     if unit == "percent":
         return f"{value:.1%}"
     if unit == "times":
@@ -140,8 +131,6 @@ POLICIES: dict[str, Policy] = {}
 
 
 def policy(role: str) -> Callable[[Policy], Policy]:
-    """Return a decorator that makes a function the policy of a role. Raises ValueError when the role has one."""
-
     def enter(function: Policy) -> Policy:
         if POLICIES.setdefault(role, function) is not function:
             raise ValueError(f"the role {role} has two policies")
@@ -170,13 +159,11 @@ class BadRequest(Exception):
 
 
 def parse(body: bytes) -> tuple[Payload, Case]:
-    """Return the request and the case in it. Raises BadRequest."""
     request, items = read(body, "input")
     return request, case_of(request.get("instructions"), items, request.get("tools"))
 
 
 def read(body: bytes, key: str) -> tuple[Payload, list[Payload]]:
-    """Return a request and its items, which are under this key. Raises BadRequest."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -190,14 +177,12 @@ def read(body: bytes, key: str) -> tuple[Payload, list[Payload]]:
 
 
 def case_of(instructions: Any, items: list[Payload], tools: Any) -> Case:
-    """Return the case of a request. items: in the form of the Responses API. Raises BadRequest."""
     role = role_of(instructions, items)
     place, subject = _subject(items)
     return Case(role, subject, _tools(tools), _outputs(items[place + 1 :]))
 
 
 def role_of(instructions: Any, items: list[Payload]) -> str:
-    """Return the role of a request by the first line of its instructions. Raises BadRequest."""
     instructions = instructions or _developer_text(items)
     first = instructions.split("\n", 1)[0].strip() if isinstance(instructions, str) else ""
     if not first.startswith(_ROLE):
@@ -206,8 +191,7 @@ def role_of(instructions: Any, items: list[Payload]) -> str:
 
 
 def _developer_text(items: list[Payload]) -> str:
-    """Return the base instructions from the messages: the app-server sends those of a thread as a developer message
-    and leaves `instructions` out."""
+    """The app-server sends a thread's base instructions as a developer message and leaves `instructions` out."""
     texts = (text_of(item.get("content")) for item in items if item.get("role") in ("developer", "system"))
     return next((text for text in texts if text.startswith(_ROLE)), "")
 
@@ -264,7 +248,6 @@ def text_of(content: Any) -> str:
 
 
 def schema_of(request: Mapping[str, Any]) -> Payload | None:
-    """Return the JSON schema of `text.format`, if the request has one."""
     text = request.get("text")
     wanted = text.get("format") if isinstance(text, dict) else None
     if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":

@@ -31,7 +31,6 @@ class RulesRuntime(ActiveRuntime):
 
     @asynccontextmanager
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[RulesConversation]:
-        """Open a conversation without any history until the block ends. Raises ProcessDied when closing."""
         self._require_open()
         conversation = RulesConversation(spec, deadline)
         with self._active.holding(conversation):
@@ -48,7 +47,6 @@ class RulesConversation:
         self._stop = asyncio.Event()
 
     def interrupt(self) -> None:
-        """End the running turn, and any later one of this conversation, as interrupted."""
         self._stop.set()
 
     async def turn(
@@ -90,8 +88,6 @@ class RulesConversation:
         return TurnResult(self.thread_id, turn_id, status, text, spent or Usage(), why, None)
 
     async def _asked(self, text: str, schema: Mapping[str, Any]) -> tuple[str, Usage]:
-        """Return the policy's answer, and what its texts come to by the wire's rule of bytes a token. Raises
-        BadRequest."""
         spec, outputs, read = self._spec, list[Output](), 0
         tools = [{"name": one.name} for one in spec.tools.specs()]
         case = case_of(spec.base_instructions, [{"role": "user", "content": text}], tools)

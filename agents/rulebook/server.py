@@ -44,21 +44,18 @@ ANSWER = "answer"
 
 
 def parse_chat(body: bytes) -> tuple[Payload, Case]:
-    """Return the request and the case in it. Raises BadRequest."""
     request, messages = read(body, "messages")
     tools = [tool for tool in _functions(request) if tool.get("name") != ANSWER]
     return request, case_of(None, list(_items(messages)), tools)
 
 
 def answer_schema(request: Mapping[str, Any]) -> Payload | None:
-    """Return the JSON schema of the answer tool, if the request has one."""
     schema = next((tool.get("parameters") for tool in _functions(request) if tool.get("name") == ANSWER), None)
     return schema if isinstance(schema, dict) else None
 
 
 def completion(request: Mapping[str, Any], request_bytes: int, move: Call | Payload) -> bytes:
-    """Return the body of a completion: a tool call, or the answer by the answer tool or as text. A request for a stream
-    gets its events."""
+    """A tool call, or the answer by the answer tool or as text; for a stream its events."""
     number = next(numbers)
     by_tool = answer_schema(request) is not None
     call = move if isinstance(move, Call) else Call(ANSWER, move) if by_tool else None
@@ -132,8 +129,7 @@ _RESERVED = frozenset({"hold", "neutral", "none", "unknown", "no_data", "pass", 
 
 
 def plain(schema: Mapping[str, Any], items: Sequence[Payload], text_of: Any) -> Payload:
-    """Return a value of a schema: texts that name what was asked, null where it is allowed, and a call of the first
-    tool until one has answered. text_of: gives the text of an item's content."""
+    """A value of a schema, with a call of the first tool until one has answered. text_of: gives an item's text."""
     asked = next((text_of(one.get("content")) for one in reversed(items) if one.get("role") == "user"), "")
     outputs = [text_of(one.get("output")) for one in items if one.get("type") == "function_call_output"]
     answered = bool(items) and items[-1].get("type") == "function_call_output"
@@ -169,8 +165,7 @@ class _Filler:
         return {"string": self._text, "boolean": False}.get(str(kind))
 
     def _branch(self, branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the branch to take: null, the final answer after a tool's, else the one that calls; the first of any
-        others."""
+        """Null, the final answer after a tool's, else the branch that calls; the first of any others."""
         for one in branches:
             if one.get("type") == "null":
                 return one
@@ -186,7 +181,6 @@ STOP_SECONDS = 2
 
 
 def answer(body: bytes) -> bytes:
-    """Return the event stream that answers one request body. Raises BadRequest."""
     request, items = read(body, "input")
     schema = schema_of(request)
     if schema is not None and role_of(request.get("instructions"), items) == PROGRAM:
@@ -196,7 +190,6 @@ def answer(body: bytes) -> bytes:
 
 
 def answer_chat(body: bytes) -> bytes:
-    """Return the completion that answers one request body, as a stream where it asks for one. Raises BadRequest."""
     request, case = parse_chat(body)
     return completion(request, len(body), _move(case, answer_schema(request)))
 
@@ -244,10 +237,7 @@ def create_app(latency_seconds: float = 0.0) -> Starlette:
 
 
 def build_server(host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> uvicorn.Server:
-    """Return a server that does not run yet; its run() serves until SIGINT or SIGTERM.
-
-    Raises SettingError for an address other hosts could reach.
-    """
+    """Its run() serves until SIGINT or SIGTERM. Raises SettingError for an address other hosts could reach."""
     if not is_loopback(host):
         raise SettingError(f"rulebook host {host!r}: it listens on loopback only, give 127.0.0.1 or ::1")
     config = uvicorn.Config(

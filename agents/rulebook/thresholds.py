@@ -46,7 +46,6 @@ class Rule:
         return Level.CAUTION if self._reached(measured, self.caution) else Level.CALM
 
     def threshold(self, level: Level) -> float:
-        """Return the threshold that a figure of this level reached; the caution one for a calm figure."""
         return self.reject if level is Level.REJECT and self.reject is not None else self.caution
 
     def _reached(self, measured: float, threshold: float) -> bool:
@@ -62,7 +61,6 @@ class Bound:
     high: float | None = None
 
     def holds(self, value: float | None) -> bool:
-        """Return True when the figure is known and within the bound: an unknown one is never put forward."""
         if value is None:
             return False
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)

@@ -6,10 +6,8 @@ from chordesk.models.errors import UsageError
 
 
 def register(*, effort: str | None = None, verbosity: str | None = None, summary: str | None = None) -> None:
-    """Register the provider `codex` in the installed TradingAgents. Missing arguments come from the desk's settings.
-
-    Raises UsageError without TradingAgents or LangChain, SettingError for wrong settings.
-    """
+    """Missing arguments come from the desk's settings. Raises UsageError without TradingAgents or LangChain,
+    SettingError."""
     try:
         from chordesk.agents.tradingagents.provider import enter, options_of
     except ModuleNotFoundError as error:

@@ -41,7 +41,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 2 for what the user can mend before a run, 1 for a run that failed."""
     given, rest = parser().parse_known_args(arguments)
     # What TradingAgents prints is its own: of ours only warnings, and those apart from it.
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
@@ -102,7 +101,6 @@ def _choose(given: argparse.Namespace, settings: Settings) -> tuple[str, str]:
 
 
 def _program(path: Path, arguments: Sequence[str]) -> int:
-    """Run a program as Python would. Raises UsageError for a file that is not there."""
     if not path.is_file():
         raise UsageError(f"no program at {path}", remedy="give the path of TradingAgents' main.py, or of your own")
     sys.argv = list(arguments)
@@ -112,7 +110,6 @@ def _program(path: Path, arguments: Sequence[str]) -> int:
 
 
 def _shown(checks: Sequence[CheckResult]) -> int:
-    """Print the checks and return the exit code."""
     for one in checks:
         print(f"{'ok' if one.passed else 'FAIL':5} {one.name:11} {one.detail}")
         if not one.passed:

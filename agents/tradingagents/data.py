@@ -153,8 +153,7 @@ class DeskData:
         return "\n".join([head, *lines])
 
     def snapshot(self, symbol: str, curr_date: str, look_back_days: int | str | None = _SNAPSHOT_ROWS) -> str:
-        """Return the last bar up to a date, all indicators at it, and the closes before it. Raises MarketError,
-        ValueError."""
+        """The last bar up to a date, all indicators at it, and the closes before it. Raises MarketError, ValueError."""
         name, last = _symbol(symbol), self._until(curr_date)
         bars = self._run(name)
         known = sum(day <= last for day in bars.dates)
@@ -199,7 +198,6 @@ class DeskData:
         return "\n".join([f"# Headlines of {name} from {first} to {last}; {self._source}", *lines])
 
     def has_news(self, symbol: str) -> bool:
-        """Return whether there is a headline of the last week."""
         day = self.today
         return not self.answer("get_news", symbol, str(day - dt.timedelta(days=_NEWS_DAYS)), str(day)).startswith(EMPTY)
 
@@ -223,7 +221,6 @@ class DeskData:
         return self.context.market.bars(symbol, min(sessions, _MOST_BARS))
 
     def _run(self, symbol: str) -> Bars:
-        """Return the last bars of a symbol without a hole. Raises MarketError, also without a current one."""
         bars, days = self.context.market.bars(symbol, _SESSIONS), self.context.market.sessions(_SESSIONS)
         if (why := lapse(bars.dates[-1], days[-1])) is not None:
             raise MarketError(why)

@@ -97,8 +97,7 @@ def _client(binary: str, config: RuntimeConfig, folder: Path) -> Client:
     )  # fmt: skip
 
 
-async def _unknown(_method: str, _params: dict[str, Any]) -> None:
-    """Answer no request of the server: nothing here makes it ask."""
+async def _unknown(_method: str, _params: dict[str, Any]) -> None: ...
 
 
 async def _of_account(client: Client, models: Sequence[str]) -> list[CheckResult]:

@@ -43,7 +43,6 @@ class Project:
     menus: MutableMapping[str, Any] | None
 
     def command(self) -> Callable[..., Any]:
-        """Return its command line. Raises UsageError where it has none, or another package hides it."""
         module = _loaded("cli.main")
         if Path(str(module.__file__)).parents[1] != self.root:
             problem = f"the package `cli` of {module.__file__} hides TradingAgents' own"
@@ -53,7 +52,6 @@ class Project:
 
 
 def find_project() -> Project:
-    """Return the installed TradingAgents. Raises UsageError where there is none, or another project of its name."""
     package = _loaded(PACKAGE)
     try:
         module = _loaded(f"{PACKAGE}.llm_clients.openai_client")
@@ -89,7 +87,6 @@ class _NotThere(UsageError):
 
 
 def _loaded(name: str) -> ModuleType:
-    """Return a module of TradingAgents. Raises UsageError for one that is not there or does not load."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -132,8 +129,7 @@ def require_request(analysts: Sequence[str], depth: int) -> None:
 
 
 def require_playable(settings: Settings, roles: Iterable[str] = (ROLE,)) -> None:
-    """Raise UsageError where one of the roles is TradingAgents' and this desk cannot play it: it is not installed, or
-    the desk has no model for it."""
+    """Raise UsageError where a role is TradingAgents' and it is not installed, or the desk has no model for it."""
     if ROLE not in roles:
         return
     require_extra("langchain", "TradingAgents")

@@ -72,8 +72,8 @@ class Options:
 def options_of(
     settings: Settings, *, effort: str | None = None, verbosity: str | None = None, summary: str | None = None
 ) -> Options:
-    """Return the desk's options with the given ones on top. Raises UsageError for an invalid value. A desk on the
-    rulebook gets the Codex login: rules cannot hold a debate."""
+    """Raises UsageError for an invalid value. A desk on the rulebook gets the Codex login: rules cannot hold a
+    debate."""
     served = settings.provider in ("endpoint", LOCAL)
     return Options(
         settings.home,
@@ -178,8 +178,6 @@ class ProviderChat(ChatCodex):
             self._held.hold(items_of(messages), error)
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
-        """Return the call of these messages. Raises ChatError: also that of a structured call before, in place of a
-        second call that would end as it did."""
         call = super()._call(messages, run_manager, given)
         if given.get("tools"):
             return call
@@ -190,15 +188,12 @@ class ProviderChat(ChatCodex):
 
 
 def _without_placeholder(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a chat model without the key that stands for none."""
     return {name: value for name, value in given.items() if (name, value) != ("api_key", PLACEHOLDER)}
 
 
 def enter(options: Options) -> Project:
-    """Register the provider in the installed TradingAgents and return that. A second time replaces the first.
-
-    Raises UsageError where there is no TradingAgents, or one whose registry takes other rows.
-    """
+    """Register the provider in the installed TradingAgents and return that. A second time replaces the first. Raises
+    UsageError where there is no TradingAgents, or one whose registry takes other rows."""
     project = find_project()
     chat = type("CodexChat", (ProviderChat,), {"options": options, "__module__": __name__})
     try:
@@ -237,7 +232,6 @@ _GRAPH = f"{PACKAGE}.graph.trading_graph"
 
 @contextmanager
 def answering(data: DeskData) -> Iterator[None]:
-    """Let the graphs of this context have their data from here until the block ends."""
     token = _current.set(data)
     try:
         yield
@@ -253,8 +247,7 @@ def data_here() -> DeskData:
 
 
 def install(options: Options) -> Project:
-    """Register the provider and the vendor in this process and close what fetches around them; once, however often it
-    is asked for. Raises UsageError where TradingAgents is not there or not as it was in the tested version."""
+    """Register provider and vendor and close what fetches around them, once. Raises UsageError for another version."""
     with _lock:
         found = sys.modules.get(f"{_FLOWS}.interface")
         if found is not None and VENDOR in next(iter(getattr(found, "VENDOR_METHODS", {"": {}}).values())):
@@ -266,7 +259,7 @@ def install(options: Options) -> Project:
 
 
 def config_of(model: str, depth: int, home: str) -> dict[str, Any]:
-    """Return the configuration of a graph. No graph keeps a memory log of its own: the desk's database has it."""
+    """No graph keeps a memory log of its own: the desk's database has it."""
     defaults: Mapping[str, Any] = import_module(f"{PACKAGE}.default_config").DEFAULT_CONFIG
     return {
         **defaults,
@@ -333,8 +326,7 @@ def _no_prices(*_given: Any, **_named: Any) -> NoReturn:
     raise MarketError("TradingAgents' own prices are off: the desk's vendor has those of the run's market")
 
 
-def _configured(_config: Any) -> None:
-    """Leave the configuration of the process as it is: all graphs share it, and threads read it at any time."""
+def _configured(_config: Any) -> None: ...
 
 
 # Module, name, and what stands there instead.

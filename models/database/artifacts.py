@@ -30,7 +30,6 @@ class StoredFile(NamedTuple):
 
 
 def digest_of(data: bytes) -> str:
-    """Return the SHA-256 of the bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -40,8 +39,7 @@ def path_in_home(digest: str, kind: str) -> str:
 
 
 def keep(home: Path, data: bytes, kind: str) -> None:
-    """Store the bytes in the data folder; a file that is there already has the same ones, and is as of now. Raises
-    OSError."""
+    """A file that is there already has the same bytes, and is as of now. Raises OSError."""
     path = home / path_in_home(digest_of(data), kind)
     try:
         os.utime(path)
@@ -59,8 +57,7 @@ def stored(home: Path, digest: str, kind: str) -> bytes | None:
 
 
 def removed_at(home: Path, path: str) -> dt.datetime | None:
-    """Return when this data folder's file of an artifact was removed; None while it has it, or if it never had. path:
-    as of `path_in_home`."""
+    """None while the data folder has the file, or if it never had. path: as of `path_in_home`."""
     file = home / path
     try:
         return None if file.exists() else _time_of(file.with_name(f"{file.stem}{_REMOVED}").stat().st_mtime)
@@ -74,8 +71,7 @@ def removal_note(home: Path | None, path: str) -> str | None:
 
 
 def stored_files(home: Path) -> Iterator[StoredFile]:
-    """Yield the data folder's files of artifacts, in no order, after those that an interrupted removal left aside are
-    back."""
+    """In no order, after those that an interrupted removal left aside are back."""
     folder = home / FOLDER
     for aside in folder.glob(f"{_ASIDE}*"):
         with suppress(OSError):
@@ -89,11 +85,9 @@ def stored_files(home: Path) -> Iterator[StoredFile]:
 
 
 def remove(file: StoredFile) -> bool:
-    """Remove a file and note that; return False if it is gone, or was given to a turn since it was looked at.
-
-    It is renamed first: a turn that is given the same picture now finds either the file, and changes its time, so that
-    it comes back, or none, and writes it.
-    """
+    """Remove a file and note that; return False if it is gone, or was given to a turn since it was looked at. It is
+    renamed first: a turn that is given the same picture now finds either the file, and changes its time, so that it
+    comes back, or none, and writes it."""
     aside = file.path.with_name(f"{_ASIDE}{file.path.name}")
     try:
         os.rename(file.path, aside)

@@ -46,27 +46,18 @@ def unpack(digest: str, packed: bytes) -> bytes | None:
 class BlobStore(Protocol):
     """Packed bytes by digest. Every method blocks, may be called from any thread, and raises BlobsDown."""
 
-    def put(self, digest: str, packed: bytes) -> None:
-        """Store the bytes, once for all that use them; renew the age of those that are stored already."""
-        ...
+    def put(self, digest: str, packed: bytes) -> None: ...
 
     def get(self, digest: str) -> bytes | None: ...
 
-    def stored(self, before: dt.datetime) -> set[str]:
-        """Return the digests of everything that was last stored before a time."""
-        ...
+    def stored(self, before: dt.datetime) -> set[str]: ...
 
-    def size(self, digests: Collection[str]) -> int:
-        """Return the stored bytes of the given blobs; missing ones count 0."""
-        ...
+    def size(self, digests: Collection[str]) -> int: ...
 
-    def delete(self, digests: Collection[str], before: dt.datetime) -> int:
-        """Delete the given ones that were last stored before a time; return how many were deleted."""
-        ...
+    def delete(self, digests: Collection[str], before: dt.datetime) -> int: ...
 
 
 def blob_store(url: str | None, store: Store) -> BlobStore:
-    """Return the store at an fsspec address or in a folder; without one, the database. Raises SettingError."""
     return DatabaseBlobs(store) if url is None else FolderBlobs(url)
 
 
@@ -113,7 +104,6 @@ class FolderBlobs:
     """One file for each blob, `{digest[:2]}/{digest}`, in a folder of any file system that fsspec knows."""
 
     def __init__(self, url: str) -> None:
-        """Raises SettingError for an address that cannot be used."""
         try:
             self._files, root = reach(url)
         except UsageError as error:

@@ -64,7 +64,6 @@ class WriterQueue:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the processes that came before, and hold the others off until the block ends."""
         file = self._locked()
         try:
             yield
@@ -97,7 +96,6 @@ class WriterQueue:
                 return True
 
     def close(self) -> None:
-        """Close the file. The next turn opens it again."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -150,38 +148,31 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Yield one consistent view; nothing written here is kept."""
         with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def apart(self) -> Store:
-        """Return a store with connections of its own, for a caller that must not wait until others return theirs. On
-        SQLite it is this one: SQLite has one writer at a time on whatever connection."""
         return self if self.is_sqlite else Store(self.url)
 
     def close(self) -> None:
-        """Close all connections. The next use opens new ones, and the next call closes those."""
         self._writers.close()
         self.engine.dispose()
         self.writer.pool = self.engine.pool  # they share one, and the other engine just got a new one
 
 
 def writes(session: Session) -> bool:
-    """Return True in a writing transaction, which may lock the rows it depends on. A read view locks nothing: on
-    Postgres, locking fails for a row that was changed since the view began."""
+    """A read view locks nothing: on Postgres, locking fails for a row that was changed since the view began."""
     return _READS not in session.info
 
 
 def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
-    """Insert new rows of one table in one statement. The session does not track them: rows that are only ever inserted
-    do not need a unit of work."""
+    """In one statement, without the session's tracking."""
     if rows:
         table = type(rows[0]).__table__  # type: ignore[attr-defined]
         session.connection().execute(insert(table), [row.model_dump() for row in rows])
 
 
 def _backend(url: str) -> str:
-    """Return sqlite or postgresql. Raises SettingError."""
     try:
         require_database(url)
     except ValueError as error:
@@ -246,8 +237,8 @@ def _server_engine(address: str) -> Engine:
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Bring the database to the newest schema or to this revision; safe to call when it is there already. Raises
-    DatabaseUnfit for one of a version whose schema does not lead here, and for a server that may not be written."""
+    """To the newest schema or this revision. Raises DatabaseUnfit for a schema that does not lead here or cannot be
+    written."""
     with closing(Store(url)) as store:
         found, newest = _revision(store), migrations.revisions()[-1]
         if found is not None and not knows(found):
@@ -280,8 +271,7 @@ def _of_another_version(url: str, found: str) -> DatabaseUnfit:
 
 
 def _sign(connection: Connection) -> None:
-    """Write the database's one row about itself: a new desk's id, and which migrations made the tables. Where others
-    made them, indexes may be missing."""
+    """A new desk's id, and which migrations made the tables: where others made them, indexes may be missing."""
     table = every_table()["identity"]
     made_by = connection.execute(select(table.c.migrations)).scalar()
     if made_by == migrations.digest():
@@ -296,8 +286,7 @@ def _sign(connection: Connection) -> None:
 
 
 def _require_tables(store: Store) -> None:
-    """Raise DatabaseUnfit when the tables are not those of this version's migrations, whatever the revision says. They
-    are compared one by one only where other migrations made them."""
+    """Raise DatabaseUnfit when the tables differ. They are compared only where other migrations made them."""
     with _answering(store) as connection:
         there = inspect(connection)
         if there.has_table("identity"):
@@ -315,8 +304,7 @@ def _require_tables(store: Store) -> None:
 
 
 def _differences(there: Inspector) -> list[str]:
-    """Return what keeps this version from using the tables: those and the columns that are not there, and columns that
-    it does not know and must not leave empty."""
+    """Missing tables and columns, and unknown columns that must not be empty."""
     found: list[str] = []
     for name, table in every_table().items():
         if not there.has_table(name):
@@ -353,7 +341,6 @@ def _foreign_keys_suspended(connection: Connection) -> Iterator[None]:
 
 
 def current(url: str) -> tuple[str | None, str]:
-    """Return (revision of the database or None, newest revision)."""
     with closing(Store(url)) as store:
         return _revision(store), migrations.revisions()[-1]
 
@@ -388,7 +375,6 @@ def may_too_much(url: str) -> str | None:
 
 
 def knows(revision: str) -> bool:
-    """Return whether this version's migrations lead on from a revision."""
     return revision in migrations.revisions()
 
 
@@ -411,7 +397,6 @@ def open_current(url: str) -> Store:
 
 
 def require_current(url: str) -> None:
-    """Raise DatabaseUnfit when the schema is not the one this code was written for."""
     open_current(url).close()
 
 
@@ -455,16 +440,14 @@ AWAY = (DBAPIError, PoolTimeout)
 
 
 def is_lost(error: Exception) -> bool:
-    """Return True if the database was away, locked, out of connections, or chose this transaction to give way; False if
-    it rejected the transaction."""
+    """True if the database was away, locked, out of connections, or chose this transaction to give way."""
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
         return True
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 def transact(store: Store, do: Callable[[Session], T], patience_seconds: float) -> T:
-    """Return the result of `do` from one writing transaction. While the database is away, retry with growing pauses for
-    at most `patience_seconds`; then raise its last error."""
+    """While the database is away, retry with growing pauses for `patience_seconds`; then raise its last error."""
     until = time.monotonic() + patience_seconds
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -480,7 +463,6 @@ def transact(store: Store, do: Callable[[Session], T], patience_seconds: float) 
 
 
 def free_bytes(store: Store) -> int | None:
-    """Return the bytes within SQLite's file that new rows will use before it grows; None on Postgres."""
     if not store.is_sqlite:
         return None
     with _own_connection(store) as connection:
@@ -489,8 +471,7 @@ def free_bytes(store: Store) -> int | None:
 
 
 def vacuum(store: Store) -> int:
-    """Write SQLite's file anew without its free space, and return how many bytes shorter it is. No other process can
-    write meanwhile. Raises DatabaseDown."""
+    """Return how many bytes shorter the file is. No other process can write meanwhile. Raises DatabaseDown."""
     before = free_bytes(store) or 0
     try:
         with _own_connection(store) as connection:
@@ -514,7 +495,6 @@ def _own_connection(store: Store) -> Iterator[Any]:
 
 @cache
 def every_table() -> dict[str, Table]:
-    """Return all tables by name, referenced tables first."""
     for module in pkgutil.iter_modules(tables.__path__):
         importlib.import_module(f"chordesk.models.tables.{module.name}")
     return {table.name: table for table in SQLModel.metadata.sorted_tables}

@@ -41,7 +41,6 @@ def is_backtest(account: str) -> bool:
 
 
 def is_paper(account: str) -> bool:
-    """Return whether the paper broker alone acts on an account."""
     return account == PAPER or is_backtest(account)
 
 
@@ -69,7 +68,6 @@ ORDERS: tuple[str, ...] = tuple(name for name in PUBLISHED if owner_of(name) is 
 
 
 def plain(settings: Settings) -> dict[str, Any]:
-    """Return the desk's own settings as JSON values, by name. URLs may hold a login."""
     return settings.model_dump(mode="json", include=set(PUBLISHED))
 
 
@@ -91,7 +89,6 @@ def counts(name: str, theirs: Mapping[str, Any]) -> bool:
 
 
 def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """Return the settings in which a snapshot differs from another's, of those that have an effect there."""
     return [
         name for name in PUBLISHED
         if name in ours and name in theirs and ours[name] != theirs[name] and counts(name, theirs)
@@ -158,8 +155,7 @@ def is_up(home: Path) -> bool:
 
 
 def serves(home: Path) -> bool | None:
-    """Return whether the `desk up` that holds this home serves it over HTTP; None while that is not known, as one that
-    starts has not written its file."""
+    """None while that is not known: a desk that starts has not written its file."""
     try:
         return bool(json.loads(services_path(home).read_text(encoding="utf-8")).get(SERVES))
     except (OSError, ValueError, AttributeError):
@@ -167,14 +163,12 @@ def serves(home: Path) -> bool | None:
 
 
 def write(home: Path, table: Mapping[str, Any]) -> None:
-    """Write the file, readable by this user alone."""
     with replacing(services_path(home)) as file:
         file.write((json.dumps(dict(table), indent=2) + "\n").encode())
 
 
 def read(home: Path) -> dict[str, Any]:
-    """Return the table that the running `desk up` of this home has written; empty when none runs. Raises SettingError
-    when it cannot be read."""
+    """Empty when no `desk up` runs. Raises SettingError when it cannot be read."""
     path = services_path(home)
     try:
         if not is_up(home):
@@ -190,14 +184,12 @@ def read(home: Path) -> dict[str, Any]:
 
 
 def places(settings: Settings) -> dict[str, str]:
-    """Return where a process has its data: URLs without logins, that of its Redis only where it has one."""
     redis = settings.redis_url
     found = {"database_url": settings.database, "redis_url": redis.get_secret_value() if redis is not None else None}
     return {name: masked(url) for name, url in found.items() if url is not None}
 
 
 def has_settings(table: Mapping[str, Any]) -> bool:
-    """Return whether a table has the settings of a running desk, besides addresses."""
     return "provider" in table
 
 
@@ -206,15 +198,13 @@ def api_path(home: Path) -> Path:
 
 
 def write_api(home: Path, url: str) -> None:
-    """Write where this process serves the home over HTTP. The file stays, so that the next start can take the same
-    port: open pages go on there."""
+    """The file stays, so that the next start can take the same port: open pages go on there."""
     with replacing(api_path(home)) as file:
         file.write((json.dumps({"url": url, "pid": os.getpid()}) + "\n").encode())
 
 
 def read_api(home: Path) -> tuple[str, bool] | None:
-    """Return the URL at which the home was last served over HTTP, and whether that process lives; None when it never
-    was."""
+    """The URL, and whether that process lives; None when it never was."""
     try:
         table = json.loads(api_path(home).read_text(encoding="utf-8"))
         url, pid = str(table["url"]), int(table["pid"])
@@ -230,7 +220,6 @@ def read_api(home: Path) -> tuple[str, bool] | None:
 
 
 def last_api_port(home: Path) -> int:
-    """Return the port at which the home was last served; 0 when it never was."""
     found = read_api(home)
     port = found[0].rpartition(":")[2] if found is not None else ""
     return int(port) if port.isdecimal() else 0
@@ -265,7 +254,6 @@ class Standing(Frozen):
 
 
 def standing_of(settings: Settings) -> Standing:
-    """Return the standing of a desk with these settings, today."""
     today = dt.datetime.now(NEW_YORK).date()
     return Standing(
         live=settings.trader_live,

@@ -83,8 +83,7 @@ class Owner(StrEnum):
 
 
 def _field(owner: Owner, default: Any, description: str, example: str, **options: Any) -> Any:
-    """Return pydantic's field of a setting. default: the value, or what makes it. example: a value that a variable may
-    have, another than the default."""
+    """default: the value, or what makes it. example: a value other than the default."""
     given = {"default_factory": default} if callable(default) else {"default": default}
     return Field(description=description, examples=[example], json_schema_extra={MARK: owner.value}, **given, **options)
 
@@ -404,7 +403,6 @@ class Settings(BaseModel):
 
     @property
     def account(self) -> str:
-        """The account of orders, positions and cash: the broker's, or that of a backtest."""
         return self._backtest or self.broker
 
     def on_backtest(self, account: str) -> Settings:
@@ -415,7 +413,6 @@ class Settings(BaseModel):
 
     @property
     def model_label(self) -> str:
-        """The name of the default model in reports and tables: the rulebook is a set of rules, not a model."""
         return self.label_of(self.model)
 
     def label_of(self, model: str) -> str:
@@ -423,14 +420,12 @@ class Settings(BaseModel):
 
     @property
     def database(self) -> str:
-        """The SQLAlchemy URL in force."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.home / 'desk.db'}"
 
     @property
     def real_money(self) -> bool:
-        """True if the broker's orders move real money."""
         return self.broker in REAL_MONEY
 
     @property

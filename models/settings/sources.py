@@ -67,8 +67,7 @@ def load_settings(
 
 
 def load_for_halt(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Loaded, list[str]]:
-    """Return the settings as far as they can be read, and the problems: for the kill switch, which nothing may hold up,
-    labels no run, and may name another broker than the running desk's."""
+    """For the kill switch, which nothing may hold up: settings as far as they can be read, and the problems."""
     problems: list[str] = []
     return load(environ, cwd, agree=False, report=lambda error: problems.append(str(error.args[0]))), problems
 
@@ -142,8 +141,6 @@ def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd:
 
 
 def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
-    """Raise SettingError for values of the running desk's own settings that it does not have: a run would be opened
-    with what its workers do not use."""
     wrong = []
     for name, found in origins.items():
         if name not in theirs or name not in PUBLISHED or found.source in (RUNNING, "default"):
@@ -162,8 +159,8 @@ def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
 
 
 def _agree_on_places(settings: Settings, origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:
-    """Raise SettingError when this process would use another database or Redis than the running desk: its runs would
-    be opened where no worker looks."""
+    """Raise SettingError for another database or Redis than the running desk's: runs would be opened where no worker
+    looks."""
     here = running_desk.places(settings)
     for name, place in theirs.get(running_desk.PLACES, {}).items():
         if name in here and here[name] != place:
@@ -203,7 +200,6 @@ def _explain(item: Any, origins: Mapping[str, Value]) -> str:
 
 
 def _given(name: str, origins: Mapping[str, Value]) -> str:
-    """Return a setting as its source gave it."""
     found = origins.get(name)
     if found is not None:
         return f"{found.key}={_shown(name, found.value)} (from {found.source})"
@@ -258,7 +254,6 @@ def _from_toml(named: str | None, cwd: Path, home: Path) -> dict[str, Value]:
 
 
 def _from_json(text: str | None) -> dict[str, Value]:
-    """Return the settings of inline JSON, or of the JSON file at a path."""
     if not text:
         return {}
     try:
@@ -292,7 +287,6 @@ def _from_table(table: Mapping[str, Any], source: str) -> dict[str, Value]:
 
 
 def _thread_limits(mode: str, table: Mapping[str, Any], source: str) -> str:
-    """Return a mode's own table, as in `trader.maxThreadTurns`, as an entry of thread_limits."""
     for key in table:
         if _snake(key) not in _LIMITS:
             raise SettingError(f"{mode}.{key} (from {source}) is not a setting of the desk")
@@ -300,5 +294,4 @@ def _thread_limits(mode: str, table: Mapping[str, Any], source: str) -> str:
 
 
 def _snake(key: str) -> str:
-    """Return the key in snake_case: maxThreadTurns and max_thread_turns are the same setting."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

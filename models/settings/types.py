@@ -25,7 +25,6 @@ Count = Annotated[int, Field(ge=1)]
 
 
 def _names(value: Any) -> Any:
-    """Return the parts of a comma-separated text, each once; none of an empty one."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list | tuple):
@@ -124,7 +123,6 @@ _THREAD_LIMIT = re.compile(r"(hours|turns|tokens):(\d+(?:\.\d+)?)")
 
 
 def thread_limits(value: str) -> dict[str, dict[str, float]]:
-    """Return the limits of the kept threads of each mode, by the names hours, turns and tokens."""
     found: dict[str, dict[str, float]] = {}
     for entry in filter(None, (part.strip() for part in value.split(";"))):
         mode, _, limits = entry.partition("=")
@@ -151,7 +149,6 @@ def _modules(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _place(value: str) -> str:
-    """Return a folder as another working folder can name it, and an address as it is."""
     return value if "://" in value or "::" in value else str(Path(value).expanduser().absolute())
 
 

@@ -24,8 +24,7 @@ _OF_LINES = "DESK_NOTIFY_CHANNELS_FILE"
 
 
 def secret(environ: Mapping[str, str], name: str) -> str | None:
-    """Return the value of a variable, or of the file that NAME_FILE names; None where neither is set. Raises
-    SettingError."""
+    """None where neither it nor NAME_FILE is set. Raises SettingError."""
     value, path = environ.get(name), environ.get(name + SUFFIX)
     if value and path:
         raise both_given(name)
@@ -33,13 +32,11 @@ def secret(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def both_given(name: str) -> SettingError:
-    """Return the error for a secret that has both a value and a file in one source."""
     return SettingError(f"{name} and {name}{SUFFIX} are both set", remedy="set one of them")
 
 
 def read_secret(variable: str, path: str) -> str:
-    """Return the text of a secret's file, one line but for channels, without spaces around it. Raises SettingError that
-    names file and remedy, and nothing of the content."""
+    """One line but for channels, without spaces around it. Raises SettingError, which names nothing of the content."""
     try:
         with Path(path).expanduser().open("rb") as file:
             text = file.read(_MOST_BYTES + 1).decode("utf-8").strip()
@@ -55,7 +52,6 @@ def read_secret(variable: str, path: str) -> str:
 
 
 def both_forms(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the variables that give these secrets: each name, and that of its file."""
     return tuple(each for name in names for each in (name, name + SUFFIX))
 
 
@@ -65,7 +61,6 @@ def unneeded(needed: Iterable[str]) -> tuple[str, ...]:
 
 
 def from_files(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the values of those secrets that a file has. Raises SettingError."""
     given = {name: secret(environ, name) for name in names if environ.get(name + SUFFIX)}
     return {name: value for name, value in given.items() if value}
 
@@ -125,8 +120,7 @@ class Value:
 
 
 def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
-    """Return the settings with which a `desk up` started this process. Raises SettingError for what it did not
-    write."""
+    """Settings with which a `desk up` started this process. Raises SettingError for what it did not write."""
     try:
         pinned = dict(json.loads(environ.get(PINNED_VARIABLE) or "{}"))
     except (TypeError, ValueError):
@@ -136,10 +130,8 @@ def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
 
 
 def from_variables(variables: Mapping[str, str | None], source: str, report: Report) -> dict[str, Value]:
-    """Return settings by name; DESK_ names win over aliases, and a secret may be in a file.
-
-    Reports an unknown name, since a mistyped limit must not pass unnoticed, and an unusable file.
-    """
+    """Return settings by name; DESK_ names win over aliases, and a secret may be in a file. Reports an unknown name,
+    since a mistyped limit must not pass unnoticed, and an unusable file."""
     found: dict[str, Value] = {}
     for key, value in variables.items():
         if not value:
@@ -165,12 +157,10 @@ def from_variables(variables: Mapping[str, str | None], source: str, report: Rep
 
 
 def names_setting(key: str) -> bool:
-    """Return whether a variable is the desk's: one of its settings, or of its prefix."""
     return key.startswith(PREFIX) or key in ALIASES or key in (JSON_VARIABLE, Settings.LIVE_SWITCH)
 
 
 def _is_unknown(key: str) -> bool:
-    """Return whether a variable is meant for the desk and names no setting of it."""
     if key in ALIASES or key in _NO_SETTINGS or key in SECRET_FILES or key in (JSON_VARIABLE, Settings.LIVE_SWITCH):
         return False
     if key.startswith(PREFIX):
@@ -180,7 +170,6 @@ def _is_unknown(key: str) -> bool:
 
 
 def unknown(key: str, name: str, source: str) -> SettingError:
-    """Return the error for a variable or key that names no setting, or what was one once."""
     if gone := _GONE.get(name):
         return SettingError(f"{key} (from {source}) is no longer a setting of the desk", remedy=f"{gone}; {_LISTED}")
     close = _close_to(key)
@@ -195,7 +184,6 @@ def _close_to(key: str) -> list[str]:
 
 
 def live_switch(environ: Mapping[str, str], theirs: Mapping[str, Any], report: Report) -> Value:
-    """Return the live switch: the environment's, or the running desk's."""
     switch = Settings.LIVE_SWITCH
     given = environ.get(switch, "")
     if given not in ("", "0", "1"):

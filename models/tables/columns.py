@@ -39,7 +39,6 @@ class Utc(TypeDecorator[dt.datetime]):
 
 
 def _naive(value: dt.datetime) -> dt.datetime:
-    """Return the same moment in UTC without its timezone. Raises ValueError for a naive moment."""
     if value.tzinfo is None:
         raise ValueError(f"naive time {value!r}: give it a timezone")
     if value.tzinfo is not dt.UTC:
@@ -104,8 +103,7 @@ class Dated(DeskTable):
 
 
 def dialect_insert(session: Session, model: type[SQLModel]) -> Any:
-    """Return an insert as the session's database has it, which can leave alone or change rows that are there already:
-    the two databases share no such insert."""
+    """The two databases share no insert that leaves or changes existing rows."""
     from sqlalchemy.dialects import postgresql, sqlite  # what reads alone has no use for them
 
     dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql

@@ -48,7 +48,6 @@ class Run(Identified, table=True):
 
 
 def research_run(run: Run) -> str:
-    """Return the id of the run whose research counts: a trade's source run, else the run itself."""
     return str(run.params.get("source_run") or run.id)
 
 

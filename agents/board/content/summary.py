@@ -31,12 +31,9 @@ MOST_TOOLS = 3  # that add to the merit
 def best_quotes(
     positions: Iterable[VoicePosition], judged: Sequence[JudgedCitation], board: Board
 ) -> list[dict[str, Any]]:
-    """Return the reasons of highest merit, one a voice.
-
-    Of last positions with a citation that counts, and whose reason is not near a headline: the most tools cited (up to
-    three), then a chain, then a disagreement, then the distance from the baseline in log odds; then by voice and
-    question.
-    """
+    """Return the reasons of highest merit, one a voice. Of last positions with a citation that counts, and whose reason
+    is not near a headline: the most tools cited (up to three), then a chain, then a disagreement, then the distance
+    from the baseline in log odds; then by voice and question."""
     ranked = sorted(
         (
             (_merit(one, judged, board), one)
@@ -189,7 +186,6 @@ def _positions(voice: str, tally: EpisodeTally) -> dict[str, Any]:
 
 
 def _leaderboard(tally: EpisodeTally) -> list[dict[str, Any]]:
-    """Return the voices by skill, then name, with their conduct in this episode."""
     return [
         {
             "voice": one.voice,

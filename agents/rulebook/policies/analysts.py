@@ -95,7 +95,6 @@ def _level_texts(study: Payload) -> list[str]:
 
 
 def _strongest(levels: Sequence[Payload]) -> list[str]:
-    """Return the ids of the levels with the most touches, of equals the nearest first."""
     return [one["id"] for one in sorted(levels, key=lambda one: -one["touches"])][: limits.LEVELS]
 
 
@@ -150,8 +149,7 @@ def _first_rows(case: Case) -> list[Any]:
 
 
 def _near(case: Case, strategy: str) -> list[float]:
-    """Return the prices of the chart's levels at which the strategy writes: supports at or below the close for a put,
-    resistances at or above it for a call."""
+    """Supports at or below the close for a put, resistances at or above it for a call."""
     found = case.subject.get("chart")
     known = found if isinstance(found, dict) else {}
     close = number(known, "close")
@@ -165,16 +163,14 @@ def _on_side(price: float, close: float | None, strategy: str) -> bool:
 
 
 def _usable(row: Payload) -> bool:
-    """Return whether every figure that a choice needs is known and the contract can be traded; the liquidity of a
-    modelled one cannot be known."""
+    """Every figure that a choice needs is known; the liquidity of a modelled contract cannot be known."""
     known = all(number(row, name) is not None for name in _NEEDED)
     liquid = row.get("liquidity") in ("good", "fair")
     return known and (liquid or (row.get("liquidity") == "unknown" and row.get("source") == MODELLED))
 
 
 def _preference(row: Payload) -> tuple[bool, float, int, float, str]:
-    """Return a sort key: strikes behind their level first, seen from the price; then those nearest to it, the more
-    liquid and the better paid ones."""
+    """A sort key: strikes behind their level first, then the nearest, more liquid, better paid ones."""
     away, weekly = number(row, "fromLevel") or 0.0, number(row, "rocWeekly")
     return (
         away > 0 if row.get("kind") == "put" else away < 0,
@@ -249,7 +245,6 @@ def _premium(ratio: float | None) -> str | None:
 
 
 def _share_report(case: Case, volatility: Payload) -> Payload:
-    """Return the report on a share alone: implied volatility and skew, no contract."""
     findings = [Finding(rule, number(volatility, rule.field)) for rule in limits.OPTION_RULES.values()]
     lacking = [one.rule.title for one in findings if one.value is None]
     levels = [one.level for one in findings]
@@ -311,8 +306,8 @@ def research(case: Case) -> Call | Payload:
 
 
 def _news(case: Case, symbol: str) -> tuple[str | None, bool, list[str]]:
-    """Return the risk, whether the headlines reject the symbol, and the days of adverse ones. Headlines are counted and
-    never quoted: they are outside text."""
+    """Risk, whether headlines reject, days of adverse ones. Headlines are counted, never quoted: they are outside
+    text."""
     if not case.has_data("news_list"):
         return None, False, []
     rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
@@ -339,7 +334,6 @@ def _earnings(case: Case, symbol: str) -> tuple[str | None, str]:
 
 
 def _shorts(case: Case, symbol: str) -> tuple[str | None, str]:
-    """Return the risk of the shares sold short, and its text."""
     row = row_of(case.rows("short_interest", "shortInterest"), symbol)
     share = number(row, limits.SHORT_RULE.field)
     if share is None:
@@ -350,7 +344,6 @@ def _shorts(case: Case, symbol: str) -> tuple[str | None, str]:
 
 @policy("synthesis")
 def synthesis(case: Case) -> Call | Payload:
-    """Copy what the synthesis has: its recommendation, reasons and checks."""
     found = case.subject.get("synthesis")
     made: Mapping[str, Any] = found if isinstance(found, dict) else {}
     contract = f", {made['contract']}" if made.get("contract") else ""

@@ -98,7 +98,6 @@ def unified(case: Case) -> Call | Payload:
 
 
 def options_allowed(subject: Payload) -> bool:
-    """Return True when the constraints of a subject allow options; a constraint that is not stated forbids them."""
     constraints = subject.get("constraints")
     if not isinstance(constraints, dict) or constraints.get("stockOnly", True):
         return False
@@ -106,7 +105,6 @@ def options_allowed(subject: Payload) -> bool:
 
 
 def flat(row: Row) -> Row:
-    """Return an overview with the figures of its sections beside its symbol."""
     figures: Row = {"symbol": row.get("symbol")}
     for section in ("fundamentals", "earnings", "ratings"):
         found = row.get(section)
@@ -157,7 +155,6 @@ def _value(row: Row, field: str) -> float:
 
 
 def _figures(row: Row, *fields: str) -> str:
-    """Return figures as text; unknown ones are named as missing."""
     known = [(_TITLES[field], number(row, field)) for field in fields]
     return ", ".join(f"{title} missing" if it is None else f"{title} {shown(it, unit)}" for (title, unit), it in known)
 

@@ -123,7 +123,6 @@ def _underlying(symbol: str) -> str:
 
 
 def _tradable(subject: Payload) -> str:
-    """Return the kind of position that may be opened: stocks, options or both."""
     if not options_allowed(subject):
         return "stocks"
     return "options" if subject["constraints"]["optionsMode"] == "options-only" else "both"

@@ -66,7 +66,6 @@ def quick(case: Case) -> Call | Payload:
 
 @policy("fundamentals")
 def fundamentals(case: Case) -> Call | Payload:
-    """Check the known figures on valuation, margin, growth, debt and analysts, and the tone of the headlines."""
     symbol = symbol_of(case)
     sections = ["fundamentals", "earnings", "ratings"]
     overview = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
@@ -137,7 +136,6 @@ def _check(keys: Iterable[str], row: Payload) -> list[Finding]:
 
 
 def _figures(rules: Sequence[Rule], row: Payload) -> list[Finding]:
-    """Return each rule with its figure of a row; all are missing without one."""
     return [
         Finding(rule, number(row, rule.field), number(row, rule.length) if rule.length is not None else None)
         for rule in rules
@@ -151,7 +149,6 @@ def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
 
 
 def _thin(findings: Sequence[Finding]) -> bool:
-    """Return True when half of these figures or more are missing, as they are after a hole in the prices."""
     return 2 * sum(finding.value is None for finding in findings) >= len(findings)
 
 
@@ -160,13 +157,11 @@ def _known(findings: Iterable[Finding]) -> bool:
 
 
 def _true_range_share(detail: Payload) -> float | None:
-    """Return ATR-14 / close, a fraction."""
     atr, close = number(detail, "atr14"), number(detail, "close")
     return atr / close if atr is not None and close else None
 
 
 def _tone(case: Case, symbol: str) -> Finding:
-    """Return the number of headlines with an adverse term; unknown when no source of headlines answered."""
     if not case.has_data("news_list"):
         return Finding(limits.ADVERSE_NEWS_RULE, None)
     rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
@@ -183,11 +178,8 @@ def _report(
     thin: bool = False,
 ) -> Payload:
     """Return the worst finding as the verdict; without any evidence, or with `thin` one, a CAUTION whose summary names
-    the lack of it.
-
-    evidence: the role's sources, each with True when it had data. Confidence is high when all of it was and no figure
-    is missing, low when half of it or less was.
-    """
+    the lack of it. evidence: the role's sources, each with True when it had data. Confidence is high when all of it was
+    and no figure is missing, low when half of it or less was."""
     level = max((finding.level for finding in findings), default=Level.CALM)
     seen = [name for name, there in evidence if there]
     if (thin or not seen) and level is Level.CALM:
@@ -210,7 +202,6 @@ def _confidence(seen: int, planned: int, holes: bool) -> str:
 
 
 def summary_text(case: Case, texts: Sequence[str], lacking: Sequence[str], reasons: Sequence[str]) -> str:
-    """Return the texts after the rulebook's prefix, and what is missing with the tools' reasons."""
     found = f"{PREFIX} {symbol_of(case)}: {'; '.join(texts) or 'no data to judge it by'}."
     because = f" ({'; '.join(reasons[:4])})" if reasons else ""
     return f"{found} Missing: {', '.join(lacking)}{because}." if lacking else found

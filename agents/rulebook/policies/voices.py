@@ -106,7 +106,6 @@ def _leans(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload, bas
 
 
 def _others(case: Case, voice: Voice, label: str, alone: float) -> float:
-    """Return the mean log odds of the other voices on a question; without one, those of this voice alone."""
     rows = [row for row in _rows(case, "positions") if row.get("question") == label and row.get("voice") != voice.key]
     odds = [_odds(stands) for row in rows if (stands := number(row, "probability")) is not None]
     return fmean(odds) if odds else alone
