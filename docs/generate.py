@@ -107,27 +107,16 @@ def _groups() -> dict[str, str]:
 
 
 def _values(name: str, schema: Mapping[str, Any]) -> str:
-    """Return a setting's default, then what else it may be: all values, bounds or an example."""
+    """Return a setting's default, then what else it may be: all values or an example."""
     kind = next(kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null")
     usual = _setting_default(name)
     if choices := kind.get("enum", kind.get("items", {}).get("enum")):
         others = ", ".join(each for each in map(code, choices) if each != usual)
         return others if usual == code(",".join(choices)) else f"{usual}; {others}"
-    if kind["type"] == "boolean":
+    if kind["type"] in ("boolean", "integer", "number"):
         return usual
-    if kind["type"] in ("integer", "number"):
-        return f"{usual}; {_bounds(kind)}"
     secret = " (secret)" if kind.get("format") == "password" else ""
     return f"{usual}; {code(schema['examples'][0])}{secret}"
-
-
-def _bounds(kind: Mapping[str, Any]) -> str:
-    least, most = kind.get("minimum"), kind.get("maximum")
-    if least is not None and most is not None:
-        return f"{least:g} to {most:g}"
-    if least is None and "exclusiveMinimum" in kind:
-        return f">{kind['exclusiveMinimum']:g}" + (f" to {most:g}" if most is not None else "")
-    return f"≥{least:g}"
 
 
 def _setting_default(name: str) -> str:
@@ -209,12 +198,13 @@ def event_types() -> str:
 
 
 def routes() -> str:
-    """Return a list of the routes of `desk api`."""
+    """Return a list of the routes of `desk api`, but for those of the page's files and logins."""
     return "\n".join(
-        f"- `{method} {route.path}`: {_first_line(inspect.getdoc(route.endpoint)).removeprefix('Show ')}"
+        f"- `{method} {route.path}`: {re.sub('^(Show|List) ', '', _first_line(inspect.getdoc(route.endpoint)))}"
         for router in ROUTERS
         for route in router.routes
         for method in sorted(route.methods)
+        if not route.path.startswith(("/page", "/session"))
     )
 
 
