@@ -22,7 +22,6 @@ from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
 
-pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 
 
@@ -65,6 +64,7 @@ def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk)
     assert all(row.fence == 1 for row in desk.orders())
 
 
+@pytest.mark.both_databases
 def test_a_trade_worker_is_fenced_off_meanwhile_and_may_go_on_after_it(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0})
     desk = new_desk(market)
@@ -147,6 +147,7 @@ def test_an_order_that_fills_a_moment_later_is_reported_as_filled(new_desk: NewD
     assert (closed.state, [fill.quantity for fill in closed.fills]) == ("filled", [10])
 
 
+@pytest.mark.both_databases
 def test_positions_are_closed_for_a_person_though_it_cannot_be_put_on_record(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"BBB": None})
     desk = new_desk(market)
@@ -177,6 +178,7 @@ def test_with_nothing_held_nothing_is_written(new_desk: NewDesk) -> None:
         assert session.exec(select(Run)).all() == []
 
 
+@pytest.mark.both_databases
 def test_another_holder_of_the_account_stops_a_flattening(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market)

@@ -19,7 +19,6 @@ from chordesk.tools.orders.submitting import cancel
 from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 
-pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 
 
@@ -94,6 +93,7 @@ def test_an_unforeseen_error_is_no_answer_either(wired: tuple[Desk, Wire]) -> No
     assert second.state == OrderState.UNKNOWN
 
 
+@pytest.mark.both_databases
 def test_killed_after_submitting_was_written_it_is_only_asked_about(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     decision = desk.decide(action())
@@ -157,6 +157,7 @@ def test_with_live_trading_off_no_request_reaches_the_broker(wired: tuple[Desk, 
     assert wire.calls == before
 
 
+@pytest.mark.both_databases
 def test_cancels_pass_whichever_process_holds_the_account(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     desk.market.opens = {"AAA": None}  # type: ignore[attr-defined]
@@ -172,6 +173,7 @@ def test_cancels_pass_whichever_process_holds_the_account(wired: tuple[Desk, Wir
     assert cancel_open(desk.context()) == []
 
 
+@pytest.mark.both_databases
 def test_a_database_that_takes_no_answer_keeps_no_cancel_from_the_broker(wired: tuple[Desk, Wire]) -> None:
     desk, wire = wired
     desk.market.opens = {"AAA": None, "BBB": None}  # type: ignore[attr-defined]

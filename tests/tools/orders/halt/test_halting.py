@@ -22,7 +22,6 @@ from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
 
-pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 
 
@@ -138,6 +137,7 @@ def test_an_order_that_a_halt_did_not_see_is_cancelled_by_its_sender(new_desk: N
     assert outcome.state == OrderState.CANCELLED
 
 
+@pytest.mark.both_databases
 def test_a_halt_denies_what_waits_and_the_trade_queue_cancels_what_is_open(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None})
     desk = new_desk(market, approval="above:600")
@@ -188,6 +188,7 @@ def test_the_trade_queue_makes_the_file_alone_a_halt_that_outlives_it(new_desk: 
     assert "fire (somebody" in why
 
 
+@pytest.mark.both_databases
 def test_a_fenced_off_halt_leaves_the_file_to_the_valid_one(new_desk: NewDesk) -> None:
     """A halt that no process puts on record would be one without a line in the log."""
     desk = new_desk()
@@ -228,6 +229,7 @@ def test_comparing_a_halted_account_cancels_what_asking_about_would_fill(new_des
     assert desk.positions() == {}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("by", ["file", "row"])
 @pytest.mark.parametrize("again", ["look", "delivery"])
 def test_an_order_in_flight_of_a_lost_worker_is_cancelled_at_once(new_desk: NewDesk, by: str, again: str) -> None:
@@ -297,6 +299,7 @@ def _clear(desk: Desk) -> None:
     (desk.settings.home / "aside").rename(folder)
 
 
+@pytest.mark.both_databases
 def test_a_halt_is_in_force_whether_or_not_it_can_be_put_on_record(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual")
     (waiting,) = desk.run(action())
@@ -309,6 +312,7 @@ def test_a_halt_is_in_force_whether_or_not_it_can_be_put_on_record(new_desk: New
         assert session.exec(select(Approval)).one().state == "denied"
 
 
+@pytest.mark.both_databases
 def test_the_trade_queue_cancels_what_is_open_though_it_cannot_write_it_down(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0}, opens={"AAA": None, "BBB": None, "CCC": None})
     desk = new_desk(market, approval="above:900")
@@ -370,6 +374,7 @@ def test_each_change_is_on_record(new_desk: NewDesk) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.both_databases
 def test_a_change_that_cannot_be_recorded_does_not_happen(new_desk: NewDesk) -> None:
     desk = new_desk()
     (desk.settings.home / "audit").write_text("in the way")

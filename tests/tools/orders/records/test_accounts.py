@@ -21,7 +21,6 @@ from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
-pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 WIDE = {"max_symbol_share": 1, "max_gross_notional": 1e9, "max_symbol_notional": 1e9, "max_drawdown": 0.15}
 
@@ -46,6 +45,7 @@ def marks(desk: Desk) -> list[tuple[float, float, float]]:
     return [(row.opening, row.last, row.high_water) for row in rows]
 
 
+@pytest.mark.both_databases
 def test_a_high_between_two_orders_counts(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market, **WIDE)
@@ -141,6 +141,7 @@ def test_the_session_before_monday_is_friday(new_desk: NewDesk) -> None:
     assert "at the last mark of 2010-08-13" in denied.reason
 
 
+@pytest.mark.both_databases
 def test_tokens_only_grow_and_only_the_last_one_is_in_force(new_desk: NewDesk) -> None:
     store = new_desk().store
     assert [accounts.take(store, "paper", name) for name in ("one", "two", "three")] == [1, 2, 3]
@@ -153,6 +154,7 @@ def test_tokens_only_grow_and_only_the_last_one_is_in_force(new_desk: NewDesk) -
             accounts.require(session, "alpaca-live", 1)
 
 
+@pytest.mark.both_databases
 def test_takers_at_the_same_time_get_tokens_of_their_own(new_desk: NewDesk) -> None:
     store = new_desk().store
     tokens: list[int] = []
@@ -164,6 +166,7 @@ def test_takers_at_the_same_time_get_tokens_of_their_own(new_desk: NewDesk) -> N
     assert sorted(tokens) == list(range(1, 9))
 
 
+@pytest.mark.both_databases
 def test_a_lease_is_taken_once_and_never_again_by_itself(new_desk: NewDesk) -> None:
     store = new_desk().store
     old, new = FencingLease(store, "paper", "old"), FencingLease(store, "paper", "new")
@@ -180,6 +183,7 @@ def test_a_lease_is_taken_once_and_never_again_by_itself(new_desk: NewDesk) -> N
         new.acquire()
 
 
+@pytest.mark.both_databases
 def test_two_trade_workers_by_mistake_and_the_older_one_sends_nothing(new_desk: NewDesk) -> None:
     desk = new_desk()
     assert desk.run(action())[0].state == OrderState.FILLED
@@ -194,6 +198,7 @@ def test_two_trade_workers_by_mistake_and_the_older_one_sends_nothing(new_desk: 
     assert sorted((row.symbol, row.fence or 0) for row in desk.orders()) == [("AAA", 1), ("BBB", 2)]
 
 
+@pytest.mark.both_databases
 def test_fenced_off_between_two_orders_the_second_is_not_sent(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market)

@@ -19,7 +19,6 @@ from chordesk.tools.orders.drafting import LINE_CHARS, LINES_A_SYMBOL, LINES_AT_
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
-pytestmark = pytest.mark.both_databases
 NewDesk = Callable[..., Desk]
 QUIET = action("CCC", kind="watch", quantity=None, reasoning="too dear now")
 
@@ -54,6 +53,7 @@ def test_an_order_that_is_denied_at_once_has_a_reason_and_one_that_goes_on_has_n
     assert len(lines(desk, "drafted")) == 3
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("actions", [(), (QUIET,), (action(), QUIET)])
 def test_a_decision_that_is_delivered_twice_is_on_record_once(new_desk: NewDesk, actions: tuple[object, ...]) -> None:
     desk = new_desk()
@@ -63,6 +63,7 @@ def test_a_decision_that_is_delivered_twice_is_on_record_once(new_desk: NewDesk,
     assert len(lines(desk)) == 1
 
 
+@pytest.mark.both_databases
 def test_a_decision_that_could_not_be_put_on_record_is_the_next_time(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     decision = desk.decide(QUIET)
@@ -75,6 +76,7 @@ def test_a_decision_that_could_not_be_put_on_record_is_the_next_time(new_desk: N
     assert len(lines(desk)) == 1
 
 
+@pytest.mark.both_databases
 def test_of_two_at_once_one_takes_a_decision_up(new_desk: NewDesk) -> None:
     desk = new_desk()
     decision = desk.decide(QUIET)
@@ -153,6 +155,7 @@ def test_a_line_has_no_price_that_is_not_known_yet(new_desk: NewDesk) -> None:
     assert "66.6" not in text
 
 
+@pytest.mark.both_databases
 def test_the_last_lines_of_a_symbol_and_none_of_later_days(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0})
     market.clock.at -= 3 * DAY  # a Monday
