@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -41,46 +40,6 @@ def test_without_a_live_signal_on_it_a_question_is_not_forecast(voice: str) -> N
     quiet = [signal("momentum-1", 0.8, "offline"), signal("events-1", None), signal("volatility-1", 0.7, about=("GE",))]
     assert answer(voice, quiet).forecasts == []
     assert answer(voice, [signal("momentum-1", 0.8)], baseline=None).forecasts == []
-
-
-def test_a_forecast_is_the_weighted_sum_of_log_odds() -> None:
-    found = only(answer("witness", [signal("momentum-1", 0.8), signal("divergence-1", 0.6)]))
-    odds = 0.2 * math.log(0.8 / 0.2) + 0.8 * math.log(0.6 / 0.4)
-    assert found.probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-4)
-    assert [one.signal for one in found.citations] == ["divergence-1"]
-
-
-def test_a_stated_probability_moves_a_forecast_towards_it_and_a_shift_by_its_evidence() -> None:
-    stated = {**signal("divergence-1", None), "probability": 0.6}
-    assert only(answer("witness", [stated], baseline=0.63)).probability < 0.63, "a signal of .60 buys nothing at .63"
-    odds = math.log(0.9 / 0.1) + 0.8 * math.log(0.55 / 0.45)
-    up = only(answer("witness", [signal("divergence-1", 0.55)], baseline=0.9))
-    assert up.probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-4)
-
-
-def test_the_challenger_goes_against_the_strongest_signal_of_another() -> None:
-    found = only(answer("challenger", [signal("momentum-1", 0.9), signal("volatility-1", 0.55)]))
-    assert found.probability < 0.5
-    assert next((one.signal, one.stance) for one in found.citations) == ("momentum-1", "disagree")
-    own = only(answer("challenger", [signal("events-1", 0.9)]))
-    assert own.probability > 0.5
-
-
-def test_the_weaver_connects_two_tools_that_point_one_way() -> None:
-    found = only(answer("weaver", [signal("momentum-1", 0.7), signal("momentum-2", 0.7), signal("temporal-1", 0.6)]))
-    assert found.chain == ["momentum-1", "temporal-1"]
-    apart = only(answer("weaver", [signal("momentum-1", 0.7), signal("temporal-1", 0.4)]))
-    assert apart.chain == []
-
-
-def test_the_mediator_moves_toward_the_others_and_the_auditor_away() -> None:
-    signals = [signal("momentum-1", 0.6)]
-    others = [{"voice": "weaver", "question": "Q1", "probability": 0.8}]
-    for voice, toward in (("mediator", True), ("auditor", False)):
-        alone, among = only(answer(voice, signals)), only(answer(voice, signals, *others))
-        assert (among.probability > alone.probability) is toward
-    own = [{"voice": "mediator", "question": "Q1", "probability": 0.9}]
-    assert answer("mediator", signals, *own) == answer("mediator", signals)
 
 
 @given(
