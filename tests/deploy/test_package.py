@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
@@ -187,30 +186,3 @@ def test_an_installed_desk_has_its_version(installed: Path, tmp_path: Path) -> N
         version = tomllib.load(file)["project"]["version"]
     newest = max(path.name for path in VERSIONS.glob("[0-9]*.py"))[:4]
     assert run(installed, "--version", cwd=tmp_path) == f"chordesk {version}, schema {newest}\n"
-
-
-def test_an_installed_desk_starts_is_well_and_stops(installed: Path, tmp_path: Path) -> None:
-    environ = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "PYTHON", "TRADER_"))}
-    environ["DESK_HOME"] = str(tmp_path / "home")
-    with subprocess.Popen(
-        [installed, "up"], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as up:
-        assert up.stdout is not None
-        lines = []
-        for line in up.stdout:
-            lines.append(line)
-            if "Ctrl-C stops all" in line:
-                break
-        else:
-            pytest.fail("".join(lines))
-        try:
-            for command in ("status", "doctor"):
-                done = subprocess.run(
-                    [installed, command], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE,
-                )  # fmt: skip
-                assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        finally:
-            up.send_signal(signal.SIGINT)
-            rest = up.stdout.read()
-            assert up.wait(PATIENCE) == 0
-    assert "stopped" in rest

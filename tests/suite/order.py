@@ -1,7 +1,7 @@
 """The order of tests over processes: each process does whole units of them, the long ones first.
 
-A unit is a module, so that what a module sets up is made once and its tests run in their order; and the browser's
-tests together, which share a desk with a record.
+A unit is a module, so that what a module sets up is made once and its tests run in their order; or the modules that
+share a desk of real processes, which each process of the tests would start anew, with the runs that it has.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 BROWSER = "tests/tasks/web/page/"
+SHARED = (
+    BROWSER, "tests/tasks/web/routes/history/", "tests/tasks/telemetry/", "tests/tasks/workflows/walk/",
+    "tests/tasks/workflows/test_",
+)  # fmt: skip
 
 
 def unit_of(nodeid: str) -> str:
     """Return the unit that a test belongs to."""
-    return BROWSER if nodeid.startswith(BROWSER) else nodeid.partition("::")[0]
+    return next((unit for unit in SHARED if nodeid.startswith(unit)), nodeid.partition("::")[0])
 
 
 class UnitScheduling(LoadScopeScheduling):

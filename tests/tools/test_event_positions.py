@@ -177,12 +177,6 @@ def test_a_stake_on_yes() -> None:
     assert (fill.side, fill.shares, fill.cost) == ("yes", 208.33, pytest.approx(83.332))
 
 
-def test_a_stake_on_no() -> None:
-    """NO at 0.62, believed 0.80: 0.18 / 0.38 = 0.473684, a quarter of it 118.42."""
-    fill = bought(FREE, BOOK, 0.20, purse())
-    assert (fill.side, fill.cost) == ("no", pytest.approx(118.42, abs=0.01))
-
-
 @pytest.mark.parametrize(
     ("belief", "money", "reason"),
     [
@@ -200,31 +194,9 @@ def test_the_reason_for_no_stake_is_stated(belief: float, money: Purse, reason: 
     assert reason in found.reason
 
 
-@pytest.mark.parametrize(
-    ("market", "book", "reason"),
-    [
-        (FREE, None, "polymarket has no offers"),
-        (FREE, book_of([], []), "polymarket has no offers"),
-        (market_of("polymarket", "7", fee=None), BOOK, "polymarket does not state its fee"),
-    ],
-)
-def test_a_market_that_sells_nothing_is_named(market: VenueMarket, book: EventBook | None, reason: str) -> None:
-    assert sized(market, book, 0.6, purse(), 0.25) == NoStake(reason)
-
-
 def test_a_fee_takes_an_edge_away() -> None:
     assert isinstance(sized(FREE, BOOK, 0.41, purse(), 0.25), EventFill)
     assert isinstance(sized(market_of(), BOOK, 0.41, purse(), 0.25), NoStake)
-
-
-def test_the_heat_that_is_left_caps_a_stake() -> None:
-    fill = bought(FREE, BOOK, 0.60, purse(heat=0.46))
-    assert fill.cost == pytest.approx(40)
-
-
-def test_earlier_stakes_on_the_same_side_count() -> None:
-    fill = bought(FREE, BOOK, 0.60, purse(yes=50))
-    assert fill.cost == pytest.approx(33.33, abs=0.01)
 
 
 def test_a_stake_that_moves_the_price_is_smaller() -> None:

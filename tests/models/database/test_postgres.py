@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -14,9 +12,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlmodel import SQLModel
 
-import tests.agents.codex.threads.test_rollouts as vault_cases
 import tests.tasks.engine.test_graph as graph_cases
-import tests.tasks.workflows.portfolio.test_portfolio as schedule_cases
+import tests.tasks.workflows.portfolio.test_portfolio as portfolio_cases
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, current, require_current
 from chordesk.models.errors import DatabaseDown
@@ -44,14 +41,11 @@ def store(postgres_store: Store) -> Store:
 SQLITE_TERMS = {"test_a_step_is_unique_in_its_run"}
 
 
-def _cases(module: ModuleType) -> dict[str, Callable[..., None]]:
-    """Every case of a module, to run here too, on this module's `store`."""
-    return {name: case for name, case in vars(module).items() if name.startswith("test_") and name not in SQLITE_TERMS}
-
-
-globals().update(_cases(graph_cases))
-globals().update(_cases(schedule_cases))
-globals().update(_cases(vault_cases))
+test_two_looks_at_once = portfolio_cases.test_two_runs_that_end_a_look_at_once_leave_one
+# Every other case of the graph runs here too, on this module's `store`: its locks are of rows.
+globals().update(
+    {name: case for name, case in vars(graph_cases).items() if name.startswith("test_") and name not in SQLITE_TERMS}
+)
 
 
 def test_the_command_upgrades_an_empty_database_and_names_its_place(postgres: Server, tmp_path: Path) -> None:

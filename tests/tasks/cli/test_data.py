@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -46,20 +45,4 @@ def test_errors_end_with_exit_code_1_and_are_bounded(folder: Path) -> None:
         "error: bars/B.csv, row 3, column close: 'ten' is no number",
         "error: bars/B.csv: 98 more, not shown",
         "100 errors, 0 warnings",
-    ]
-
-
-def test_programs_get_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_table(folder / "bars" / "B.csv", HEADER, walk(sessions("2020-01-02", 10)))
-    monkeypatch.setenv("DESK_DATA", str(folder))
-    found = json.loads(run("check", "--json").stdout)
-    assert (found["errors"], found["warnings"], found["notShown"]) == (0, 1, [])
-    assert found["problems"] == [
-        {
-            "level": "warning",
-            "file": "bars/B.csv",
-            "row": None,
-            "column": None,
-            "message": "B has 10 bars; some figures need 61",
-        }
     ]

@@ -49,21 +49,3 @@ def test_a_desk_with_a_wrong_channel_does_not_start(home: Path) -> None:
     assert "the channel mail: apprise cannot read its nosuch:// URL" in done.stderr
     assert "correct it in DESK_NOTIFY_CHANNELS" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
-
-
-def test_channels_may_come_from_a_file(home: Path, far: FakeChannel, tmp_path: Path) -> None:
-    file = tmp_path / "channels"
-    file.write_text(f"# ours\nphone={far.url('phone')}\n", encoding="utf-8")
-    done = desk(home, "notify", "test", DESK_NOTIFY_CHANNELS_FILE=str(file))
-    assert done.returncode == 0, done.stderr
-    assert len(far.of("phone")) == 1
-    file.write_text("phone=hunter2\n", encoding="utf-8")
-    done = desk(home, "notify", "test", DESK_NOTIFY_CHANNELS_FILE=str(file))
-    assert (done.returncode, "entry 1 is no channel" in done.stderr) == (2, True)
-    assert "hunter2" not in done.stderr
-
-
-def test_no_url_is_shown_by_desk_config(home: Path) -> None:
-    done = desk(home, "config", DESK_NOTIFY_CHANNELS="phone=ntfy://hunter2", COLUMNS="200")
-    assert "notify_channels" in done.stdout
-    assert "hunter2" not in done.stdout

@@ -27,22 +27,6 @@ def a_home(tmp_path: Path) -> Path:
     return home
 
 
-def test_scores_are_shown_and_printed_for_programs(tmp_path: Path) -> None:
-    home = a_home(tmp_path)
-    shown = desk(home, "scores")
-    assert shown.returncode == 0, shown.stderr
-    assert "ada" in shown.stdout
-    found = json.loads(desk(home, "scores", "--voice", "ada", "--json").stdout)
-    (row,) = found["rows"]
-    assert (row["kind"], row["name"], row["brier"]["n"], row["brier"]["dates"]) == ("voice", "ada", 30, 30)
-    assert round(row["brier"]["mean"], 6) == round((22 * 0.09 + 8 * 0.49) / 30, 6)
-    assert [side["name"] for side in row["sides"]] == ["exempt"]
-    rated = json.loads(desk(home, "scores", "--rating", "buy", "--json").stdout)
-    assert [one["name"] for one in rated["rows"]] == ["BUY"]
-    assert json.loads(desk(home, "scores", "--account", "other", "--json").stdout)["rows"] == []
-    assert "known are ada" in desk(home, "scores", "--voice", "dee").stderr
-
-
 def test_calibrate_stores_a_probability_once_there_is_enough(tmp_path: Path) -> None:
     home = a_home(tmp_path)
     strict = desk(home, "calibrate", "--min-n", "31")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping
 
@@ -16,9 +15,9 @@ from chordesk.tasks.engine.kinds import task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
-from tests.stack import Processes, free_port, processes, wait_for
-from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
-from tests.tasks.worker.steps import change, get_run
+from tests.stack import free_port, processes
+from tests.tasks.telemetry.runs import TelemetryDesk
+from tests.tasks.worker.steps import change
 
 
 def above(span: Seen, by_id: Mapping[str, Seen]) -> list[str]:
@@ -108,31 +107,3 @@ def test_a_collector_that_is_away_holds_nothing_up() -> None:
         for name in ("research", "ops"):
             desk.end(name)
             assert "Traceback" not in desk.log(name)
-
-
-def loaded(desk: Processes, *roles: str) -> set[tuple[str, str]]:
-    """Which library was loaded by which package, in workers of these roles that did a run."""
-    path = desk.home / "loaded.txt"
-    path.touch()
-    for role in roles:
-        module = "tests.tasks.telemetry.watched"
-        desk.spawn(role, sys.executable, "-m", module, str(path), "worker", role, "--name", role)
-    desk.await_workers(*roles)
-    run = open_research(desk.app, ["KO"])
-    store = desk.app.desk.store
-    wait_for(lambda: get_run(store, run.id).state == RunState.DONE, "the run ends")
-    lines = (line.split(" ") for line in path.read_text().splitlines())
-    return {(library, asker.partition(".")[0]) for library, asker in lines if asker.partition(".")[0] != library}
-
-
-def test_when_it_is_off_nothing_of_it_is_loaded() -> None:
-    with processes() as desk:
-        desk.rulebook()
-        # Two libraries look for them by themselves wherever they are installed: that is not ours to change.
-        others = {("opentelemetry", "redis"), ("prometheus_client", "flower")}
-        assert loaded(desk, "research", "ops") <= others
-
-
-def test_when_it_is_on_it_is_seen_to_be_loaded() -> None:
-    with telemetry_desk("ops") as desk:
-        assert ("opentelemetry", "chordesk") in loaded(desk.desk, "research")

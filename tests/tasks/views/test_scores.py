@@ -210,22 +210,6 @@ def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
     )
 
 
-def test_the_terminal_shows_them_in_80_columns(episodes: Session) -> None:
-    lines = rendered(score_report(board(episodes))).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "Account paper. Questions: 1 open, 40 resolved."
-    ada = board(episodes, "voice", "ada")
-    effective = f"{ada.rows[0].alpha.effective:.0f}"
-    assert any(line.split()[:5] == ["ada", "40", effective, "40", f"{ada.rows[0].brier.mean:.4f}"] for line in lines)
-    assert any("round 2 is used" in line for line in lines)
-    detail = rendered(score_report(ada, in_detail=True))
-    for part in ("Karma: -2.0", "By round", "By the model's cutoff", "before", "30%-40%"):
-        assert part in detail
-    rating = rendered(score_report(board(episodes, "rating", "BUY"), in_detail=True))
-    assert "5 of 40 came before their label had a record: worth the baseline." in rating
-    assert "BUY high" in rating
-
-
 def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> None:
     for day in range(30):
         a_verdict(session, day, "AAPL", float(day % 3 != 0))
@@ -250,17 +234,3 @@ def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> 
     assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
     assert "high 67%" in rendered(run_report(shown))
     assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
-
-
-def test_too_few_verdicts_have_their_count_instead_of_a_probability(session: Session) -> None:
-    assert rendered(odds_report([], 30)) == "not enough: 0 of 30 resolved questions on verdicts\n"
-    a_verdict(session, 0, "AAPL", 1.0, model="codex:gpt-5.5")
-    found = rendered(odds_report(verdict_odds(session, "paper", {}), 30), 120)
-    assert found.startswith("codex:gpt-5.5: BUY high: not enough: 1 of 30 resolved questions, 1 of 30 dates, 1.0 of 5")
-
-
-def test_a_judgement_before_any_record_is_shown_to_have_none(session: Session) -> None:
-    a_verdict(session, 0, "AAPL", 1.0)
-    shown = rendered(score_report(board(session)))
-    assert "no record yet" in shown
-    assert "+0.0000" not in shown

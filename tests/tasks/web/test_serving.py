@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from chordesk.tasks.web.security import host_names
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
-from tests.tasks.cli.running import desk, environment
+from tests.tasks.cli.running import desk
 from tests.tasks.web.kit import start
 
 OWN = "chosen-by-a-person"
@@ -200,31 +199,3 @@ def test_it_ends_on_a_signal_without_output(stack: Processes, number: int, code:
     process.send_signal(number)
     assert process.wait(PATIENCE) == code
     assert stack.log("api")[before:] == ""
-
-
-HEAVY = ("fastapi", "chordesk.tasks.web")
-
-
-def imported(log: str) -> list[str]:
-    """The modules in the output of -X importtime."""
-    return [line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")]
-
-
-def test_the_command_does_not_load_the_web_framework(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "chordesk.tasks.cli.main", "api", "--help"],
-        cwd=REPOSITORY, env=environment(tmp_path / "home"), capture_output=True, text=True, check=True,
-        timeout=PATIENCE,
-    )  # fmt: skip
-    modules = imported(done.stderr)
-    assert "chordesk.tasks.cli.shell" in modules  # which that command's module imports
-    assert [name for name in modules if name.startswith(HEAVY)] == []
-
-
-def test_no_worker_loads_the_web_framework() -> None:
-    with processes(forked=False) as desk:
-        desk.workers("research", "ops", "trade", environ={"PYTHONPROFILEIMPORTTIME": "1"})
-        for name in ("research", "ops", "trade"):
-            modules = imported(desk.log(name))
-            assert "chordesk.tasks.worker.stopping" in modules
-            assert [module for module in modules if module.startswith(HEAVY)] == []

@@ -26,7 +26,7 @@ from chordesk.tasks.engine.leases import HeldStep, owner_of
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.maintenance import sweep, sweep_if_due
+from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.worker.work import Done, Ending, work
 from tests.patience import PATIENCE
 from tests.tasks.engine.steps import lose, lost_before
@@ -164,14 +164,6 @@ def test_the_sweep_of_an_ended_run_sends_nothing(app: Celery, store: Store) -> N
     change(store, Step, step.id, sent_at=ago(LATE))
     change(store, Run, run.id, state=RunState.DONE, finished_at=utcnow())
     assert sweep(app)["sent"] == 0
-
-
-def test_the_task_is_the_sweep(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    change(store, Step, step.id, sent_at=ago(LATE))
-    app.loader.import_default_modules()
-    assert sweep_if_due(app) == {"sent": 1, "freed": 0, "closed": 0}
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

@@ -163,7 +163,7 @@ def any_symbols(data: ReplayData) -> st.SearchStrategy[list[str]]:
     return st.lists(names, min_size=1, max_size=12, unique=True)
 
 
-@QUIET
+@settings(QUIET, max_examples=examples(15))
 @given(choice=st.data())
 def test_no_answer_has_a_date_after_now(
     past: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject
@@ -177,7 +177,7 @@ def test_no_answer_has_a_date_after_now(
 
 
 @pytest.mark.long
-@settings(QUIET, max_examples=examples(25))
+@settings(QUIET, max_examples=examples(15))
 @given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_no_answer_depends_on_a_later_row(
     past: ReplayData, past_and_future: Store, make_context: MakeContext, choice: st.DataObject, seed: int

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Candidate
-from chordesk.tasks.reading.orders import list_orders
 from chordesk.tools.orders.audit import log_path
 from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
@@ -39,16 +37,6 @@ def test_an_order_without_research_has_a_story_too(books: Books) -> None:
     shown = rendered(books.shown_order()[1])
     assert "hit: none" in shown
     assert "the log has no line on this order" in shown
-
-
-def test_a_list_is_of_what_was_asked_for(books: Books) -> None:
-    with books.store.read() as session:
-        every = list_orders(session, None, None, None, 10)
-        assert {order.symbol for order, _ in every} == {"ACME", "IBM"}
-        ((order, preview),) = list_orders(session, books.chain.run_id, "ACME", "previewed", 10)
-        assert (order.id, isinstance(preview, Preview)) == (books.chain.order_id, True)
-        assert list_orders(session, "another", None, None, 10) == []
-        assert len(list_orders(session, None, None, None, 1)) == 1
 
 
 def test_the_commands(books: Books) -> None:

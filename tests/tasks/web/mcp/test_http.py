@@ -27,10 +27,14 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    """It listens on loopback, and a signal ends it."""
     home = tmp_path_factory.mktemp("mcp")
     make_database(f"sqlite:///{home / 'desk.db'}")
     with over_http(home, DESK_REPLAY_DATE="2010-03-10") as found:
+        assert found.url.startswith("http://127.0.0.1:")
         yield found
+        found.process.send_signal(signal.SIGTERM)
+        assert found.process.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
 @pytest.mark.process
@@ -98,14 +102,6 @@ def test_there_is_one_path_and_it_takes_post_alone(listening: Listening) -> None
     headers = {"Authorization": f"Bearer {listening.token}", "Accept": "text/event-stream"}
     assert httpx.get(listening.url, headers=headers, timeout=PATIENCE).status_code == 405
     assert httpx.get(listening.url.removesuffix("/mcp"), headers=headers, timeout=PATIENCE).status_code == 404
-
-
-@pytest.mark.process
-def test_a_signal_ends_it(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with over_http(tmp_path_factory.mktemp("ends")) as found:
-        assert found.url.startswith("http://127.0.0.1:")
-        found.process.send_signal(signal.SIGTERM)
-        assert found.process.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
 def test_an_address_is_a_port_or_a_host_and_a_port() -> None:

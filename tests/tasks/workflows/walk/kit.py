@@ -18,7 +18,7 @@ from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tasks.workflows.backtest import open_backtest
 from tests.stack import Processes, wait_for
 
-UNIVERSE = "AAPL,IBM,GE,F,XOM,JPM,WMT,KO"
+UNIVERSE = "AAPL,IBM,GE,F,KO"
 FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 8)  # six sessions
 SECONDS = 180.0
 # What a second walk over the same days must come to as well; ids and times of its own apart.

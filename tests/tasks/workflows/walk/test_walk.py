@@ -136,10 +136,6 @@ def test_no_step_needed_the_sweep(desk: WalkingDesk, walked: Run) -> None:
     assert {(step.attempt, step.sends, step.state) for step in steps} == {(1, 1, "done")}
 
 
-def test_the_same_days_come_to_the_same_again(desk: WalkingDesk, walked: Run) -> None:
-    assert outline(desk, desk.walk()) == outline(desk, walked)
-
-
 def test_a_walk_that_was_stopped_goes_on_where_it_ended(desk: WalkingDesk, walked: Run) -> None:
     run = desk.open()
     wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done")
