@@ -249,7 +249,7 @@ def _names(answer: Mapping[str, Any], strategy: Strategy) -> list[str]:
 
 
 def _row(name: str, subject: Mapping[str, Any], listed: Mapping[str, Row], today: dt.date | None) -> Row:
-    """Return the figures of a contract. Raises AnswerError where it is none that could be written."""
+    """Return the figures of a contract. Raises AnswerError where the contract cannot be written."""
     symbol, kind = str(subject["symbol"]), WRITES[subject["strategy"]]
     contract: OptionContract | None = parse_contract(name.strip().upper())
     if contract is None:
@@ -326,7 +326,7 @@ def complete_research(
 
 
 def has_source(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:
-    """Return whether a source on the company had data: its name and price are none, nor is any page of the web."""
+    """Return whether a source on the company had data. Name, price and web pages do not count."""
     return any(call.answer.has_data for call in calls if call.answer.tool not in _NO_SOURCES)
 
 

@@ -41,7 +41,7 @@ Evidence = Callable[[Mapping[str, Any], Sequence[RecordedCall]], bool]
 #
 # Models without an enforced schema write their reasoning first, put a fence or a sentence around the JSON, or write it
 # twice. Whoever expects plain JSON tries that first, which costs nothing here, and asks this module when it does not
-# fit. Only what has one possible meaning is put right; two different answers, or the beginning of one, are no answer.
+# fit. Only what has one possible meaning is put right; two different answers, or the beginning of one, do not count.
 
 # Returns whether a JSON text fits the schema that was asked for.
 Fits = Callable[[str], bool]
@@ -324,7 +324,7 @@ def _unfit(result: TurnResult, error: ValidationError, found: AnswerText) -> Fai
 def cut_off(result: TurnResult, begun: str | None, problem: str | None) -> Failed:
     """Return the failure of an answer that ends too early. Where the runtime does not say that its length was the
     reason, the server may have a limit of its own. begun: what the answer before had of it, None where it is the first
-    one; problem: why the two are no whole answer."""
+    one; problem: why the two are not a whole answer."""
     written = result.usage.output_tokens
     after = f"{len(result.text):,} characters" + (f", {written:,} tokens" if written else "")
     again = "" if begun is None else f"; asked to go on from {len(begun):,} characters: {problem or 'no fit'}"

@@ -247,7 +247,7 @@ log = structlog.get_logger(__name__)
 
 
 def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
-    """Raise UsageError for a role whose smallest prompt does not fit. An unknown context is no reason."""
+    """Raise UsageError for a role whose smallest prompt does not fit. An unknown context is not a reason."""
     models = role_models(settings)
     size_of = cache(lambda model: context_of(settings, model))
     for key in roles:

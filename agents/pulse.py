@@ -131,7 +131,7 @@ class Pulse:
         self._enter("waiting")
 
     def heard(self) -> None:
-        """The provider sent something that is no token of an answer, such as a heartbeat."""
+        """The provider sent something that is not a token of an answer, such as a heartbeat."""
         self.touched = time.monotonic()
 
     def reasons(self, text: str = "") -> None:

@@ -131,7 +131,7 @@ def event(
     **payload: Any,
 ) -> Envelope:
     """Return an envelope of the given moment, or of now, in its type's domain. payload: any names but those of the
-    identities. Raises ValidationError for an identity that is no text."""
+    identities. Raises ValidationError for an identity that is not text."""
     return Envelope(
         occurred_at=occurred_at or utcnow(),
         run_id=run_id,

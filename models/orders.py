@@ -355,7 +355,7 @@ class RiskContext(Frozen):
 
 
 ANY_SYMBOL = "*"
-# Signed with the text, so that a signature made for something else by the same key is none for a mandate.
+# Signed with the text, so that the key's signature of something else does not sign a mandate.
 PURPOSE = b"chordesk mandate 1\n"
 
 

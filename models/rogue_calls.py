@@ -1,4 +1,4 @@
-"""Rogue calls: what a model asked of tools that its turn does not have, or in words that are no call."""
+"""Rogue calls: what a model asked of tools that its turn does not have, or in words that are not a call."""
 
 from __future__ import annotations
 

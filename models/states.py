@@ -138,7 +138,7 @@ ORDER_NEXT: Mapping[OrderState, frozenset[OrderState]] = {
     OrderState.EXPIRED: frozenset(),
 }
 
-# Sent and not final: the broker may still fill it. `partially_filled` again is no change of state.
+# Sent and not final: the broker may still fill it. `partially_filled` again is not a change of state.
 ORDER_WORKING = frozenset(
     {OrderState.SUBMITTING, OrderState.UNKNOWN, OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED}
 )

@@ -309,7 +309,7 @@ class Past:
 
 
 def mark_of(found: UsableChain, at_the_money_iv: float | None) -> OptionMark:
-    """Return the mark of a chain of 7 to 60 days, on the day of its quotes: old ones are no second day of history."""
+    """The mark of a chain of 7 to 60 days, on the day of its quotes: old ones are not a second day of history."""
     totals = {
         f"{kind}_{figure}": _total(found.rows, kind, figure)
         for kind in ("put", "call")

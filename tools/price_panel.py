@@ -107,7 +107,7 @@ def _fill(bars: Bars, days: Sequence[dt.date], ordinals: np.ndarray, close: Floa
     first = max(bisect.bisect_left(bars.dates, days[0]), 0 if bars.adjusted else last_move_like_a_split(bars) or 0)
     written = np.array([day.toordinal() for day in bars.dates[first:]], dtype=np.int64)
     columns = np.minimum(np.searchsorted(ordinals, written), len(days) - 1)
-    known = ordinals[columns] == written  # a bar of a day that is no session of the market is left out
+    known = ordinals[columns] == written  # a bar of a day that is not a session of the market is left out
     close[columns[known]] = bars.close[first:][known]
     volume[columns[known]] = bars.volume[first:][known]
 

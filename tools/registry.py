@@ -108,7 +108,7 @@ def _untitled(node: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """success is False when the call failed; has_data is True when a data tool gave at least one datum. rogue: why it
-    is no call of a tool of its turn, None of one that is."""
+    is not a call of a tool of its turn, None of one that is."""
 
     tool: str
     success: bool

@@ -56,7 +56,7 @@ def shorten(
     only: Collection[str] | None = None,
     named: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a payload that is no larger than `most`, as far as leaving out rows can do that, and what was left out.
+    """Return a payload that is not larger than `most`, as far as leaving out rows can do that, and what was left out.
 
     The longest lists lose rows first, until none has more than the others: the last rows, or of rows that run on in
     time the oldest. Long texts lose whole words at their end. `leftOut` in the payload says so: by the path of each

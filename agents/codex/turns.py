@@ -219,7 +219,7 @@ class TurnWatch:
             self._record(method, params)
 
     def made(self, item: Mapping[str, Any], at: dt.datetime) -> None:
-        """Note a call among the provider's items. One that the app-server passes on is no rogue, whatever it has."""
+        """Note a call among the provider's items. A call that the app-server passes on is not rogue."""
         kind, id_ = str(item.get("type")), str(item.get("call_id") or item.get("id"))
         if not kind.endswith("_call") or kind in _NO_TOOL_CALLS or len(self._made) >= MOST_ROGUE_CALLS:
             return

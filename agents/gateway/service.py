@@ -47,7 +47,7 @@ _OURS = frozenset({
 _UNPACKED = _OURS | {"content-encoding"}
 STREAM = "text/event-stream"
 STREAM_HEADERS = {"content-type": STREAM, "cache-control": "no-cache"}
-BODY_BYTES = 8 * 1024 * 1024  # of an answer that is no stream
+BODY_BYTES = 8 * 1024 * 1024  # of an answer that is not a stream
 # Of these an endpoint's own error would be told with the address of this service. The time of a limit, which the
 # app-server keeps to itself, is told too.
 _TOLD = frozenset({401, 403, 404, 405, 413})
@@ -98,7 +98,7 @@ class PassedCalls:
         return Server(self._name, _model_in(body))
 
     async def _accepted(self, response: aiohttp.ClientResponse, asked: bytes) -> bytes:
-        """Return the whole body of an answer that is no stream. Raises Problem for one that is not passed back."""
+        """Return the whole body of an answer that is not a stream. Raises Problem for one that is not passed back."""
         if response.status == 200 and response.content_type == STREAM:
             return b""
         body = self._without_key(await beginning(response.content, BODY_BYTES))

@@ -37,7 +37,7 @@ _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer, whole. content: None where it is no JSON."""
+    """One answer, whole. content: None where it is not JSON."""
 
     code: int
     text: str

@@ -1,4 +1,4 @@
-"""The figures of a text: each number with its unit, sign and last digit; its dates; and digits that are no figures."""
+"""The figures of a text: each number with its unit, sign and last digit; its dates; and digits that are not figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-# Digits of a text that are no figures: identifiers, names and parameters.
+# Digits of a text that are not figures: identifiers, names and parameters.
 #
 # The rules, each a pattern below:
 # - a URL, an OCC symbol, digits that are part of a name that has letters (S1, F61.8, SMA200, Q3, 10-K, FY2026),

@@ -96,7 +96,7 @@ def _contracts(matcher: Matcher, known: NamedRows, most: int = _MOST_NAMED) -> l
 
 
 def _expiring(matcher: Matcher, place: Place) -> list[Datum]:
-    """Return the expiry of "the Jul 16 put" that is no strike, or the strike of "the July 29 line" that is no date."""
+    """The expiry in "the Jul 16 put", which is not a strike; the strike in "the July 29 line", which is not a date."""
     figure, date = place.figure, place.figure.date
     if date is not None:
         if figure.text[0].isdigit() or not _OPTION_AFTER.match(place.after):

@@ -1,4 +1,4 @@
-"""Runtimes of a program that is no worker of a desk: one for each model and provider, on an event loop in a thread."""
+"""Runtimes of a program that is not a desk's worker: one for each model and provider, on an event loop in a thread."""
 
 from __future__ import annotations
 

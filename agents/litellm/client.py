@@ -213,7 +213,7 @@ class Answered:
 class ModelClient:
     """Client of all models of one worker; its methods belong to one loop.
 
-    Calls are streamed. A call lives while its provider sends anything, also what is no token: comments, pings and
+    Calls are streamed. A call lives while its provider sends anything, also what is not a token: comments, pings and
     heartbeats are seen where the library reads with aiohttp, which it does unless DISABLE_AIOHTTP_TRANSPORT is set (of
     Bedrock's older APIs they are not); there the first token has to come within its limit. A server that does not
     stream is asked for the whole answer, which has to come within the limit of the first token.
@@ -294,7 +294,7 @@ async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
     except Exception:
         if not _ended(stream):
             raise
-        # The answer is whole: the library stumbled over what follows it, such as tokens that are no numbers.
+        # The answer is whole: the library stumbled over what follows it, such as tokens that are not numbers.
     if not (reply.cut or _ended(stream)):
         if not reply.begun and (kind := _content_type(stream)):
             if "json" in kind:

@@ -129,7 +129,7 @@ def is_rules(model: str) -> bool:
 
 log = structlog.get_logger(__name__)
 
-MOST_TOKENS = 100_000_000  # of one call: more is no count of tokens
+MOST_TOKENS = 100_000_000  # of one call: more is not a count of tokens
 
 
 def total_of(counted: Iterable[Any]) -> Any:
@@ -271,7 +271,7 @@ def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[s
         return "unauthorized"
     if "BadRequestError" in names:
         return "bad_request"
-    # The body was no answer at all: the library stumbles over what is not there.
+    # The body was not an answer at all: the library stumbles over what is not there.
     return "stream_cut" if names & {"KeyError", "IndexError", "TypeError", "APIError"} else "unknown"
 
 

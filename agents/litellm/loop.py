@@ -311,7 +311,7 @@ class TurnLoop:
         self.pulse.cut = True
         if not found.text.strip():
             raise ModelError(self._no_room())
-        # As text: what is no JSON could not go back as a call.
+        # As text: what is not JSON could not go back as a call.
         self.history.add(ModelMessage(reply.message.model, found.text, (), reply.message.thinking))
         return Ended(begun, None, _by("words"), cut=True)
 

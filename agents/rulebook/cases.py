@@ -57,7 +57,7 @@ class Case:
         return [output.payload for output in self.outputs if output.tool == tool and output.failed is None]
 
     def rows(self, tool: str, key: str) -> list[Payload]:
-        """Return the data rows of a tool's answers; rows that are no objects are left out."""
+        """Return the data rows of a tool's answers; rows that are not objects are left out."""
         rows: list[Payload] = []
         for payload in self.payloads(tool):
             found = payload.get(key)

@@ -105,7 +105,7 @@ class RulesConversation:
                 return answer.decode(), Usage(**{name: counted[name] for name in _COUNTS})
             given = await spec.tools.call(move.tool, move.arguments)
             written = orjson.dumps(given.payload)
-            # As the wire would give it: what is no JSON of its own, such as a date, is a text.
+            # As the wire would give it: a value that JSON does not have, such as a date, is text.
             payload: Payload = orjson.loads(written)
             outputs.append(Output(move.tool, payload))
             size += len(written)

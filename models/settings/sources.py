@@ -212,7 +212,7 @@ def _shown(name: str, given: Any) -> str:
     if name in SECRETS:
         return HIDDEN
     if name.endswith("_url"):
-        # What is no URL at all may be a key that was pasted into the wrong variable.
+        # What is not a URL at all may be a key that was pasted into the wrong variable.
         return repr(masked(given)) if isinstance(given, str) and "://" in given else HIDDEN
     return repr(given)
 

@@ -12,7 +12,7 @@ from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, ut
 class Notice(Identified, table=True):
     """Something that people may want to know, written in the transaction that makes it so.
 
-    key: each is written once. run_id may be `desk`, which is no run. subject: symbol, account, worker or model. facts:
+    key: each is written once. run_id may be `desk`: not a run. subject: symbol, account, worker or model. facts:
     of the kind. taken_at: when it became a part of the messages to the channels of that moment.
     """
 

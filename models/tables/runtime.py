@@ -12,7 +12,7 @@ from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Ident
 class EventBatch(DeskTable, table=True):
     """Events of one run, those with the sequences `first` to `last`: one row each would cost several times as much.
 
-    run_id may be `desk`, which is no run. newest_at: the time of the newest event. events: a JSON list of them, in
+    run_id may be `desk`, which is not a run. newest_at: the time of the newest event. events: a JSON list of them, in
     which sequences are null.
     """
 

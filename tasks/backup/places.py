@@ -84,7 +84,7 @@ def _locked(folder: Path) -> int | None:
 
 
 # The manifest of a backup: its point in time, its versions, and each file with its SHA-256. It is written last: a
-# folder without one is no backup.
+# folder without one is not a backup.
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 2  # 1 had a Postgres by pg_dump

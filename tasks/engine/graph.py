@@ -314,7 +314,7 @@ def _end_siblings(session: Session, step: ClaimedStep, reason: str) -> int:
 
 
 def cancelled(session: Session, parents: Iterable[str]) -> dict[str, str]:
-    """Return why the children of a parent are not needed any more, by parent, for those of which that is so."""
+    """Return by parent why its children are not needed any more; no entry for other parents."""
     reason = col(Step.result)[CANCELS].as_string()
     done = and_(col(Step.parent_id).in_(set(parents)), col(Step.state) == StepState.DONE)
     rows = session.execute(select(col(Step.parent_id), reason).where(done, reason.is_not(None))).all()

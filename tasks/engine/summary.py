@@ -47,7 +47,7 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
 
 
 def without_reports(session: Session, run_id: str) -> str | None:
-    """The most frequent reasons first; None for any other run. Reports that a budget skipped are no failure."""
+    """The most frequent reasons first; None for any other run. Reports that a budget skipped are not failures."""
     found = session.exec(select(Report.status, Report.reason).where(Report.run_id == run_id)).all()
     ends = {status for status, _ in found}
     if not ends or not ends <= _WITHOUT.keys():

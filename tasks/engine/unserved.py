@@ -1,6 +1,6 @@
 """Steps that were put off because the process that got them lacks something: a model, a market, a feature. They wait,
-and are on no queue, until a worker that can do them finds them. Time in which all of a run waits so is none of its
-own: its deadline moves on by it."""
+and are on no queue, until a worker that can do them finds them. Time in which all of a run waits so does not
+count: its deadline moves on by it."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _past(session: Session, order: Order, denied: Denied | None, then: RecordedC
     kept = _settings_of(session, order)
     rows = [_answer_row(kept, one) for one in then.answers] if then is not None else []
     if denied is not None and denied.code not in {row.denied_as for row in rows}:
-        # By a check that is none of these rules, or by one of them before answers were recorded.
+        # Denied by a check outside these rules, or before answers were recorded.
         codes = next((codes for codes in CODES_OF.values() if denied.code in codes), (denied.code,))
         rows = [_denied_row(kept, codes, denied), *(row for row in rows if denied.code not in row.codes)]
     if then is not None and then.answers:

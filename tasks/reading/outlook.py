@@ -62,7 +62,7 @@ class LocalTime(Frozen):
 
 
 class Outlook(Frozen):
-    """What a run may spend. prices: text by model, None where it is unknown; empty for rules, which are no model.
+    """What a run may spend. prices: text by model, None where it is unknown; empty for rules, which are not a model.
     last_tokens, last_cost: of the last run of this kind that has ended, None before the first. local: by local model.
     seconds: of all local models together, None where one's is not known, or none is used; allowed: that the run may
     take."""

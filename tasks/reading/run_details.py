@@ -132,7 +132,7 @@ class TimelineAttempt(Frozen):
 
     @property
     def went_well(self) -> bool:
-        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is no failure."""
+        """Return whether the first attempt runs, succeeded, or was stopped on purpose: a stop is not a failure."""
         return self.outcome in (AttemptEnd.DONE, AttemptEnd.STOPPED, RUNNING) and self.attempt == 1
 
 

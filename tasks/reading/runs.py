@@ -133,7 +133,7 @@ class CandidateRow(Frozen):
 
 
 class ActionRow(Frozen):
-    """One recommended action and its order. `suppressed`: the reason why it is no order; `protection`: the protective
+    """One recommended action and its order. `suppressed`: why it is not an order; `protection`: the protective
     order that its fill gets, as previewed."""
 
     symbol: str

@@ -98,7 +98,7 @@ def _wait(reason: str, moments: Sequence[dt.datetime], now: dt.datetime) -> Wait
 def _unclaimed(
     session: Session, settings: Settings | None, due: Sequence[ReadyRow], now: dt.datetime
 ) -> Iterator[Wait]:
-    """Yield the queues with due steps that no worker has taken for a while, or the room that there is none of."""
+    """Yield the queues with due steps that no worker has taken for a while, or what there is no room of."""
     late = [kind for kind, _, due_at in due if (now - due_at).total_seconds() > UNCLAIMED_SECONDS]
     if not late:
         return

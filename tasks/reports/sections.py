@@ -62,7 +62,7 @@ def order_marks(lines: Sequence[OrderLine]) -> Iterator[ChartMark]:
     for line in lines:
         one, preview = line.order, line.preview
         label = f"{one.action} {one.side or ''}: {one.state}".replace("  ", " ")
-        # An option's premium is no price of its underlying.
+        # An option's premium is not a price of its underlying.
         price = preview.price if preview is not None and one.contract is None else None
         yield ChartMark(kind="order", at=one.market_at, label=label, price=price, run_id=one.run_id)
         for fill in line.fills:

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 STOP_SECONDS = 8.0  # supervisord's own stops take at most 4 s (desk) and 3 s (services)
 SWEEP_SECONDS = 0.7
-POLL_SECONDS, POLL_GROWTH, POLL_MOST_SECONDS = 0.1, 1.03, 1.0  # a late start is no reason to keep a core busy
+POLL_SECONDS, POLL_GROWTH, POLL_MOST_SECONDS = 0.1, 1.03, 1.0  # a late start is not a reason to keep a core busy
 FAILED = ("FATAL", "BACKOFF", "EXITED")
 DOWN = ("FATAL", "EXITED", "STOPPED", "UNKNOWN")
 AGAIN = "it ended, and supervisord started it again"

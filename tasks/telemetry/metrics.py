@@ -87,7 +87,7 @@ class Metrics:
         """Count a canonical event, if it is one that is counted."""
         match event:
             case ToolInvocation():
-                # A model may call an unknown tool by any name: that is no label.
+                # A model may call an unknown tool by any name: that is not a label.
                 name = event.name if event.name in TOOLS else "unknown"
                 self._tools.labels(name, str(event.success).lower()).inc()
                 self._tool_seconds.labels(name).observe(event.duration_ms / 1000)

@@ -176,6 +176,6 @@ def trace_of(run_id: str) -> tuple[int, int] | None:
 
 
 def headers_of(run_id: str) -> dict[str, str]:
-    """Return the headers that make a message a child of the run's span; none for an id that is no run's."""
+    """Return the headers that make a message a child of the run's span; none for an id that is not a run's."""
     found = trace_of(run_id)
     return {HEADER: f"00-{found[0]:032x}-{found[1]:016x}-01"} if found is not None else {}

@@ -80,7 +80,7 @@ Context = Annotated[ServiceContext, Depends(_context)]
 
 
 T = TypeVar("T")
-OLD = 10  # times as old as fresh is, what is known is no answer any more
+OLD = 10  # an answer this many times as old as `fresh` does not count
 log = structlog.get_logger(__name__)
 
 

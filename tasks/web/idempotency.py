@@ -176,7 +176,7 @@ def _wrong_key(key: str) -> Response:
 async def _fingerprint(request: Request) -> str:
     """Return a digest of what is asked for; spaces and the order of a body's fields make no difference."""
     body = await request.body()
-    with contextlib.suppress(ValueError):  # what is no JSON is refused later
+    with contextlib.suppress(ValueError):  # what is not JSON is refused later
         body = orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS)
     asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode()
     return hashlib.sha256(asked + body).hexdigest()

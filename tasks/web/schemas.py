@@ -36,7 +36,7 @@ TextFilter = Annotated[str | None, Query(max_length=64, pattern=_TEXT)]
 
 
 def _iso(value: object) -> object:
-    """Raises ValueError for what is no date in ISO form: a number would be taken for seconds."""
+    """Raises ValueError for what is not a date in ISO form: a number would be taken for seconds."""
     if isinstance(value, str) and not _DAY.fullmatch(value):
         raise ValueError("write it as YYYY-MM-DD")
     return value

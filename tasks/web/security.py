@@ -4,7 +4,7 @@ Three requests need no token: for the page's own files, which hold nothing of th
 one-time code; and the navigation to `/`, a link on a foreign site too, which opens the page's shell and nothing else.
 
 A page in a browser on this machine can reach a server on loopback, too. It has no token; and even with one it is
-refused: its Origin is another, and a name of its own that resolves to 127.0.0.1 (DNS rebinding) is no allowed Host.
+refused: its Origin is another, and a name of its own that resolves to 127.0.0.1 (DNS rebinding) is not an allowed Host.
 There is no CORS answer, so no preflight passes either.
 """
 

@@ -23,7 +23,7 @@ from chordesk.tasks.worker.messages import PASSES, DeskApp, sender_app
 from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
 from chordesk.tasks.worker.work import add_step_tasks
 
-# A worker loads these too: the passes that are no steps, and its control commands.
+# A worker loads these too: the passes that are not steps, and its control commands.
 INCLUDE = (
     "chordesk.tasks.worker.trading",
     "chordesk.tasks.worker.control",

@@ -73,7 +73,7 @@ class Sweeper:
         threading.Thread(target=self._loop, name="sweeper", daemon=True).start()
 
     def why_stuck(self) -> str | None:
-        """Return that the thread does not come to an end of what it does; a database that is away is no such case."""
+        """Return that the thread hangs; waiting for a database that is away does not count."""
         seconds = time.monotonic() - self._looked
         return f"its sweeper has done nothing for {seconds:.0f} s" if seconds > STALLED_SECONDS + self._most else None
 

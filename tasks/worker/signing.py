@@ -75,7 +75,7 @@ def signer_of(settings: Settings) -> Signer | None:
 
 
 class SignedQoS(transport.QoS):
-    """What workers hold, without what is no message: kombu would fail at it every two seconds, and restore nothing."""
+    """What workers hold, without entries that are not messages: kombu would fail at them every two seconds."""
 
     def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
         parent: Any = super()
@@ -128,7 +128,7 @@ class SignedTransport(transport.Transport):
             self.signer.refuse(queue, why)
 
     def _why_not(self, message: Any, queue: str) -> str | None:
-        """Return why a message is none of the desk's for this queue, None for one that is."""
+        """Return why a message was not sent by the desk to this queue; None if it was."""
         try:
             given, place = message["headers"].get(HEADER), message["properties"]["delivery_info"]
             exchange, routing_key = place["exchange"], place["routing_key"]

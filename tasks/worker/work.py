@@ -40,7 +40,7 @@ from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
 #
-# A message that cannot be sent is no loss: the sweep sends what the database has as due.
+# A message that cannot be sent is not a loss: the sweep sends what the database has as due.
 
 
 def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
@@ -261,7 +261,7 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
 
 
 def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
-    """Return another attempt of a step that failed while there was no room, whatever it failed of: none is used up."""
+    """Return another attempt of a step that failed while there was no room; it uses up none, whatever the failure."""
     wait = policy.jittered(policy.retry("no_room").delay)
     return RetryLater(wait, policy.reason("no_room", f"{why}; {reason}"), rows, counts=False)
 

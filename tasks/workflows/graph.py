@@ -30,7 +30,7 @@ def _chapter(step: Step) -> int:
 
 def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
     """Start a run with one graph of a MODULE:FACTORY for each input, by name. Raises UsageError for a factory that is
-    not listed in DESK_GRAPHS, does not import or returns no graph, and for an input that is no object."""
+    not listed in DESK_GRAPHS, does not import or returns no graph, and for an input that is not a JSON object."""
     desk = app.desk
     if not inputs:
         raise UsageError("there is no input", remedy="give one object for each graph")

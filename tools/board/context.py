@@ -139,7 +139,7 @@ class Finding:
         probability: float | None = None,
         **texts: str,
     ) -> SignalFinding:
-        """Return one. as_of: the latest bar's time by default; texts: parts of the headline that are no data."""
+        """Return one. as_of: the latest bar's time by default; texts: parts of the headline that are not data."""
         tool = context.tool
         return SignalFinding(
             headline=compose(self.headline, {**data, **texts}),

@@ -71,7 +71,7 @@ def record_of(panel: PricePanel, mask: Mask, outcome: Floats, horizon: int) -> P
         return None
     shares = np.array([outcome[found[:, at], at].mean() for at in columns])
     base = np.nanmean(outcome[:, columns], axis=0)
-    # The error is that of the difference to the base on the same dates: what moves both is no uncertainty of either.
+    # The error is that of the difference to the base on the same dates: what moves both makes neither uncertain.
     differences = zip(columns.tolist(), (shares - base).tolist(), strict=True)
     edge = estimate(Observation(difference, at, at + horizon) for at, difference in differences)
     assert edge is not None, "there is a date"

@@ -257,7 +257,7 @@ _SCREEN = Finding(
 
 
 def screen_signals(context: HarvestContext) -> Harvest:
-    """Hits on the questions' symbols. A symbol without a hit is no finding: the screen may not have covered it."""
+    """Hits on the questions' symbols. A symbol without a hit is not a finding: the screen may not have covered it."""
     if not context.hits:
         return asleep("no screen of this account on this market day has hits")
     by_symbol: dict[str, list[LensHit]] = defaultdict(list)

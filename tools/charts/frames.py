@@ -181,7 +181,7 @@ def _since(bars: Bars, gaps: Gaps) -> dt.date | None:
 def weekly(bars: Bars, days: Sequence[dt.date]) -> Bars:
     """Return the bars of calendar weeks, Monday to Sunday, each dated by its last session. days: sessions of the
     market, in ascending order. The first week is left out unless all of its sessions are among the bars: a part of a
-    week is no bar of it. The last one is as far as it has come."""
+    week is not a bar of it. The last one is as far as it has come."""
     weeks = np.array([day.toordinal() - 1 for day in bars.dates]) // 7
     first = np.flatnonzero(np.r_[True, weeks[1:] != weeks[:-1]])
     if _begins_within_a_week(bars.dates[0], days):

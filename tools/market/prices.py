@@ -28,7 +28,7 @@ from chordesk.tools.market.protocol import (
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
 _SPLIT_LIKE = (-0.45, 0.80)
-# A name without a bar for more than this many days has left the market: its last price is no price now.
+# A name without a bar for more than this many days has left the market: its last price is not a price now.
 STALE_DAYS = 10
 # Share of a window's sessions without a bar, up to which its figures are of the others.
 MOST_MISSING = 0.1
@@ -57,7 +57,7 @@ class History:
 
 def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
     """Return bars as a history over these sessions of their market, in ascending order, which end with the bars'. A bar
-    of a day that is no session of the market is left out."""
+    of a day that is not a session of the market is left out."""
     inside = bars.last(len(bars.dates) - bisect.bisect_left(bars.dates, sessions[0]))
     count = len(inside.dates)
     if count <= len(sessions) and inside.dates[0] == sessions[-count]:

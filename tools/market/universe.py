@@ -112,7 +112,7 @@ def universe_key(universe: str) -> str:
 
 def universe_text(universe: str, market: MarketData) -> str:
     """Return a rule's universe as a question names it. A data folder's own symbols go by the name of a market's
-    universe, and are no index."""
+    universe, and are not an index."""
     if universe not in NAMED:
         return f"these {universe.count(',') + 1} symbols'"
     return "the data folder's" if plain_name(market.name) == "files" else f"the {universe}'s"

@@ -47,7 +47,7 @@ def absent(market: MarketData, what: str) -> NotConfigured:
 
 
 def source_of(market: MarketData, protocol: type, what: str) -> Any:
-    """Return the market as a source of such rows. Raises NotConfigured where it is none."""
+    """Return the market as a source of such rows. Raises NotConfigured where it is not."""
     if not isinstance(market, protocol):
         raise absent(market, what)
     return market

@@ -68,7 +68,7 @@ def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[st
 
 
 def _require_legs(arguments: PreviewArguments) -> None:
-    """Raise UsageError for legs that are no order."""
+    """Raise UsageError for legs that do not make an order."""
     parsed = [parse_leg(text) for text in arguments.legs]
     if None in parsed:
         raise UsageError(f"the leg {arguments.legs[parsed.index(None)]!r} cannot be read", remedy=LEG_FORM)

@@ -57,7 +57,7 @@ def _without_symbol(row: Mapping[str, Any]) -> SectionData:
 
 
 def company_section(context: ToolContext, symbol: str, section: str) -> SectionData:
-    """Return one section that is no figure of prices. Raises NotConfigured where the market does not carry it,
+    """Return one section that is not made of prices. Raises NotConfigured where the market does not carry it,
     MarketError where it has none of the symbol."""
     if section == "insiders":
         return _insiders(context, symbol)

@@ -412,7 +412,7 @@ def _secrets(settings: Settings) -> Iterable[str]:
         if isinstance(value, SecretStr) and not name.endswith("_url"):
             yield value.get_secret_value()
     for variable in (*settings.CREDENTIALS, *settings.DATA_CREDENTIALS):
-        with suppress(SettingError):  # a file that cannot be read is no secret of ours
+        with suppress(SettingError):  # a file that cannot be read is not a secret of ours
             yield secret(os.environ, variable) or ""
 
 

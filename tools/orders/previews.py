@@ -155,7 +155,7 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
     if made_with != terms.protect:
         reason = "the order is protected in another way than was previewed; decide anew"
         return deny(DenialCode.PREVIEW_STALE, reason, f"protect {made_with}", f"protect {terms.protect}")
-    # A clock that was set back makes a preview of the future, which is no fresher.
+    # A clock that was set back makes a preview of the future, which is not fresher.
     age = max(abs(now - order.market_at), utcnow() - found.created_at)
     if age > terms.valid_for:
         old, most = (f"{span / dt.timedelta(minutes=1):.3g} min" for span in (age, terms.valid_for))

@@ -146,7 +146,7 @@ def rejections(session: Session, order: Order, now: dt.datetime, most: int) -> i
 
 
 def open_order(session: Session, order: Order) -> str | None:
-    """Orders of one decision are no duplicates of each other until one is sent."""
+    """Orders of one decision are not duplicates of each other until one is sent."""
     together = and_(col(Order.decision_id) == order.decision_id, col(Order.state).in_(WAITING))
     same = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(ORDER_OPEN), ~together]
     own = {(traded, side) for traded, side, _ in parts_of(order)}

@@ -60,7 +60,7 @@ def relative_questions(
     """Return the question of each symbol as of now, in their order, as rows for `store_relative`.
 
     universe: as DESK_UNIVERSE names it. A symbol without a price of the market's latest session has no question:
-    `unaskable` gives the reason. Raises UsageError for what is no universe, MarketError when the market has no such
+    `unaskable` gives the reason. Raises UsageError for an invalid universe, MarketError when the market has no such
     named one or the exchange's calendar ends before the questions close.
     """
     day, kept = base_day(market.clock), universe_of_rule(universe, market)

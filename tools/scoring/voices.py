@@ -189,7 +189,7 @@ def revision_gain(forecasts: Iterable[ScoredForecast]) -> Estimate | None:
 
 def pooled(probabilities: Mapping[str, float], shares: Mapping[str, float]) -> float:
     """Return the probability of the mean log odds, weighted by share (logarithmic pooling; Genest and Zidek, 1986).
-    Stakes are no weights: they are a voice's own estimate of itself, shares are its record."""
+    Stakes are not weights: they are a voice's own estimate of itself, shares are its record."""
     known = [max(0.0, shares[voice]) for voice in probabilities if voice in shares]
     usual = math.fsum(known) / len(known) if known else 1.0
     weights = {voice: max(0.0, shares.get(voice, usual)) for voice in probabilities}

@@ -286,7 +286,7 @@ def reject_pair(
     session: Session, first: Question, second: Question, by: str, *, why: str | None = None
 ) -> QuestionPair:
     """Write a person's decision that two questions are not the same, and return the pair; it is not suggested again.
-    Raises UsageError without a name, NotFound when they are no pair."""
+    Raises UsageError without a name, NotFound when they are not a pair."""
     if pair_of(session, first.id, second.id) is None:
         raise NotFound(f"questions {first.id} and {second.id} are no pair", remedy="`desk questions pairs` shows them")
     return _decided(session, first, second, REJECTED, by, None, why)

@@ -12,7 +12,7 @@ from chordesk.agents.rulebook.policies.screeners import options_allowed
 from chordesk.models.contracts import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
-_LEAST_TRADE = 1.0  # account currency; less is no order
+_LEAST_TRADE = 1.0  # account currency; less is not an order
 
 
 @dataclass(slots=True)

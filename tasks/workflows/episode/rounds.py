@@ -54,7 +54,7 @@ class VoiceStop:
 
 def stop_voice(store: Store, run_id: str, voice: str, by: str, interrupt: Interrupt, seconds: float) -> VoiceStop:
     """Stop a voice of a run and wait at most so many seconds for the end of its steps. interrupt: ends a turn by thread
-    and turn, and returns whether a worker did. Raises UsageError for what is no voice, NotFound when the voice has no
+    and turn, and returns whether a worker did. Raises UsageError for an unknown voice, NotFound when it has no
     step in the run."""
     if voice not in VOICES:
         raise UsageError(f"there is no voice {voice!r}", remedy=f"choose among {', '.join(VOICES)}")

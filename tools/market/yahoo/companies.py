@@ -141,7 +141,7 @@ _NEWS_COUNT = 25
 
 
 class YahooCompanies:
-    """The part of Yahoo's market that is no price. What Yahoo has of now alone is refused under a clock that stands on
+    """What Yahoo has beside prices. What it has of now alone is refused under a clock that stands on
     a past day; without a publication time of its own, a row was known when it was fetched."""
 
     name = "yahoo"
@@ -197,7 +197,7 @@ class YahooCompanies:
         return _made(ShortInterest, [row], symbol=symbol, known_at=self._at(info))
 
     def rating_changes(self, symbol: str) -> list[RatingChange]:
-        """Return the changes, each known from its own time on; a target of 0 is none."""
+        """Return the changes, each known from its own time on; a target of 0 is left out."""
         self._require_now("analyst ratings")
         kept = self._kept("grades", symbol, lambda symbol: _rows(self._wire.ratings(symbol), _CHANGES))
         return [
