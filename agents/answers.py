@@ -72,26 +72,21 @@ _FENCE_OPENING = re.compile(r"\s*```[a-z]*\s*\n", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """The answer in a model's text.
+    """The answer in a model's text."""
 
-    text: its JSON, else the text without its reasoning. done: the steps to get it, for the record. cut: the text is the
-    beginning of a JSON object, with part of its first name at least. problem: why it is not an answer, else None.
-    """
-
-    text: str
-    done: tuple[str, ...] = ()
-    cut: bool = False
-    problem: str | None = None
+    text: str  # its JSON, else the text without its reasoning
+    done: tuple[str, ...] = ()  # the steps to get it, for the record
+    cut: bool = False  # the text is the beginning of a JSON object, with part of its first name at least
+    problem: str | None = None  # why it is not an answer, else None
 
 
 class _Object(NamedTuple):
-    """A JSON object in a text. text: as it can be parsed, which `mended` names a difference of. value: None of one that
-    the text ends in."""
+    """A JSON object in a text."""
 
     start: int
     end: int
-    text: str
-    value: dict[str, Any] | None
+    text: str  # as it can be parsed, which `mended` names a difference of
+    value: dict[str, Any] | None  # None of one that the text ends in
     mended: str | None = None
 
 
@@ -267,12 +262,11 @@ GO_ON = (
 
 
 class Judged(NamedTuple):
-    """What one turn came to. done: what was done to read its answer. begun: the beginning of an answer that was cut
-    off, which the model may go on with."""
+    """What one turn came to."""
 
     outcome: Outcome
-    done: Sequence[str] = ()
-    begun: str | None = None
+    done: Sequence[str] = ()  # what was done to read its answer
+    begun: str | None = None  # the beginning of an answer that was cut off, which the model may go on with
 
 
 def judge(result: TurnResult, output: type[BaseModel], begun: str | None = None) -> Judged:

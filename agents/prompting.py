@@ -98,13 +98,12 @@ Question = Callable[[Mapping[str, Any], str | None], str]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a turn shows its model. room: for answers of tools, None where the context is not known. left_out: a line
-    for each part of the subject and the memory that lost something."""
+    """What a turn shows its model."""
 
     brief: Mapping[str, Any]
     memory: str | None
-    room: Room | None = None
-    left_out: tuple[str, ...] = ()
+    room: Room | None = None  # for answers of tools, None where the context is not known
+    left_out: tuple[str, ...] = ()  # a line for each part of the subject and the memory that lost something
 
 
 def fitted(

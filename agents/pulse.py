@@ -84,17 +84,13 @@ SHORT_CHARS = 16  # most servers send each token by itself, and few tokens are l
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """Limits of one turn. Times are seconds.
-
-    first_token_seconds: from a model call to the first token of its answer; anything the provider sends meanwhile
-    begins it anew. silence_seconds: without anything from the provider once a token has come. output_tokens: of one
-    model call, beyond what it reasons.
-    """
+    """Limits of one turn. Times are seconds."""
 
     turn_seconds: float = 1200.0
+    # from a model call to the first token of its answer; anything the provider sends meanwhile begins it anew
     first_token_seconds: float = 300.0
-    silence_seconds: float = 120.0
-    output_tokens: int = 8000
+    silence_seconds: float = 120.0  # without anything from the provider once a token has come
+    output_tokens: int = 8000  # of one model call, beyond what it reasons
 
 
 class Pulse:

@@ -26,35 +26,30 @@ from chordesk.tools.registry import ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Everything about one role of the desk.
+    """Everything about one role of the desk."""
 
-    key: name in tables and threads. prompt, question: Jinja files of its instructions and of its user message.
-    subject: type of the data in that message. schema: model of its answer. keeps_thread: whether it remembers older
-    turns. after: key of the role it follows; None starts at once. rejects: its REJECT ends the candidate's research.
-    optional: runs only where the settings name it. approvals: requests it may make of a person, beside those the
-    settings allow it. complete: adds what code makes of an answer, such as its verdict and the figures it names by id;
-    completed: the model that such an answer fits. evidence: whether the tool answers had what the role judges by; None
-    asks for data of any tool. reads: roles whose completed answers its subject carries. reports: its answer
-    is a report on a candidate, of those that a verdict is reduced from.
-    """
-
-    key: str
+    key: str  # name in tables and threads
     mode: RunMode
+    # prompt, question: Jinja files of its instructions and of its user message
     prompt: str
     question: str
+    # type of the data in that message
     subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | VoiceSubject | TraderSubject]
     tools: tuple[ToolSpec, ...]
-    schema: type[BaseModel]
-    keeps_thread: bool = True
-    after: str | None = None
-    rejects: bool = False
-    optional: bool = False
+    schema: type[BaseModel]  # model of its answer
+    keeps_thread: bool = True  # whether it remembers older turns
+    after: str | None = None  # key of the role it follows; None starts at once
+    rejects: bool = False  # its REJECT ends the candidate's research
+    optional: bool = False  # runs only where the settings name it
+    # requests it may make of a person, beside those the settings allow it
     approvals: frozenset[ApprovalKind] = frozenset()
+    # adds what code makes of an answer, such as its verdict and the figures it names by id
     complete: Completion | None = None
-    completed: type[BaseModel] | None = None
+    completed: type[BaseModel] | None = None  # the model that such an answer fits
+    # whether the tool answers had what the role judges by; None asks for data of any tool
     evidence: Evidence | None = None
-    reads: tuple[str, ...] = ()
-    reports: bool = True
+    reads: tuple[str, ...] = ()  # roles whose completed answers its subject carries
+    reports: bool = True  # its answer is a report on a candidate, of those that a verdict is reduced from
 
     @property
     def answer(self) -> type[BaseModel]:

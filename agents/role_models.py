@@ -52,13 +52,12 @@ _TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon be
 
 @dataclass(frozen=True, slots=True)
 class RoleModel:
-    """Runtime and model of a role. effort: how much the model reasons; None is the model's own default. fallbacks: of
-    the LiteLLM runtime, models that answer if this one cannot."""
+    """Runtime and model of a role."""
 
     runtime: str
     model: str
-    effort: str | None = None
-    fallbacks: tuple[str, ...] = ()
+    effort: str | None = None  # how much the model reasons; None is the model's own default
+    fallbacks: tuple[str, ...] = ()  # of the LiteLLM runtime, models that answer if this one cannot
 
     @property
     def models(self) -> tuple[str, ...]:

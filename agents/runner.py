@@ -103,18 +103,17 @@ MODEL_CALLS = {"quick": 8, "standard": 12, "deep": 20}
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One role's work. subject: names the thread; brief: data of the prompt's subject block; opening: how to open a
-    kept thread; memory: what the desk remembers (see `question`). model and depth: in place of the role's and the
-    settings' own."""
+    """One role's work."""
 
     run_id: str
     step_id: str
     attempt: int
     role: Role
-    subject: str
-    brief: Mapping[str, Any]
-    opening: Opening = "same"
-    memory: str | None = None
+    subject: str  # names the thread
+    brief: Mapping[str, Any]  # data of the prompt's subject block
+    opening: Opening = "same"  # how to open a kept thread
+    memory: str | None = None  # what the desk remembers (see `question`)
+    # model, depth: in place of the role's and the settings' own
     model: RoleModel | None = None
     depth: Depth | None = None
 
@@ -140,20 +139,17 @@ class InterruptSignal:
 
 @dataclass(slots=True)
 class RoleRun:
-    """Result of an assignment. has_data: a data tool answered with data; without one the answer counts for nothing.
-    artifacts: pictures that the calls gave. recorded: `calls` with their whole answers, in the same order. question:
-    the subject that the model was given. model: the one that was asked, None where no turn was begun. left_out: a line
-    for each thing that it had no room for."""
+    """Result of an assignment."""
 
     outcome: Outcome
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
-    has_data: bool = False
-    artifacts: list[Artifact] = field(default_factory=list)
-    recorded: Sequence[RecordedCall] = ()
-    question: Mapping[str, Any] = field(default_factory=dict)
-    model: RoleModel | None = None
-    left_out: Sequence[str] = ()
+    has_data: bool = False  # a data tool answered with data; without one the answer counts for nothing
+    artifacts: list[Artifact] = field(default_factory=list)  # pictures that the calls gave
+    recorded: Sequence[RecordedCall] = ()  # `calls` with their whole answers, in the same order
+    question: Mapping[str, Any] = field(default_factory=dict)  # the subject that the model was given
+    model: RoleModel | None = None  # the one that was asked, None where no turn was begun
+    left_out: Sequence[str] = ()  # a line for each thing that it had no room for
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:

@@ -42,43 +42,39 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSpec:
-    """Parameters of a conversation. keep: the thread of (role, subject) is kept from one run to the next.
-
-    toolset_hash: a kept thread with another hash starts afresh, since tools are fixed when a thread starts.
-    opening: for a kept thread: continue in it, in a fresh one, or in a fork after its last completed turn. A fork or a
-    fresh thread replaces it.
-    whole: a kept thread is gone on with whatever its age and length, and with all of its history.
-    approvals: requests that the model may make of a person; any other is declined at once.
-    web_search: hosts that the model may search the web on by itself, all if empty; None: it may not.
-    effort: how much the model reasons; None is its own default. mode: the role's; a kept thread has its mode's limits.
-    fallbacks: models that a call goes to, in this order, when the provider of `model` cannot serve it. model_calls:
-    most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
-    items: the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a
-    turn without text of its own goes on from them. summary, verbosity, limits: over those of the runtime's
-    configuration. tools_first: an answer before any call of a tool is worth nothing, so that a server that is held to a
-    form may ask for a call first.
-    """
+    """Parameters of a conversation."""
 
     role: str
     subject: str
-    keep: bool
+    keep: bool  # the thread of (role, subject) is kept from one run to the next
     base_instructions: str
     tools: Toolset
     model: str
-    toolset_hash: str
-    effort: str | None = None
+    toolset_hash: str  # a kept thread with another hash starts afresh, since tools are fixed when a thread starts
+    effort: str | None = None  # how much the model reasons; None is its own default
+    # for a kept thread: continue in it, in a fresh one, or in a fork after its last completed turn. A fork or a fresh
+    # thread replaces it.
     opening: Opening = "same"
     scope: Scope = Scope()
+    # requests that the model may make of a person; any other is declined at once
     approvals: frozenset[ApprovalKind] = frozenset()
-    mode: Mode = "other"
-    whole: bool = False
+    mode: Mode = "other"  # the role's; a kept thread has its mode's limits
+    whole: bool = False  # a kept thread is gone on with whatever its age and length, and with all of its history
+    # models that a call goes to, in this order, when the provider of `model` cannot serve it
     fallbacks: tuple[str, ...] = ()
+    # most model calls of one turn, the last of which must answer. Both are of runtimes that make the calls themselves.
     model_calls: int = 12
+    # hosts that the model may search the web on by itself, all if empty; None: it may not
     web_search: tuple[str, ...] | None = None
+    # the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a turn
+    # without text of its own goes on from them
     items: tuple[Mapping[str, Any], ...] = ()
+    # summary, verbosity, limits: over those of the runtime's configuration
     summary: str | None = None
     verbosity: str | None = None
     limits: TurnLimits | None = None
+    # an answer before any call of a tool is worth nothing, so that a server that is held to a form may ask for a call
+    # first
     tools_first: bool = False
 
 
@@ -88,14 +84,13 @@ def has_history(reason: str) -> bool:
 
 
 class WebSearch(NamedTuple):
-    """A step of the model's own search of the web. action: search, openPage, findInPage or other. url: of the opened
-    page. results: found URLs, where the runtime reports them."""
+    """A step of the model's own search of the web."""
 
     at: dt.datetime
-    action: str
+    action: str  # search, openPage, findInPage or other
     queries: tuple[str, ...]
-    url: str | None
-    results: tuple[str, ...] = ()
+    url: str | None  # of the opened page
+    results: tuple[str, ...] = ()  # found URLs, where the runtime reports them
 
 
 class RogueCall(NamedTuple):
@@ -108,14 +103,8 @@ class RogueCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """End of a turn.
-
-    status completed: text is the answer, unless refusal is set: the model declined. interrupted and failed: failure
-    has the reason; failed with a refusal and no failure: the provider's safety system declined. context_tokens: input
-    tokens of its last model call; None where the provider gave no figure. model: the one that answered last, where the
-    runtime may choose another than the conversation's. cost_usd: as the runtime knows it, else None. searches: the
-    model's own of the web. rogue: calls that no toolset was asked for.
-    """
+    """End of a turn. status completed: text is the answer, unless refusal is set: the model declined. interrupted and
+    failed: failure has the reason; failed with a refusal and no failure: the provider's safety system declined."""
 
     thread_id: str
     turn_id: str
@@ -124,13 +113,13 @@ class TurnResult:
     usage: Usage
     failure: Failure | None
     refusal: str | None
-    context_tokens: int | None = None
-    model: str | None = None
-    cost_usd: float | None = None
-    searches: tuple[WebSearch, ...] = ()
+    context_tokens: int | None = None  # input tokens of its last model call; None where the provider gave no figure
+    model: str | None = None  # the one that answered last, where the runtime may choose another than the conversation's
+    cost_usd: float | None = None  # as the runtime knows it, else None
+    searches: tuple[WebSearch, ...] = ()  # the model's own of the web
     way: str | None = None
     cut: bool = False
-    rogue: tuple[RogueCall, ...] = ()
+    rogue: tuple[RogueCall, ...] = ()  # calls that no toolset was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +178,18 @@ class Runtime(Protocol):
 
 
 class ConversationState(NamedTuple):
-    """A conversation at one moment. id: the same from its opening to its close; a thread may have many, one after
-    another. ref.active_turn_id: the running turn, if there is one. kept: the thread outlives the conversation.
-    closed_at: None while it is open.
-    """
+    """A conversation at one moment."""
 
+    # the same from its opening to its close; a thread may have many, one after another. ref.active_turn_id: the running
+    # turn, if there is one.
     id: str
     ref: ConversationRef
     scope: Scope
     reason: str
-    kept: bool
+    kept: bool  # the thread outlives the conversation
     worker: str
     opened_at: dt.datetime
-    closed_at: dt.datetime | None = None
+    closed_at: dt.datetime | None = None  # None while it is open
 
 
 Lifecycle = ConversationState | TurnLifecycle | ItemLifecycle
@@ -218,15 +206,14 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A model's request to a person. detail: everything the person has to see. approval_id: only some requests have
-    one."""
+    """A model's request to a person."""
 
     kind: ApprovalKind
     thread_id: str
     turn_id: str
     item_id: str
-    approval_id: str | None
-    detail: dict[str, Any]
+    approval_id: str | None  # only some requests have one
+    detail: dict[str, Any]  # everything the person has to see
 
     @property
     def key(self) -> str | tuple[str, str, str]:

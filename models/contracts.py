@@ -57,19 +57,17 @@ class ChainRow(NamedTuple):
 
 
 class OptionChain(NamedTuple):
-    """The contracts on one symbol that a source lists. spot: the share's price with the quotes. unread: names that are
-    no OCC symbols on it, such as adjusted contracts. dividend_yield: a year, as a fraction. interest_day: the earliest
-    day of its open interest, where stated. lacks: (missing part, reason)."""
+    """The contracts on one symbol that a source lists."""
 
     symbol: str
     at: dt.datetime
     source: str
-    spot: float
+    spot: float  # the share's price with the quotes
     rows: tuple[ChainRow, ...]
-    unread: tuple[str, ...] = ()
-    dividend_yield: float | None = None
-    interest_day: dt.date | None = None
-    lacks: tuple[tuple[str, str], ...] = ()
+    unread: tuple[str, ...] = ()  # names that are no OCC symbols on it, such as adjusted contracts
+    dividend_yield: float | None = None  # a year, as a fraction
+    interest_day: dt.date | None = None  # the earliest day of its open interest, where stated
+    lacks: tuple[tuple[str, str], ...] = ()  # (missing part, reason)
 
 
 def parse_contract(symbol: str) -> OptionContract | None:

@@ -55,29 +55,27 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A model runtime. package: what it needs, and how to install that. build: "module:function", called with the
-    settings, the worker's name and the observer; returns the runtime. library: "module:function" that loads its
-    library, called when a worker warms up. by_provider: its models are PROVIDER/MODEL, with a "|" before each one that
-    answers where those before it cannot. keys: by provider, the variables of which one has its key."""
+    """A model runtime."""
 
-    package: str
+    package: str  # what it needs, and how to install that
     install: str
-    build: str
-    library: str = ""
+    build: str  # "module:function", called with the settings, the worker's name and the observer; returns the runtime
+    library: str = ""  # "module:function" that loads its library, called when a worker warms up
+    # its models are PROVIDER/MODEL, with a "|" before each one that answers where those before it cannot
     by_provider: bool = False
+    # by provider, the variables of which one has its key
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A process that `desk up` runs too: `desk ARGUMENTS`. where: for people; setting: where it is set, the
-    process runs, and always without one; stop_seconds: from SIGTERM to SIGKILL."""
+    """A process that `desk up` runs too: `desk ARGUMENTS`."""
 
     name: str
     arguments: tuple[str, ...]
-    where: str
-    setting: str = ""
-    stop_seconds: int = 4
+    where: str  # for people
+    setting: str = ""  # where it is set, the process runs, and always without one
+    stop_seconds: int = 4  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,14 +45,13 @@ OPEN_FILES = Bounds(200, 1 / 4, 50, 1 / 10)
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which little is left. what: space, inodes, memory or open files. where: the folders, with what they
-    are for; of open files the process. out: so little that no step is taken."""
+    """A resource of which little is left."""
 
-    what: str
-    where: str
+    what: str  # space, inodes, memory or open files
+    where: str  # the folders, with what they are for; of open files the process
     left: int
     whole: int
-    out: bool
+    out: bool  # so little that no step is taken
 
     @property
     def key(self) -> str:

@@ -89,13 +89,12 @@ _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9A-Fa-f]*)")
 
 @dataclass(frozen=True, slots=True)
 class PageHost:
-    """One host. name: lower case; an IPv6 address without its brackets. subdomains: the names below it, and not itself.
-    address: where the entry is an address."""
+    """One host."""
 
-    name: str
+    name: str  # lower case; an IPv6 address without its brackets
     port: int = HTTPS_PORT
-    subdomains: bool = False
-    address: Address | None = None
+    subdomains: bool = False  # the names below it, and not itself
+    address: Address | None = None  # where the entry is an address
 
     @property
     def loopback(self) -> bool:

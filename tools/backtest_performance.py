@@ -28,16 +28,16 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """An account from one mark to the next, T steps of which both ends have a price, as shares of equity. held, even:
-    the universe bought and held, and kept at equal weight; exposure: mean of both ends; a_year: steps a year."""
+    """An account from one mark to the next, T steps of which both ends have a price, as shares of equity."""
 
     desk: Floats
+    # held, even: the universe bought and held, and kept at equal weight
     held: Floats
     even: Floats
-    exposure: Floats
+    exposure: Floats  # mean of both ends
     turnover: Floats
     costs: Floats
-    a_year: float
+    a_year: float  # steps a year
 
 
 def course_of(
@@ -64,16 +64,15 @@ def course_of(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The desk's mean return a step less that of a benchmark. returned: of the benchmark over all steps; told: whether
-    the difference is told from 0 among those to all benchmarks."""
+    """The desk's mean return a step less that of a benchmark."""
 
     name: str
-    returned: float
+    returned: float  # of the benchmark over all steps
     mean: float
     low: float | None
     high: float | None
     lack: str
-    told: bool = False
+    told: bool = False  # whether the difference is told from 0 among those to all benchmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +88,28 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class RandomEntry:
-    """Profit of the share lots against entries drawn at random that hold as long and stake as much. share: of the draws
-    that came to less; low, high: 95 % of the draws."""
+    """Profit of the share lots against entries drawn at random that hold as long and stake as much."""
 
     lots: int
     desk: float
     median: float
+    # low, high: 95 % of the draws
     low: float
     high: float
-    share: float
+    share: float  # of the draws that came to less
 
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """steps: between marks; deflated: the probability that the Sharpe ratio is above what the best of so many trials
-    without skill would show; overfitting: the probability that the best of them in one half is below the median in the
-    other, None with a single one."""
-
-    steps: int
+    steps: int  # between marks
     beta: float | None
     differences: list[Difference]
     measures: list[Measure]
     random: RandomEntry | None
+    # the probability that the Sharpe ratio is above what the best of so many trials without skill would show
     deflated: float | None
     trials: int
+    # the probability that the best of them in one half is below the median in the other, None with a single one
     overfitting: float | None
 
 
@@ -308,15 +305,15 @@ def _ratios(picked: Floats, sums: Floats, squares: Floats, sizes: npt.NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """Shares of a name bought on one session and held to another, by rows of a table of closes. staked, profit: money;
-    sold: False where the last close stands for a sale."""
+    """Shares of a name bought on one session and held to another, by rows of a table of closes."""
 
     symbol: str
     bought: int
     until: int
+    # staked, profit: money
     staked: float
     profit: float
-    sold: bool
+    sold: bool  # False where the last close stands for a sale
 
 
 Bought = deque[tuple[int, float, float, float]]  # row of closes, shares, cost and later dividends of each

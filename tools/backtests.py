@@ -165,20 +165,19 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """One group. n: claims with an outcome, on so many dates; open: claims without one yet; effective: independent
-    claims with the same error; low, high: 95 % bounds of the share; None where the claims are too few. told: whether
-    the share is told from one half among all groups."""
+    """One group."""
 
     group: str
-    n: int
+    n: int  # claims with an outcome, on so many dates
     dates: int
     hits: int
-    open: int
+    open: int  # claims without one yet
     share: float | None = None
-    effective: float | None = None
+    effective: float | None = None  # independent claims with the same error
+    # low, high: 95 % bounds of the share; None where the claims are too few
     low: float | None = None
     high: float | None = None
-    told: bool = False
+    told: bool = False  # whether the share is told from one half among all groups
 
 
 def hit_rates(claims: Iterable[Claim], closes: CloseTable, sessions: int) -> list[HitRate]:

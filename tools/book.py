@@ -51,28 +51,25 @@ def _positive(value: float, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HeldHeat:
-    """A position. symbol: the share that it is about; heat: share of equity; side: 1 where it gains when the share
-    rises, else -1; value: in account currency, positive."""
+    """A position."""
 
-    symbol: str
-    heat: float
-    side: int
-    value: float
+    symbol: str  # the share that it is about
+    heat: float  # share of equity
+    side: int  # 1 where it gains when the share rises, else -1
+    value: float  # in account currency, positive
 
 
 @dataclass(frozen=True)
 class HeatBook:
-    """Holdings with a known heat. equity: None when it is not known. missing: positions without a price or an ATR;
-    assumed: symbols without 60 returns, which count as moving with all others. units: heat of a position in shares
-    worth all equity, 2 * ATR14 / price, by symbol; closes: last ones, likewise."""
+    """Holdings with a known heat."""
 
-    equity: float | None
+    equity: float | None  # None when it is not known
     rows: tuple[HeldHeat, ...]
-    missing: tuple[str, ...]
-    assumed: tuple[str, ...]
+    missing: tuple[str, ...]  # positions without a price or an ATR
+    assumed: tuple[str, ...]  # symbols without 60 returns, which count as moving with all others
     returns: dict[str, Floats]
-    units: dict[str, float]
-    closes: dict[str, float] = field(default_factory=dict)
+    units: dict[str, float]  # heat of a position in shares worth all equity, 2 * ATR14 / price, by symbol
+    closes: dict[str, float] = field(default_factory=dict)  # last ones, likewise
 
     @cached_property
     def heats(self) -> Floats:

@@ -31,32 +31,27 @@ EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
 
 @dataclass(frozen=True, slots=True)
 class NameView:
-    """What the desk concluded of a candidate. low: lower end of the probability that it beats its benchmark; move: its
-    expected return; stop: price at which the thesis is wrong, of stop_source. None is not known."""
+    """What the desk concluded of a candidate."""
 
-    low: float | None = None
-    move: float | None = None
-    stop: float | None = None
+    low: float | None = None  # lower end of the probability that it beats its benchmark
+    move: float | None = None  # its expected return
+    stop: float | None = None  # price at which the thesis is wrong; None is not known
     stop_source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An account at one moment, for its next position.
-
-    free_cash: that no open order needs; exposures: money by underlying, open orders included, None when a position has
-    no price; companies: of a symbol, a key that other listings of its company share; market: mean daily returns of so
-    many names, None without any; orders_left: of the day.
-    """
+    """An account at one moment, for its next position."""
 
     heat: HeatBook
     limits: RiskLimits
-    free_cash: Decimal | None
+    free_cash: Decimal | None  # that no open order needs
+    # money by underlying, open orders included, None when a position has no price
     exposures: Mapping[str, Decimal] | None
     sectors: Mapping[str, str | None]
-    companies: Mapping[str, str]
-    orders_left: int
-    market: Floats | None = None
+    companies: Mapping[str, str]  # of a symbol, a key that other listings of its company share
+    orders_left: int  # of the day
+    market: Floats | None = None  # mean daily returns of so many names, None without any
     market_names: int = 0
 
     def after(self, symbol: str, money: float) -> Standing:

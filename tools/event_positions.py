@@ -121,12 +121,11 @@ _HALVINGS = 50
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """The money to stake. bankroll: the start plus realised results; heat: share of it in open positions; held: their
-    cost on the same question, by side."""
+    """The money to stake."""
 
-    bankroll: float
-    heat: float
-    held: dict[Side, float]
+    bankroll: float  # the start plus realised results
+    heat: float  # share of it in open positions
+    held: dict[Side, float]  # their cost on the same question, by side
 
     @property
     def heat_left(self) -> float:

@@ -27,17 +27,13 @@ NO_COST = "its cost is zero"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Symbol with all its positions: shares, and contracts on it.
-
-    price: of the symbol's share, in account currency. unrealized: the gain of all its positions as a share of their
-    cost. missing: why price or unrealized is None, as "price: reason".
-    """
+    """Symbol with all its positions: shares, and contracts on it."""
 
     symbol: str
     positions: tuple[str, ...]
-    price: float | None
-    unrealized: float | None
-    missing: tuple[str, ...] = ()
+    price: float | None  # of the symbol's share, in account currency
+    unrealized: float | None  # the gain of all its positions as a share of their cost
+    missing: tuple[str, ...] = ()  # why price or unrealized is None, as "price: reason"
 
 
 def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:

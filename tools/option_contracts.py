@@ -164,19 +164,18 @@ MODELLED_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class ContractFigures:
-    """One contract with its figures; None is unknown, and `problem` is the reason. spread: as a fraction of mid.
-    basis: where iv and Greeks come from. probability: of the writer's profit, risk-neutral."""
+    """One contract with its figures; None is unknown, and `problem` is the reason."""
 
     row: ChainRow
     source: str
     days: int
     mid: float | None
-    spread: float | None
+    spread: float | None  # as a fraction of mid
     iv: float | None
     greeks: Greeks | None
-    basis: Literal["market", "computed", "modelled"] | None
+    basis: Literal["market", "computed", "modelled"] | None  # where iv and Greeks come from
     returns: WrittenReturns | None
-    probability: float | None
+    probability: float | None  # of the writer's profit, risk-neutral
     liquidity: Liquidity
     problem: str | None
 

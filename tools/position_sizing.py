@@ -14,12 +14,12 @@ FRACTION = 0.25
 
 @dataclass(frozen=True, slots=True)
 class KellyBet:
-    """A side to buy. probability: that it wins; price: effective, below 1; full and stake: shares of the bankroll to
-    pay, by full Kelly and by the fraction of it."""
+    """A side to buy."""
 
     side: Literal["YES", "NO"]
-    probability: float
-    price: float
+    probability: float  # that it wins
+    price: float  # effective, below 1
+    # full, stake: shares of the bankroll to pay, by full Kelly and by the fraction of it
     full: float
     stake: float
 

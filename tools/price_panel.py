@@ -27,16 +27,14 @@ LEAST_COMPARED = 10  # names that a rank needs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricePanel:
-    """Bars of a universe up to now: a row a symbol, a column a session, not a number where there is no bar.
-
-    place: row by symbol. absent: why a symbol has no bar of the latest session, by symbol. Where prices are not
-    adjusted, a row begins after the last move as large as a split's.
-    """
+    """Bars of a universe up to now: a row a symbol, a column a session, not a number where there is no bar."""
 
     days: tuple[dt.date, ...]
-    place: Mapping[str, int]
+    place: Mapping[str, int]  # row by symbol
     close: Floats
     volume: Floats
+    # why a symbol has no bar of the latest session, by symbol. Where prices are not adjusted, a row begins after the
+    # last move as large as a split's.
     absent: Mapping[str, str]
 
 
@@ -114,13 +112,12 @@ def _fill(bars: Bars, days: Sequence[dt.date], ordinals: np.ndarray, close: Floa
 
 @dataclass(frozen=True, slots=True)
 class UniverseRank:
-    """Where a figure stands in a universe. rank: 1 is the highest; of: names that have the figure; percentile: 0 the
-    lowest to 1 the highest, ties in the middle."""
+    """Where a figure stands in a universe."""
 
     value: float
-    rank: int
-    of: int
-    percentile: float
+    rank: int  # 1 is the highest
+    of: int  # names that have the figure
+    percentile: float  # 0 the lowest to 1 the highest, ties in the middle
 
 
 def standing(values: Floats, row: int) -> UniverseRank | None:

@@ -144,13 +144,12 @@ def _solver() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class WrittenReturns:
-    """roc: premium / capital, weekly and annual by days to expiry without compounding, all fractions. break_even: price
-    of the share at expiry. capital: the strike for a put that cash secures, the share's price for a covered call."""
+    """Fractions of the capital: a secured put's strike, the share's price for a covered call."""
 
-    roc: float
-    weekly: float
+    roc: float  # premium / capital
+    weekly: float  # by days to expiry, without compounding
     annual: float
-    break_even: float
+    break_even: float  # price of the share at expiry
 
 
 def written_returns(terms: Terms, premium: float, days: int) -> WrittenReturns | None:

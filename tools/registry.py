@@ -69,18 +69,15 @@ class ToolImage:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool that a role may call.
-
-    hint: the tool's line in a role's prompt. function: returns the payload, or the payload and an image. data: it
-    answers with market data; a report needs at least one answer that has some.
-    """
+    """A tool that a role may call."""
 
     name: str
     description: str
-    hint: str
+    hint: str  # the tool's line in a role's prompt
     arguments: type[BaseModel]
+    # returns the payload, or the payload and an image
     function: Callable[[ToolContext, Any], dict[str, Any] | tuple[dict[str, Any], ToolImage]]
-    data: bool = True
+    data: bool = True  # it answers with market data; a report needs at least one answer that has some
 
     @property
     def input_schema(self) -> dict[str, Any]:

@@ -18,16 +18,13 @@ from chordesk.tools.scoring.inference import Estimate
 
 @dataclass(frozen=True)
 class Board:
-    """Questions and signals of one episode, tombstones and dormant tools among them.
-
-    number: of the account's episodes; day: of its market; run_id: of the run, which names its bookings.
-    """
+    """Questions and signals of one episode, tombstones and dormant tools among them."""
 
     questions: tuple[BoardQuestion, ...]
     signals: tuple[Signal, ...]
-    number: int
-    day: dt.date
-    run_id: str = ""
+    number: int  # of the account's episodes
+    day: dt.date  # of its market
+    run_id: str = ""  # of the run, which names its bookings
 
     @cached_property
     def key(self) -> str:

@@ -49,13 +49,12 @@ _STOP = frozenset(
 
 
 class Copying(NamedTuple):
-    """A text against an original. score: the larger of the two shares of the original, 0 to 1; common: number of its
-    terms that the share stands for; own: share of the text that they are; whole: the score over all of the original,
-    with its figures and stop words, 0 for one of fewer than LEAST_COMMON of them."""
+    """A text against an original."""
 
-    score: float
-    common: int
-    own: float
+    score: float  # the larger of the two shares of the original, 0 to 1
+    common: int  # number of its terms that the share stands for
+    own: float  # share of the text that they are
+    # the score over all of the original, with its figures and stop words, 0 for one of fewer than LEAST_COMMON of them
     whole: float
 
     @property
@@ -360,20 +359,18 @@ _FIGURE_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class JudgedCitation:
-    """A citation with code's decision. ordinal: of the citation in its forecast; signal: None for an unknown label;
-    reason: why it does not count, or a note; copied: the copy score, None without a signal's own text; quoted: void as
-    a copy."""
+    """A citation with code's decision."""
 
     voice: str
     round: int
     question: str
-    ordinal: int
+    ordinal: int  # of the citation in its forecast
     cited: CitedSignal
-    signal: Signal | None
+    signal: Signal | None  # None for an unknown label
     counts: bool
-    reason: str | None = None
-    copied: float | None = None
-    quoted: bool = False
+    reason: str | None = None  # why it does not count, or a note
+    copied: float | None = None  # the copy score, None without a signal's own text
+    quoted: bool = False  # void as a copy
 
     @property
     def tool(self) -> str | None:

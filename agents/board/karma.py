@@ -134,17 +134,16 @@ class Dissent:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAggregate:
-    """What the voices of a round make of a question together. diversity: V = mean (p - mean p)^2; effective: voices of
-    independent errors that they are worth, None without a record; agreement: above or below the baseline."""
+    """What the voices of a round make of a question together."""
 
     question: str
     round: int
     probability: float
     baseline: float | None
     voices: int
-    diversity: float
-    effective: float | None
-    agreement: Agreement | None
+    diversity: float  # V = mean (p - mean p)^2
+    effective: float | None  # voices of independent errors that they are worth, None without a record
+    agreement: Agreement | None  # above or below the baseline
     by_faction: Mapping[str, Agreement | None] = field(default_factory=dict)
     dissent: tuple[Dissent, ...] = ()
 
@@ -248,13 +247,13 @@ class Convergence:
 @dataclass(frozen=True, slots=True)
 class Herding:
     """Spread of log odds over voices, as a mean over questions, by round; None without a question that two voices
-    forecast in both. gain: fall of the pool's Brier score from round 1 to 2 over resolved questions, None before the
-    first. alarm: whether the spread fell by half and round 2 is worse; None where it fell and the gain cannot be told
-    from 0."""
+    forecast in both."""
 
     blind: float | None
     informed: float | None
+    # fall of the pool's Brier score from round 1 to 2 over resolved questions, None before the first
     gain: Estimate | None
+    # whether the spread fell by half and round 2 is worse; None where it fell and the gain cannot be told from 0
     alarm: bool | None
 
     @property

@@ -20,14 +20,13 @@ DESK = "desk"  # owner of the tools that no voice owns
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One voice. tool: the one of the harvest that it owns; faction: voices that look at the world alike, by which
-    consensus is measured; temperament: how it deals with the board, in a line for people."""
+    """One voice."""
 
     key: str
     archetype: Archetype
-    faction: Literal["pattern", "ledger"]
-    tool: str
-    temperament: str
+    faction: Literal["pattern", "ledger"]  # voices that look at the world alike, by which consensus is measured
+    tool: str  # the one of the harvest that it owns
+    temperament: str  # how it deals with the board, in a line for people
 
     @property
     def role(self) -> str:

@@ -39,27 +39,19 @@ SCREENER_TOKENS = 1_000
 
 
 class ThreadLimits(NamedTuple):
-    """Past any of them a kept thread starts afresh. age_hours: since its last use; tokens: input tokens of its last
-    model call."""
+    """Past any of them a kept thread starts afresh."""
 
-    age_hours: float
+    age_hours: float  # since its last use
     turns: int
-    tokens: int
+    tokens: int  # input tokens of its last model call
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
     """Settings of one worker's runtime. Times are seconds, sizes MiB. A field that is named as a setting, or as one of
-    the prefix `codex_`, has its value.
-
-    provider_url is None for the Codex login. login_home holds the host's only auth.json. environ is passed to the
-    app-server as it is; of our own environment the proxies are, unless the model is on loopback. flags are further `-c`
-    settings.
-    thread_answers: a thread that is gone on with has the last so many answers of its earlier turns; None for all that
-    there is. mode_limits: limits on the kept threads of single modes, over those for all. deltas: have the app-server
-    send parts of an answer as they come. roles_models: models that single roles have beside `model`. summary: as the
-    protocol names it; None is the model's own default.
-    """
+    the prefix `codex_`, has its value. provider_url is None for the Codex login. login_home holds the host's only
+    auth.json. environ is passed to the app-server as it is; of our own environment the proxies are, unless the model is
+    on loopback. flags are further `-c` settings."""
 
     home: Path
     worker: str
@@ -80,7 +72,9 @@ class RuntimeConfig:
     max_thread_age_hours: float = 72.0
     max_thread_turns: int = 40
     thread_tokens: int = THREAD_TOKENS
+    # a thread that is gone on with has the last so many answers of its earlier turns; None for all that there is
     thread_answers: int | None = THREAD_ANSWERS
+    # limits on the kept threads of single modes, over those for all
     mode_limits: Mapping[str, ThreadLimits] = field(default_factory=dict)
     rollout_days: float = ROLLOUT_DAYS
     rpc_seconds: float = 10.0
@@ -88,9 +82,9 @@ class RuntimeConfig:
     lease_seconds: float = 9.0
     health_seconds: float = 15.0
     idle_seconds: float = 30.0
-    deltas: bool = False
-    roles_models: tuple[str, ...] = ()
-    summary: str | None = None
+    deltas: bool = False  # have the app-server send parts of an answer as they come
+    roles_models: tuple[str, ...] = ()  # models that single roles have beside `model`
+    summary: str | None = None  # as the protocol names it; None is the model's own default
     facts: Callable[[str], Awaitable[ServerFacts]] | None = None
 
     @property

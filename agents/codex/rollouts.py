@@ -88,13 +88,12 @@ class Shortened:
 
 @dataclass(slots=True)
 class _Turn:
-    """Places of a turn's messages among the rollout's lines. message: the model's last one so far; answer: the same,
-    once the turn is complete."""
+    """Places of a turn's messages among the rollout's lines."""
 
     started_at: float | None
     asked: int | None = None
-    message: int | None = None
-    answer: int | None = None
+    message: int | None = None  # the model's last one so far
+    answer: int | None = None  # the same, once the turn is complete
     items: list[int] = field(default_factory=list)
 
 

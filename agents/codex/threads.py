@@ -30,13 +30,12 @@ UNLOADING = ("is closing", "active writer")
 
 @dataclass(frozen=True, slots=True)
 class OpenedThread:
-    """A thread ready for turns, and the reason for this one. path: its rollout, relative to CODEX_HOME. shortened: what
-    that was before its earlier turns were left out."""
+    """A thread ready for turns, and the reason for this one."""
 
     thread_id: str
     reason: str
-    path: str | None = None
-    shortened: Shortened | None = None
+    path: str | None = None  # its rollout, relative to CODEX_HOME
+    shortened: Shortened | None = None  # what that was before its earlier turns were left out
 
 
 def wanted_record(spec: ConversationSpec, server: AppServer, home: str, owner: str) -> ThreadRecord:

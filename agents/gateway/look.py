@@ -28,21 +28,18 @@ _NO_ENDPOINT = re.compile(r"(?i)unexpected endpoint|not found|no route|cannot (g
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A server's description of itself and of one model; None is unknown.
-
-    models: the names of each model. mark: tells models of one name apart. single: it has one model, which answers to
-    any name. tools, parallel: what the model's template supports.
-    """
+    """A server's description of itself and of one model; None is unknown."""
 
     server: str = "unknown"
     version: str = ""
-    models: tuple[str, ...] = ()
-    mark: str = ""
-    single: bool = False
+    models: tuple[str, ...] = ()  # the names of each model
+    mark: str = ""  # tells models of one name apart
+    single: bool = False  # it has one model, which answers to any name
     context: int | None = None
     slots: int | None = None
     images: bool | None = None
     reasoning: bool | None = None
+    # tools, parallel: what the model's template supports
     tools: bool | None = None
     parallel: bool | None = None
     why: Mapping[str, str] = field(default_factory=dict)

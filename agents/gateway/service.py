@@ -285,15 +285,13 @@ BASE = "/v1"
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where model calls go. url: base URL, such as http://127.0.0.1:11434/v1. chat: it is a server of chat completions,
-    and not of the Responses API. facts: of one of its models, for chat alone; raises DeskError. ca_file: PEM of its
-    trust roots; the system's own without one."""
+    """Where model calls go."""
 
-    url: str
+    url: str  # base URL, such as http://127.0.0.1:11434/v1
     key: str | None = field(repr=False, default=None)
-    chat: bool = True
-    facts: Facts | None = None
-    ca_file: Path | None = None
+    chat: bool = True  # it is a server of chat completions, and not of the Responses API
+    facts: Facts | None = None  # of one of its models, for chat alone; raises DeskError
+    ca_file: Path | None = None  # PEM of its trust roots; the system's own without one
 
 
 class Gateway:

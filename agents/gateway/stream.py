@@ -49,17 +49,14 @@ class MadeCall:
 
 @dataclass(slots=True)
 class ChatAnswer:
-    """An answer as far as it came. thinks: the model reasons, so that its text may begin within its reasoning.
+    """An answer as far as it came."""
 
-    finish: why it ended, None where the server did not say so. error: that the server told within the stream.
-    """
-
-    thinks: bool = False
+    thinks: bool = False  # the model reasons, so that its text may begin within its reasoning
     calls: list[MadeCall] = field(default_factory=list)
-    finish: str | None = None
+    finish: str | None = None  # why it ended, None where the server did not say so
     usage: Any = None
     model: str | None = None
-    error: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None  # that the server told within the stream
     reasoned: bool = False
     _apart: Apart | None = None
     _places: dict[Any, MadeCall] = field(default_factory=dict)

@@ -212,21 +212,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The request to a server. again: what a second one has beside it, where the first is answered with a text that
-    does not fit the schema; short: where it was cut off; None where there is no second. live: the text may go on as it
-    comes. way: for the turn's record. used: ids of earlier calls. prompt: characters. answering: the model has called
-    tools often enough, and has to answer."""
+    """The request to a server."""
 
     body: dict[str, Any]
+    # what a second one has beside it, where the first is answered with a text that does not fit the schema
     again: Mapping[str, Any] | None
-    short: Mapping[str, Any] | None
-    live: bool
-    way: str
-    used: frozenset[str]
-    prompt: int
+    short: Mapping[str, Any] | None  # where it was cut off; None where there is no second
+    live: bool  # the text may go on as it comes
+    way: str  # for the turn's record
+    used: frozenset[str]  # ids of earlier calls
+    prompt: int  # characters
     schema: Mapping[str, Any] | None
     in_words: bool
-    answering: bool = False
+    answering: bool = False  # the model has called tools often enough, and has to answer
 
     def read(self, answer: ChatAnswer) -> Reply:
         if self.in_words:

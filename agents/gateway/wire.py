@@ -56,25 +56,20 @@ class Page:
 
 @dataclass(slots=True)
 class Answer:
-    """An answer of chat completions, as far as it came.
-
-    error: the server's error, or empty; page: the whole of such an answer. late: the time was over before the answer's
-    end. cut: its text got too long, and the rest was not awaited. pieces: parts of a stream, 0 for one JSON. first,
-    last: seconds from the request to the first token and to the last one. reasoned: some of it was reasoning, which is
-    not in the text. length: characters of all else.
-    """
+    """An answer of chat completions, as far as it came."""
 
     chat: ChatAnswer = field(default_factory=ChatAnswer)
-    error: str = ""
-    page: Page | None = None
+    error: str = ""  # the server's error, or empty
+    page: Page | None = None  # the whole of such an answer
     timings: Mapping[str, Any] = field(default_factory=dict)
-    pieces: int = 0
-    length: int = 0
+    pieces: int = 0  # parts of a stream, 0 for one JSON
+    length: int = 0  # characters of all else
+    # first, last: seconds from the request to the first token and to the last one
     first: float | None = None
     last: float | None = None
-    reasoned: bool = False
-    late: bool = False
-    cut: bool = False
+    reasoned: bool = False  # some of it was reasoning, which is not in the text
+    late: bool = False  # the time was over before the answer's end
+    cut: bool = False  # its text got too long, and the rest was not awaited
 
     @property
     def answered(self) -> bool:

@@ -15,16 +15,12 @@ Class = Literal["fraction", "percent", "price", "count", "days", "ratio", "numbe
 
 
 class Concept(NamedTuple):
-    """fields: pattern of the names of fields, in lower case without their last digits. terms: pattern of the text.
-    kind: class of the unit; size is the length of a list. signed: the sign is part of what it states; falling: it is
-    negative by its nature, and is named without a sign."""
-
     name: str
-    kind: Class
-    fields: str
-    terms: str
-    signed: bool = False
-    falling: bool = False
+    kind: Class  # class of the unit; size is the length of a list
+    fields: str  # pattern of the names of fields, in lower case without their last digits
+    terms: str  # pattern of the text
+    signed: bool = False  # the sign is part of what it states
+    falling: bool = False  # it is negative by its nature, and is named without a sign
 
 
 CONCEPTS = (

@@ -26,13 +26,12 @@ _LEVEL = re.compile(r"[A-Z](\d{1,3}\.\d)")
 
 
 class Row(NamedTuple):
-    """One object of an answer. table: path of its list, without ordinals; names: its identities; parent: the object
-    that holds it."""
+    """One object of an answer."""
 
     number: int
-    table: str
-    names: Mapping[str, Any]
-    parent: Row | None
+    table: str  # path of its list, without ordinals
+    names: Mapping[str, Any]  # its identities
+    parent: Row | None  # the object that holds it
 
 
 class Origin(NamedTuple):
@@ -44,13 +43,13 @@ class Origin(NamedTuple):
 
 
 class Datum(NamedTuple):
-    """One figure of an answer. value: as it stands there, a date for `date`; concepts, kind and length: of its field;
-    unit: of a figure inside a text."""
+    """One figure of an answer."""
 
-    value: float
+    value: float  # as it stands there, a date for `date`
     origin: Origin
     path: str
     row: Row
+    # concepts, kind, length: of its field; unit: of a figure inside a text
     concepts: frozenset[str]
     kind: Class
     length: float | None = None

@@ -331,17 +331,16 @@ You are the model behind a program that calls you once for each step of its work
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """One call. items: the conversation (`items_of` of the chat model). seconds: limit of the whole call, its repair
-    included. node: the part of the caller's program that calls, for a worker's records."""
+    """One call."""
 
     model: str
-    items: tuple[Mapping[str, Any], ...]
+    items: tuple[Mapping[str, Any], ...]  # the conversation (`items_of` of the chat model)
     format: ReplyFormat
-    seconds: float
+    seconds: float  # limit of the whole call, its repair included
     effort: str | None = None
     summary: str | None = None
     verbosity: str | None = None
-    node: str = ""
+    node: str = ""  # the part of the caller's program that calls, for a worker's records
 
 
 @dataclass(frozen=True, slots=True)

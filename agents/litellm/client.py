@@ -115,16 +115,15 @@ _SUM = re.compile(r"(\d+) \+ \d+ > (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call to make. way: in which it has to answer; None: it may call tools. schema: of the answer. on: it goes on
-    with an answer that was cut off, as text. metadata: of the turn, in a header."""
+    """A call to make."""
 
     history: ChatHistory
     tools: Sequence[Message]
     effort: str | None
-    way: Way | None
-    schema: Mapping[str, Any]
-    metadata: Mapping[str, str]
-    on: bool = False
+    way: Way | None  # in which it has to answer; None: it may call tools
+    schema: Mapping[str, Any]  # of the answer
+    metadata: Mapping[str, str]  # of the turn, in a header
+    on: bool = False  # it goes on with an answer that was cut off, as text
 
 
 def parameters(
@@ -199,15 +198,14 @@ _WRONG_URL = "this is no model's API; look at the variable with its base URL, su
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A model's reply. text: with the reasoning that the model wrote into it. cut: it ended at the bound of its length.
-    cost_usd: None where its price or its tokens are not known."""
+    """A model's reply."""
 
     message: ModelMessage
-    text: str
+    text: str  # with the reasoning that the model wrote into it
     refusal: str | None
-    cut: bool
+    cut: bool  # it ended at the bound of its length
     usage: Usage
-    cost_usd: float | None
+    cost_usd: float | None  # None where its price or its tokens are not known
 
 
 class ModelClient:

@@ -110,12 +110,11 @@ async def close_clients() -> None:
 
 @dataclass(frozen=True, slots=True)
 class LitellmConfig:
-    """Settings of one worker's runtime. rulebook_url: base URL of the rulebook's chat completions, for the model
-    `rulebook`. limits: of turns without their own."""
+    """Settings of one worker's runtime."""
 
     worker: str
-    rulebook_url: str | None = None
-    limits: TurnLimits = field(default_factory=TurnLimits)
+    rulebook_url: str | None = None  # base URL of the rulebook's chat completions, for the model `rulebook`
+    limits: TurnLimits = field(default_factory=TurnLimits)  # of turns without their own
 
 
 def litellm_config(settings: Settings, worker: str) -> LitellmConfig:

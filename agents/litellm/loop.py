@@ -174,13 +174,12 @@ Limited = Callable[[float | None], None]
 
 
 class Ended(NamedTuple):
-    """End of a loop: the answer, or the words with which the model declined. way: in which the answer came. cut: it
-    ended at the bound of its length."""
+    """End of a loop: the answer, or the words with which the model declined."""
 
     text: str
     refusal: str | None = None
-    way: str | None = None
-    cut: bool = False
+    way: str | None = None  # in which the answer came
+    cut: bool = False  # it ended at the bound of its length
 
 
 class ModelLimits:
@@ -201,24 +200,20 @@ class ModelLimits:
 
 @dataclass(slots=True)
 class TurnLoop:
-    """Loop of one turn. It adds to the conversation's history; usage, cost and model are those of its calls so far.
-
-    schema: of the answer. pulse: of this turn. forced: the first call must answer already. on: it goes on with the
-    answer that was cut off in the turn before, as text.
-    """
+    """Loop of one turn. It adds to the conversation's history; usage, cost and model are those of its calls so far."""
 
     client: ModelClient
     spec: ConversationSpec
     history: ChatHistory
     tools: Sequence[dict[str, Any]]
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any]  # of the answer
     metadata: dict[str, str]
     events: ConversationEvents
     limits: ModelLimits
     ways: AnswerWays
-    pulse: Pulse
-    forced: bool = False
-    on: bool = False
+    pulse: Pulse  # of this turn
+    forced: bool = False  # the first call must answer already
+    on: bool = False  # it goes on with the answer that was cut off in the turn before, as text
     on_limited: Limited | None = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0

@@ -22,21 +22,17 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One figure with the values from which it is elevated and unacceptable.
-
-    above: the figure is bad from the threshold upward, else downward; the threshold itself counts as reached.
-    absolute: the figure's size counts and not its sign. reject None: the rule never rejects. length: the field that has
-    how many sessions the figure is of, where its name does not promise a number.
-    """
+    """One figure with the values from which it is elevated and unacceptable."""
 
     key: str
     field: str
     title: str
-    above: bool
+    above: bool  # the figure is bad from the threshold upward, else downward; the threshold itself counts as reached
     caution: float
-    reject: float | None
+    reject: float | None  # None: the rule never rejects
     unit: str = "percent"
-    absolute: bool = False
+    absolute: bool = False  # the figure's size counts and not its sign
+    # the field that has how many sessions the figure is of, where its name does not promise a number
     length: str | None = None
 
     def level(self, value: float) -> Level:

@@ -34,12 +34,12 @@ REGISTRY, SPEC = "OPENAI_COMPATIBLE_PROVIDERS", "ProviderSpec"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The parts of an installation that a provider needs. root: the folder of its packages. menus: the models that its
-    command line offers by provider; None where it has no such table."""
+    """The parts of an installation that a provider needs."""
 
-    root: Path
+    root: Path  # the folder of its packages
     providers: MutableMapping[str, Any]
     spec: Callable[..., Any]
+    # the models that its command line offers by provider; None where it has no such table
     menus: MutableMapping[str, Any] | None
 
     def command(self) -> Callable[..., Any]:

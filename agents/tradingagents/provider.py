@@ -51,12 +51,12 @@ MOST_HELD = 256
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The desk's part of a chat model. url, key: of an endpoint or, with `local`, a model server; None for the Codex
-    login. seconds: limit of a call."""
+    """The desk's part of a chat model."""
 
     home: Path
-    seconds: float
+    seconds: float  # limit of a call
     binary: Path | None = None
+    # url, key: of an endpoint or, with `local`, a model server; None for the Codex login
     url: str | None = None
     key: str | None = None
     effort: str | None = None

@@ -40,12 +40,12 @@ _LIMITS = {"max_thread_age_hours": "hours", "max_thread_turns": "turns", "thread
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings of a process. origins: where each came from; fields that are not there have their default.
-    published: what the running `desk up` of the home has written, empty when none runs."""
+    """The settings of a process."""
 
     settings: Settings
-    origins: Mapping[str, Value]
+    origins: Mapping[str, Value]  # where each came from; fields that are not there have their default
     warnings: tuple[str, ...] = ()
+    # what the running `desk up` of the home has written, empty when none runs
     published: Mapping[str, Any] = field(default_factory=dict)
 
     @property

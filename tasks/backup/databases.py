@@ -42,17 +42,14 @@ class Anchored:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """pictures: paths within the data folder, by digest. rollouts: digests of their blobs. at: just before the point
-    in time."""
-
-    at: dt.datetime
+    at: dt.datetime  # just before the point in time
     revision: str
     runs: int
     open_runs: int
     orders: int
     chains: list[Anchored]
-    pictures: dict[str, str]
-    rollouts: set[str]
+    pictures: dict[str, str]  # paths within the data folder, by digest
+    rollouts: set[str]  # digests of their blobs
 
 
 def facts_of(connection: Connection, at: dt.datetime) -> Facts:

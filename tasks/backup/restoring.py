@@ -39,15 +39,14 @@ STAGE = ".restoring"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A desk as it was at a point in time, halted. upgraded_from: schema revision of an older backup. halted: accounts.
-    disarmed: versions of mandates that were in force. lines: of the audit log that were verified."""
+    """A desk as it was at a point in time, halted."""
 
     manifest: Manifest
     home: str
-    upgraded_from: str | None
-    halted: list[str]
-    disarmed: list[int]
-    lines: int
+    upgraded_from: str | None  # schema revision of an older backup
+    halted: list[str]  # accounts
+    disarmed: list[int]  # versions of mandates that were in force
+    lines: int  # of the audit log that were verified
 
 
 def restore(settings: Settings, address: str, by: str) -> Restored:

@@ -57,30 +57,26 @@ def fail(detail: str, remedy: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """The settings in force, and a desk wired from them.
-
-    embedded: its services run for this check only. trouble: why they could not be started. taken: a port that a start
-    would lack. began: when the checks did.
-    """
+    """The settings in force, and a desk wired from them."""
 
     settings: Settings
     desk: Desk
-    embedded: bool = False
-    trouble: DeskError | None = None
-    taken: DeskError | None = None
-    began: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    embedded: bool = False  # its services run for this check only
+    trouble: DeskError | None = None  # why they could not be started
+    taken: DeskError | None = None  # a port that a start would lack
+    began: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # when the checks did
 
 
 @dataclass(frozen=True, slots=True)
 class CheckEntry:
-    """A check by name, with its time limit in seconds. turn: a model's real turn is part of it, which has the limit of
-    turns beside that. slow: it starts an app-server, loads a library, asks a model, or reads all prices: a service
-    makes it when it is asked for, and then keeps it for an hour."""
+    """A check by name, with its time limit in seconds."""
 
     name: str
     function: Callable[[CheckContext], Check]
     seconds: float
-    turn: bool = False
+    turn: bool = False  # a model's real turn is part of it, which has the limit of turns beside that
+    # it starts an app-server, loads a library, asks a model, or reads all prices: a service makes it when it is asked
+    # for, and then keeps it for an hour
     slow: bool = False
 
     def limit(self, settings: Settings) -> float:

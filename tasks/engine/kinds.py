@@ -23,47 +23,44 @@ WORKER_QUEUES = {"research": "screen,research", "ops": "ops", "trade": "trade", 
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """One kind of step: one Celery task, `desk.KIND`.
-
-    handler: does one step, as `tasks.worker.work.Handler`. released: called with the desk after a step was let go.
-    opens: opens a run for a slot of the schedule, for a task that beat sends; given the schedule's name, it returns the
-    run's id or None. lacks: called with the desk and a step that is to begin; returns what of its feature this process
-    lacks, for which the step then waits. daily: the settings with its times of day. mode: in telemetry. title: of its
-    line in a run's progress, which has none without it. turn: its handler runs a role's turn. spine: a run of which
-    every such step failed has failed. join: waits for its children and takes no turn: the sweep sends it again sooner.
-    fan_out: how several under one parent that become ready together are sent: one by one (None), as a Celery group with
-    failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`.
-    """
+    """One kind of step: one Celery task, `desk.KIND`."""
 
     kind: str
     queue: QueueName
-    handler: Callable[..., Any]
-    mode: RunMode | None = None
-    title: str = ""
-    released: Callable[..., None] | None = None
+    handler: Callable[..., Any]  # does one step, as `tasks.worker.work.Handler`
+    mode: RunMode | None = None  # in telemetry
+    title: str = ""  # of its line in a run's progress, which has none without it
+    released: Callable[..., None] | None = None  # called with the desk after a step was let go
+    # opens a run for a slot of the schedule, for a task that beat sends; given the schedule's name, it returns the
+    # run's id or None
     opens: Callable[[Celery, str], str | None] | None = None
+    # called with the desk and a step that is to begin; returns what of its feature this process lacks, for which the
+    # step then waits
     lacks: Callable[..., str | None] | None = None
-    daily: tuple[str, ...] = ()
-    turn: bool = False
-    spine: bool = False
-    join: bool = False
+    daily: tuple[str, ...] = ()  # the settings with its times of day
+    turn: bool = False  # its handler runs a role's turn
+    spine: bool = False  # a run of which every such step failed has failed
+    join: bool = False  # waits for its children and takes no turn: the sweep sends it again sooner
+    # how several under one parent that become ready together are sent: one by one (None), as a Celery group with
+    # failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`
     fan_out: Literal["group", "chord"] | None = None
     body: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """One kind of run, and the kinds of steps that come with it. mode: in telemetry; None for runs without a model.
-    figures: called with the session and the run at its end; returns what its summary has besides, or in place of, the
-    figures of every run. turns: called with the parameters and settings of a run, and the number of holdings; returns
-    the most turns that each role may have in it. request: what a program gives to start one, a `Request`."""
+    """One kind of run, and the kinds of steps that come with it."""
 
     kind: str
-    mode: RunMode | None = None
+    mode: RunMode | None = None  # in telemetry; None for runs without a model
     steps: tuple[StepSpec, ...] = ()
+    # called with the session and the run at its end; returns what its summary has besides, or in place of, the figures
+    # of every run
     figures: Callable[..., dict[str, Any]] | None = None
+    # called with the parameters and settings of a run, and the number of holdings; returns the most turns that each
+    # role may have in it
     turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
-    request: type[Any] | None = None
+    request: type[Any] | None = None  # what a program gives to start one, a `Request`
 
 
 # By name, for they lie above: the workflows.

@@ -375,11 +375,10 @@ GRACE = 1 / 2
 
 @dataclass(frozen=True, slots=True)
 class SweepClaim:
-    """The right to sweep. last_at: the end of the last sweep, None before the first; redis_mark: what it found in
-    Redis."""
+    """The right to sweep."""
 
-    last_at: dt.datetime | None
-    redis_mark: str | None
+    last_at: dt.datetime | None  # the end of the last sweep, None before the first
+    redis_mark: str | None  # what it found in Redis
 
 
 def claim_sweep(session: Session, owner: str, lease_seconds: float, rest_seconds: float) -> SweepClaim | None:
@@ -402,15 +401,11 @@ def claim_sweep(session: Session, owner: str, lease_seconds: float, rest_seconds
 
 @dataclass(frozen=True, slots=True)
 class LeaseTrust:
-    """Trust in expired leases.
+    """Trust in expired leases."""
 
-    trusted: a lease that has run out means a lost worker. grace_seconds: time until it does again, set by the check
-    that began to doubt. put_back: seconds by which the clock went back.
-    """
-
-    trusted: bool
-    grace_seconds: float = 0.0
-    put_back: float = 0.0
+    trusted: bool  # a lease that has run out means a lost worker
+    grace_seconds: float = 0.0  # time until it does again, set by the check that began to doubt
+    put_back: float = 0.0  # seconds by which the clock went back
 
 
 def lease_trust(session: Session, interval_seconds: float, lease_seconds: float) -> LeaseTrust:

@@ -198,11 +198,10 @@ def _text(value: Any) -> str:
 
 @dataclass(slots=True)
 class Waiters:
-    """The turns of this process that wait, on all models, in the order in which they came here. most: that may wait at
-    once. before: by ticket, how many others are before it."""
+    """The turns of this process that wait, on all models, in the order in which they came here."""
 
-    most: int
-    before: dict[str, int] = field(default_factory=dict)
+    most: int  # that may wait at once
+    before: dict[str, int] = field(default_factory=dict)  # by ticket, how many others are before it
 
     def is_full(self, ticket: str) -> bool:
         """Return whether too many wait here, and no other has more before it."""

@@ -30,18 +30,16 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A rule for one kind of failure.
-
-    attempts: of the step's own, the failed one included; None when such a failure uses none up, so that only the run's
-    deadline ends it. delay, most: seconds; the delay doubles with each attempt. parks: no turn starts on the model
-    until the provider's reset time.
-    """
+    """A rule for one kind of failure."""
 
     how: How
+    # of the step's own, the failed one included; None when such a failure uses none up, so that only the run's deadline
+    # ends it
     attempts: int | None = 3
+    # delay, most: seconds; the delay doubles with each attempt
     delay: float = 1.0
     most: float = 60.0
-    parks: bool = False
+    parks: bool = False  # no turn starts on the model until the provider's reset time
 
 
 @dataclass(frozen=True, slots=True)

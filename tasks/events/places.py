@@ -31,11 +31,8 @@ _AT_ONCE = 400  # runs in one query: databases bound the number of parameters
 
 @dataclass(frozen=True, slots=True)
 class DeskPlace:
-    """at: the reader had everything that was committed then, of the runs that places does not name. places: the last
-    sequence that it has, by run."""
-
-    at: dt.datetime
-    places: Mapping[str, int] = field(default_factory=dict)
+    at: dt.datetime  # the reader had everything that was committed then, of the runs that places does not name
+    places: Mapping[str, int] = field(default_factory=dict)  # the last sequence that it has, by run
 
     @property
     def horizon(self) -> dt.datetime:
@@ -62,12 +59,11 @@ class DeskPlace:
 
 @dataclass(slots=True)
 class ReaderProgress:
-    """What one reader has. positions: the last sequence it has, by run; at: as of a place; moved: when it got the last
-    event of a run that it must name."""
+    """What one reader has."""
 
-    positions: dict[str, int]
-    at: dt.datetime
-    moved: dict[str, dt.datetime]
+    positions: dict[str, int]  # the last sequence it has, by run
+    at: dt.datetime  # as of a place
+    moved: dict[str, dt.datetime]  # when it got the last event of a run that it must name
 
     def got(self, run_id: str, sequence: int, now: dt.datetime) -> None:
         self.positions[run_id], self.moved[run_id] = sequence, now

@@ -39,16 +39,14 @@ SYMBOLS = 12  # named in a row
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """What a list of runs is narrowed to; None matches everything. day: New York date on which the run was opened;
-    market_day: New York date that its market was on; symbol: one of its candidates, or of its orders.
-    with_children: with the runs that other runs opened, as a backtest does for its sessions."""
+    """What a list of runs is narrowed to; None matches everything."""
 
     kind: str | None = None
     state: str | None = None
-    day: dt.date | None = None
-    market_day: dt.date | None = None
-    symbol: str | None = None
-    with_children: bool = True
+    day: dt.date | None = None  # New York date on which the run was opened
+    market_day: dt.date | None = None  # New York date that its market was on
+    symbol: str | None = None  # one of its candidates, or of its orders
+    with_children: bool = True  # with the runs that other runs opened, as a backtest does for its sessions
 
 
 class RunRow(Frozen):

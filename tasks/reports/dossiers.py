@@ -117,13 +117,13 @@ MOST_CHARTS = 60  # of a document: more candidates than that have none
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the dossiers of a run are made from. context: of its market, or the reason why that cannot be had; run: its
-    rows; detail, table: its views."""
+    """What the dossiers of a run are made from."""
 
     session: Session
     pages: PageLinks
-    context: ToolContext | str
-    run: Run
+    context: ToolContext | str  # of its market, or the reason why that cannot be had
+    run: Run  # its rows
+    # detail, table: its views
     detail: RunDetail
     table: CandidateTable
 

@@ -232,12 +232,11 @@ _LINES_LEFT, _LINES_RIGHT, _LINES_TOP, _LINES_BOTTOM = 6, 648, 10, 190
 
 
 class Line(NamedTuple):
-    """A line. name: one of `equity`, `held`, `even`, which the style draws unlike each other; values: None where there
-    is none, and the line has a gap."""
+    """A line."""
 
-    name: str
+    name: str  # one of `equity`, `held`, `even`, which the style draws unlike each other
     label: str
-    values: Sequence[float | None]
+    values: Sequence[float | None]  # None where there is none, and the line has a gap
 
 
 def line_chart(days: Sequence[dt.date], lines: Sequence[Line], label: str) -> Markup:

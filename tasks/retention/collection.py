@@ -22,11 +22,8 @@ THREADS, ROLLOUTS, BLOBS = "thread", "rollout", "blob"
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """amounts: what went, or would go, by table; events are counted one by one, `run` is the runs deleted. skipped:
-    what was not looked at, and why."""
-
-    amounts: Amounts
-    skipped: list[str] = field(default_factory=list)
+    amounts: Amounts  # what went, or would go, by table; events are counted one by one, `run` is the runs deleted
+    skipped: list[str] = field(default_factory=list)  # what was not looked at, and why
 
 
 def due(desk: Desk, policy: Policy) -> Pass:

@@ -122,14 +122,13 @@ _ThreadKey = tuple[str, str, str]  # role, subject, id
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Counts. threads: forgotten, as unused for long. rollouts: deleted copies. blobs: deleted, as no row names them.
-    bytes: of the blobs, as stored. busy: threads left for the next time, as a conversation used them."""
+    """Counts."""
 
-    threads: int = 0
-    rollouts: int = 0
-    blobs: int = 0
-    bytes: int = 0
-    busy: int = 0
+    threads: int = 0  # forgotten, as unused for long
+    rollouts: int = 0  # deleted copies
+    blobs: int = 0  # deleted, as no row names them
+    bytes: int = 0  # of the blobs, as stored
+    busy: int = 0  # threads left for the next time, as a conversation used them
 
 
 def collect_threads(desk: Desk, policy: Policy) -> Collected:

@@ -56,16 +56,13 @@ LASTING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits as of `now`: what ended or was last used before a moment goes; None keeps all.
-
-    events_per_run: newest events that a run keeps. copies: newest copies that a thread keeps.
-    """
+    """The limits as of `now`: what ended or was last used before a moment goes; None keeps all."""
 
     now: dt.datetime
     events_before: dt.datetime
-    events_per_run: int
+    events_per_run: int  # newest events that a run keeps
     threads_before: dt.datetime
-    copies: int
+    copies: int  # newest copies that a thread keeps
     blobs_before: dt.datetime
     pictures_before: dt.datetime | None
     runs_before: dt.datetime | None

@@ -46,25 +46,19 @@ CODE_ROOT = Path(chordesk.__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One supervised process.
-
-    where: its address, for people. node: the Celery node name it answers to, when it is a worker.
-    stop_seconds: time between SIGTERM and SIGKILL. end: the signal it gets when its supervisor dies.
-    queues: those that it serves, when it is a worker, with comma. secrets: those of the desk's own that it
-    needs, by setting. metrics_port: of its metrics and health, 0 without any. extra: it is a feature's.
-    """
+    """One supervised process."""
 
     name: str
     command: tuple[str, ...]
     group: Group = "desk"
-    where: str = ""
-    node: str | None = None
-    stop_seconds: int = 4
-    end: Literal["TERM", "KILL"] = "KILL"
-    queues: str = ""
-    secrets: frozenset[str] = frozenset()
-    metrics_port: int = 0
-    extra: bool = False
+    where: str = ""  # its address, for people
+    node: str | None = None  # the Celery node name it answers to, when it is a worker
+    stop_seconds: int = 4  # time between SIGTERM and SIGKILL
+    end: Literal["TERM", "KILL"] = "KILL"  # the signal it gets when its supervisor dies
+    queues: str = ""  # those that it serves, when it is a worker, with comma
+    secrets: frozenset[str] = frozenset()  # those of the desk's own that it needs, by setting
+    metrics_port: int = 0  # of its metrics and health, 0 without any
+    extra: bool = False  # it is a feature's
 
     @property
     def full_name(self) -> str:

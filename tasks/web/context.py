@@ -86,11 +86,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeptValue(Generic[T]):
-    """What is known. age: seconds since its reading began, None like the value before the first reading has ended.
-    refreshing: it is being read again."""
+    """What is known."""
 
-    age: float | None
-    refreshing: bool
+    age: float | None  # seconds since its reading began, None like the value before the first reading has ended
+    refreshing: bool  # it is being read again
     value: T | None
 
 

@@ -37,19 +37,15 @@ PATIENCE_SECONDS = 5.0  # with a database that is away or lets another's transac
 
 @dataclass(slots=True)
 class Stop:
-    """The stop of one run, with the runs that its steps wait for.
-
-    waiting: steps that ended before they began; interrupted: steps that were held when the stop was requested; left:
-    steps that are still held; seconds since the request.
-    """
+    """The stop of one run, with the runs that its steps wait for."""
 
     run_id: str
     was: str
     state: str
-    waiting: int = 0
-    interrupted: int = 0
-    left: int = 0
-    seconds: float = 0.0
+    waiting: int = 0  # steps that ended before they began
+    interrupted: int = 0  # steps that were held when the stop was requested
+    left: int = 0  # steps that are still held
+    seconds: float = 0.0  # since the request
 
     @property
     def over(self) -> bool:

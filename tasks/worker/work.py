@@ -127,18 +127,16 @@ CLAIM_SECONDS = 15.0
 class Done:
     """The step's end. Rows are written in the order given, each group before the next (foreign keys); then `also` may
     write in the same transaction, and is called again when that is begun again; of a run that it closes it returns the
-    end. runs: opened in the same transaction, each for a step that waits for it. error: why it failed or, with
-    `stopped`, why it was not needed. cancels: why the other steps of this kind under the same parent are not needed
-    any more."""
+    end."""
 
     result: dict[str, Any] = field(default_factory=dict)
     rows: Sequence[Sequence[SQLModel]] = ()
     children: Sequence[NewStep] = ()
-    runs: Sequence[ChildRun] = ()
-    error: str | None = None
+    runs: Sequence[ChildRun] = ()  # opened in the same transaction, each for a step that waits for it
+    error: str | None = None  # why it failed or, with `stopped`, why it was not needed
     stopped: bool = False
     also: Callable[[Session], object] | None = None
-    cancels: str | None = None
+    cancels: str | None = None  # why the other steps of this kind under the same parent are not needed any more
 
     @property
     def state(self) -> StepState:

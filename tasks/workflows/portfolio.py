@@ -37,14 +37,10 @@ class HoldingSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The settings that make a role due.
+    """The settings that make a role due."""
 
-    age: time after which a role reviews again whatever the figures. move: since the last review, of the price as a
-    fraction of it, or of the gain as a share of the cost.
-    """
-
-    age: dt.timedelta
-    move: float
+    age: dt.timedelta  # time after which a role reviews again whatever the figures
+    move: float  # since the last review, of the price as a fraction of it, or of the gain as a share of the cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +53,8 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class NotDue:
-    """due_at: market time at which its age makes the role due, if no figure does so before. blind: the figures that
-    cannot, and why."""
-
-    due_at: dt.datetime
-    blind: tuple[str, ...]
+    due_at: dt.datetime  # market time at which its age makes the role due, if no figure does so before
+    blind: tuple[str, ...]  # the figures that cannot, and why
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -131,14 +131,10 @@ def unscreened(
 
 @dataclass(frozen=True, slots=True)
 class RequestedRoles:
-    """The roles of one candidate.
+    """The roles of one candidate."""
 
-    roles: the roles to run, each with its reason. stored: ids of reports of earlier runs that count in the verdict, of
-    roles that do not run now.
-    """
-
-    roles: Mapping[str, str]
-    stored: Sequence[str] = ()
+    roles: Mapping[str, str]  # the roles to run, each with its reason
+    stored: Sequence[str] = ()  # ids of reports of earlier runs that count in the verdict, of roles that do not run now
 
 
 def all_roles(run: Run, reason: str) -> RequestedRoles:

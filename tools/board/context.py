@@ -57,15 +57,14 @@ class EarlierVote:
 
 @dataclass(frozen=True, slots=True)
 class HarvestContext:
-    """The data that a harvester may read. symbols: the questions' symbols; hits: of the account's latest screen of the
-    market's day; votes: of its latest episode before; seconds: limit of one harvester."""
+    """The data that a harvester may read."""
 
     tool: ToolContext
     questions: tuple[BoardQuestion, ...]
-    symbols: tuple[str, ...]
-    seconds: float
-    hits: tuple[LensHit, ...] = ()
-    votes: tuple[EarlierVote, ...] = ()
+    symbols: tuple[str, ...]  # the questions' symbols
+    seconds: float  # limit of one harvester
+    hits: tuple[LensHit, ...] = ()  # of the account's latest screen of the market's day
+    votes: tuple[EarlierVote, ...] = ()  # of its latest episode before
 
 
 def symbols_of(questions: Sequence[BoardQuestion]) -> tuple[str, ...]:

@@ -30,15 +30,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PatternRecord:
-    """How a pattern ended. share: mean over dates of the share of its instances with the outcome; base: the same of all
-    names on these dates; pooled: share of the instances, whatever their dates; edge: `share` less `base`."""
+    """How a pattern ended."""
 
     instances: int
     dates: int
-    share: float
-    pooled: float
-    base: float
-    edge: Estimate
+    share: float  # mean over dates of the share of its instances with the outcome
+    pooled: float  # share of the instances, whatever their dates
+    base: float  # the same of all names on these dates
+    edge: Estimate  # `share` less `base`
 
     @property
     def enough(self) -> bool:

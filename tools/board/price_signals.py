@@ -38,15 +38,15 @@ Row = dict[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A figure by which symbols are ranked. rows: of a panel, each symbol's data by symbol, None where the figure is
-    missing; its shareBelow is the percentile, 0 to 1. The confidence is `most` x |2 x percentile - 1|. side: 1 when a
-    high percentile is bullish, -1 when it is bearish, 0 for no direction. lacks: why there is no row at all."""
+    """A figure by which symbols are ranked."""
 
     finding: Finding
+    # of a panel, each symbol's data by symbol, None where the figure is missing; its shareBelow is the percentile, 0 to
+    # 1. The confidence is `most` x |2 x percentile - 1|.
     rows: Callable[[PricePanel], Callable[[str], Row]]
     most: float
-    side: Literal[-1, 0, 1]
-    lacks: str
+    side: Literal[-1, 0, 1]  # 1 when a high percentile is bullish, -1 when it is bearish, 0 for no direction
+    lacks: str  # why there is no row at all
 
     def __call__(self, context: HarvestContext) -> Harvest:
         panel = panel_of(context.tool, context.symbols)

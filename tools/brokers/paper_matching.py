@@ -27,9 +27,7 @@ _HUNDRED = Decimal(100)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Prices of one session, or of one quote, which is a session of a single price. room: how much of the order it
-    takes, None for no limit. least, most: range that a fill lies within, None where it is not known. begun: its open
-    alone is known."""
+    """Prices of one session, or of one quote, which is a session of a single price."""
 
     opens_at: dt.datetime
     closes_at: dt.datetime
@@ -37,10 +35,11 @@ class Session:
     high: Decimal
     low: Decimal
     close: Decimal
-    room: Decimal | None
+    room: Decimal | None  # how much of the order it takes, None for no limit
+    # least, most: range that a fill lies within, None where it is not known
     least: Decimal | None = None
     most: Decimal | None = None
-    begun: bool = False
+    begun: bool = False  # its open alone is known
 
     @classmethod
     def of_quote(cls, quote: Quote, room: Decimal | None) -> Session:
@@ -157,12 +156,11 @@ _AUCTION_CUT = dt.timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Matches of an order, the earliest first. ends: the state of what they leave unfilled, None while it waits;
-    note: why."""
+    """Matches of an order, the earliest first."""
 
     matches: list[Match]
-    ends: str | None = None
-    note: str | None = None
+    ends: str | None = None  # the state of what they leave unfilled, None while it waits
+    note: str | None = None  # why
 
 
 def label_of(quotes: Sequence[Quote]) -> str | None:

@@ -43,20 +43,15 @@ _INTRADAY_WARM_UP: dict[IntradayInterval, int] = {"hour": 40, "15min": 11}
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The bars of one symbol's chart, all ending with the same bar.
-
-    bars: for figures; at most a tenth of their sessions has no bar, else none among them lacks one; long: with earlier
-    bars, for indicators that look back further; shown: for drawing, not a number where the symbol has no bar. wanted:
-    the requested number; incomplete: the last bar goes on. Intraday bars are dated by their starts.
-    """
+    """The bars of one symbol's chart, all ending with the same bar."""
 
     symbol: str
     interval: Interval
-    bars: Bars
-    long: Bars
-    shown: Bars
-    wanted: int
-    incomplete: bool
+    bars: Bars  # for figures; at most a tenth of their sessions has no bar, else none among them lacks one
+    long: Bars  # with earlier bars, for indicators that look back further
+    shown: Bars  # for drawing, not a number where the symbol has no bar
+    wanted: int  # the requested number
+    incomplete: bool  # the last bar goes on. Intraday bars are dated by their starts.
 
     @property
     def period(self) -> Period:

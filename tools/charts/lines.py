@@ -71,13 +71,13 @@ _ATR_SHARE, _PRICE_SHARE = 0.5, 0.005
 
 
 class PriceLevel(NamedTuple):
-    """A price that swings have touched. id: S1 is the nearest support, R1 the nearest resistance, and so on. low, high:
-    the lowest and the highest of the swings."""
+    """A price that swings have touched."""
 
-    id: str
+    id: str  # S1 is the nearest support, R1 the nearest resistance, and so on
     price: float
     touches: int
     last_touch: dt.date
+    # low, high: the lowest and the highest of the swings
     low: float
     high: float
 
@@ -212,21 +212,18 @@ LineKind = Literal["support", "resistance"]
 
 
 class Trendline(NamedTuple):
-    """A line from one swing to another and on to the last bar. kind: support where it lies at or below the close,
-    resistance above it; of a broken line what it was. slope: price a bar; now: its price at the last bar; distance: of
-    the close from it, in average true ranges; broken: date of the first close beyond it since its second swing, None
-    while it holds."""
+    """A line from one swing to another and on to the last bar."""
 
     id: str
-    kind: LineKind
+    kind: LineKind  # support where it lies at or below the close, resistance above it; of a broken line what it was
     start: Swing
     end: Swing
-    slope: float
+    slope: float  # price a bar
     touches: int
-    now: float
-    distance: float
+    now: float  # its price at the last bar
+    distance: float  # of the close from it, in average true ranges
     score: float
-    broken: dt.date | None
+    broken: dt.date | None  # date of the first close beyond it since its second swing, None while it holds
 
 
 def trendlines(swings: Sequence[Swing], bars: Bars, atr: float) -> tuple[Trendline, ...]:

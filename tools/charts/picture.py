@@ -79,17 +79,16 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One symbol's chart. bars: not a number if missing. series: by name, as long as the bars; swings: (bar, price,
-    whether a high); strips: a strip each below the volume; days: bars that are marked at the lower edge, by letter."""
+    """One symbol's chart."""
 
     title: str
-    bars: Bars
+    bars: Bars  # not a number if missing
     marks: Sequence[DrawnLevel] = ()
     segments: Sequence[Segment] = ()
-    swings: Sequence[tuple[int, float, bool]] = ()
-    series: dict[str, Floats] = field(default_factory=dict)
-    strips: Sequence[Strip] = ()
-    days: Sequence[tuple[int, str]] = ()
+    swings: Sequence[tuple[int, float, bool]] = ()  # (bar, price, whether a high)
+    series: dict[str, Floats] = field(default_factory=dict)  # by name, as long as the bars
+    strips: Sequence[Strip] = ()  # a strip each below the volume
+    days: Sequence[tuple[int, str]] = ()  # bars that are marked at the lower edge, by letter
 
 
 def size_of(panels: int, size: Size = MODEL) -> tuple[int, int]:

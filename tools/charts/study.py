@@ -40,14 +40,13 @@ Quality = Literal["strong", "moderate", "weak"]
 
 
 class Trend(NamedTuple):
-    """Trend of the last `bars` closes. r2: share of their log's variance that a straight line explains; slope_year:
-    that line's growth in a year as a fraction; score: slope_year times r2."""
+    """Trend of the last `bars` closes."""
 
     direction: Literal["up", "down", "sideways"]
     quality: Quality | None
-    r2: float
-    slope_year: float
-    score: float
+    r2: float  # share of their log's variance that a straight line explains
+    slope_year: float  # that line's growth in a year as a fraction
+    score: float  # slope_year times r2
     bars: int
 
 

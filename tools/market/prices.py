@@ -36,16 +36,12 @@ MOST_MISSING = 0.1
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A name's bars within a look-back that ends with the market's latest session.
-
-    bars: the name's bars. spread: a row for each session from the first bar on, not a number where the name has none.
-    run: the last bars without a missing session among them.
-    """
+    """A name's bars within a look-back that ends with the market's latest session."""
 
     symbol: str
-    bars: Bars
-    spread: Bars
-    run: Bars
+    bars: Bars  # the name's bars
+    spread: Bars  # a row for each session from the first bar on, not a number where the name has none
+    run: Bars  # the last bars without a missing session among them
 
     def kept(self, sessions: int) -> Bars:
         """The last sessions where at most a tenth have no bar; else the unbroken run at the end."""

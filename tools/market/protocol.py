@@ -60,25 +60,22 @@ class Bars:
 
 
 class Action(NamedTuple):
-    """What a company did to its shares before the open of a day. split: shares that one became, 1 without a split;
-    dividend: cash for each share that was held the evening before; growth: the factor by which earlier prices are
-    divided to compare with later ones."""
+    """What a company did to its shares before the open of a day."""
 
     day: dt.date
-    split: float
-    dividend: float
-    growth: float
+    split: float  # shares that one became, 1 without a split
+    dividend: float  # cash for each share that was held the evening before
+    growth: float  # the factor by which earlier prices are divided to compare with later ones
 
 
 class Intraday(NamedTuple):
-    """Bars of part of a session, dated by their starts in New York. bars: those that the source has; spread: a row for
-    each bar that the exchange's hours make from the first of them on, not a number where it has none; run: the last
-    ones without a hole; unfinished: the last bar goes on."""
+    """Bars of part of a session, dated by their starts in New York."""
 
-    bars: Bars
+    bars: Bars  # those that the source has
+    # a row for each bar that the exchange's hours make from the first of them on, not a number where it has none
     spread: Bars
-    run: Bars
-    unfinished: bool
+    run: Bars  # the last ones without a hole
+    unfinished: bool  # the last bar goes on
 
 
 class MarketClock(Protocol):

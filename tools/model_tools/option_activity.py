@@ -40,15 +40,14 @@ class VolatilityArguments(Arguments):
 
 class Implied(NamedTuple):
     """Volatility at the money of the expiry nearest to 30 days: the mean of the put and the call at the strike nearest
-    to the spot. move: their mids together / spot. skew: that of the put with a delta near -.25, less the one at the
-    money."""
+    to the spot."""
 
     expiry: dt.date
     days: int
     strike: float
     iv: float | None
-    move: float | None
-    skew: float | None
+    move: float | None  # their mids together / spot
+    skew: float | None  # that of the put with a delta near -.25, less the one at the money
     skew_strike: float | None
 
 

@@ -122,12 +122,12 @@ def halted_accounts(session: Session) -> list[Trading]:
 
 @dataclass(frozen=True, slots=True)
 class EquityLevels:
-    """Levels that losses are measured from, in account currency. opening: equity at the last observation of the
-    session before, or at today's first where that session has none; since: which of the two, as words."""
+    """Levels that losses are measured from, in account currency."""
 
+    # equity at the last observation of the session before, or at today's first where that session has none
     opening: float | None
     high_water: float | None
-    since: str = ""
+    since: str = ""  # which of the two, as words
 
 
 def equity_levels(

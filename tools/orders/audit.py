@@ -74,15 +74,12 @@ START = ChainAnchor(0, FIRST_PREV, 0)
 
 @dataclass(frozen=True, slots=True)
 class ChainReading:
-    """A file compared with its anchor.
+    """A file compared with its anchor."""
 
-    abandoned: number of lines that an `abandoned` line covers. beyond: number of lines after the anchored ones, of
-    transactions that did not commit or are not over. problems: lines that were altered, inserted, are missing or were
-    cut off, and lines that did commit although the database does not count them.
-    """
-
-    abandoned: int
-    beyond: int
+    abandoned: int  # number of lines that an `abandoned` line covers
+    beyond: int  # number of lines after the anchored ones, of transactions that did not commit or are not over
+    # lines that were altered, inserted, are missing or were cut off, and lines that did commit although the database
+    # does not count them
     problems: list[str]
 
 

@@ -37,16 +37,15 @@ _EARLY = dt.timedelta(hours=1)  # by which a line may stand behind one of a late
 
 @dataclass(frozen=True, slots=True)
 class CheckedChain:
-    """One chain compared with its file. place: host and folder that opened it; file is None when it was not found.
-    size: bytes of its lines; since: number of lines that were not read now but at an earlier check, `since_at`."""
+    """One chain compared with its file."""
 
     chain: str
-    place: str
+    place: str  # host and folder that opened it
     count: int
-    file: Path | None
+    file: Path | None  # None when it was not found
     reading: ChainReading
-    size: int = 0
-    since: int = 0
+    size: int = 0  # bytes of its lines
+    since: int = 0  # number of lines that were not read now but at an earlier check, `since_at`
     since_at: dt.datetime | None = None
 
     @property

@@ -97,16 +97,13 @@ _ENTRIES = ("open", "add")
 
 @dataclass(frozen=True, slots=True)
 class SizedOrder:
-    """A cleared order: whole shares or contracts, and the price and quote of its checks.
-
-    note: why its terms differ from the request. unpriced: why no price is known; then `price` is the average cost of
-    the position, and a person decides.
-    """
+    """A cleared order: whole shares or contracts, and the price and quote of its checks."""
 
     ticket: OrderTicket
     price: float
     priced_at: dt.datetime
-    note: str | None = None
+    note: str | None = None  # why its terms differ from the request
+    # why no price is known; then `price` is the average cost of the position, and a person decides
     unpriced: str | None = None
 
 

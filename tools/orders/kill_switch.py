@@ -71,11 +71,10 @@ class HaltRequest:
 
 @dataclass(frozen=True, slots=True)
 class HaltResult:
-    """The end of a halt. in_force: by the file, or on at least one account. complete: nothing failed and nothing is
-    left open."""
+    """The end of a halt."""
 
-    in_force: bool
-    complete: bool
+    in_force: bool  # by the file, or on at least one account
+    complete: bool  # nothing failed and nothing is left open
 
 
 def halt(

@@ -32,15 +32,14 @@ _UNPRICED = "unpriced"  # in a preview's canonical text
 
 @dataclass(frozen=True, slots=True)
 class PreviewTerms:
-    """Conditions that a preview is bound to besides the order. mandate: version of the one in force, verified; None
-    without one. protect: the rule of DESK_PROTECT. options: the market of option quotes, where it is another."""
+    """Conditions that a preview is bound to besides the order."""
 
     market: str
     broker: str
-    mandate: int | None
-    protect: str
+    mandate: int | None  # version of the one in force, verified; None without one
+    protect: str  # the rule of DESK_PROTECT
     valid_for: dt.timedelta
-    options: str | None = None
+    options: str | None = None  # the market of option quotes, where it is another
 
 
 def terms_of(session: Session, settings: Settings, market: str, broker: str) -> PreviewTerms:

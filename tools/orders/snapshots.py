@@ -22,17 +22,16 @@ WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network.
-    listings: None for a symbol that the market does not carry; no entry where it did not answer. previous_session: the
-    last one before today."""
+    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network."""
 
     now: dt.datetime
     market_open: bool | None
     next_open: dt.datetime | None
     quotes: Mapping[str, Quote]
     reasons: Mapping[str, str]
+    # None for a symbol that the market does not carry; no entry where it did not answer
     listings: Mapping[str, Listing | None] = field(default_factory=dict)
-    previous_session: dt.date | None = None
+    previous_session: dt.date | None = None  # the last one before today
 
     def quote(self, symbol: str) -> Quote:
         if symbol not in self.quotes:

@@ -126,19 +126,14 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class ShareHolding:
-    """Shares of one symbol. held: negative when short; free: whole ones that no other order closes and no written call
-    needs.
-
-    opened_by: id of the order that last opened or added to it, None where no order of the desk did; since: real time
-    from which it has not been flat.
-    """
+    """Shares of one symbol."""
 
     symbol: str
-    held: Decimal
-    free: Decimal
+    held: Decimal  # negative when short
+    free: Decimal  # whole ones that no other order closes and no written call needs
     cost: Decimal
-    opened_by: str | None
-    since: dt.datetime | None
+    opened_by: str | None  # id of the order that last opened or added to it, None where no order of the desk did
+    since: dt.datetime | None  # real time from which it has not been flat
 
 
 def working_protection(session: Session, account: str, symbol: str | None = None) -> list[Order]:

@@ -115,14 +115,12 @@ CODES_OF: Mapping[Rule, tuple[Code, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One rule on one order. codes: its possible denials; denied: its answer, None when the order passes; figure: the
-    measured figure, None where the rule has one only in a denial; binds: False for a rule on entries, and an order that
-    only reduces."""
+    """One rule on one order."""
 
-    codes: tuple[Code, ...]
-    denied: Denied | None
-    figure: str | None
-    binds: bool
+    codes: tuple[Code, ...]  # its possible denials
+    denied: Denied | None  # its answer, None when the order passes
+    figure: str | None  # the measured figure, None where the rule has one only in a denial
+    binds: bool  # False for a rule on entries, and an order that only reduces
 
 
 def measured(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> list[Measured]:

@@ -15,12 +15,11 @@ from chordesk.tools.decimals import plain
 
 @dataclass(frozen=True, slots=True)
 class CodeMeaning:
-    """The meaning of a code. denies: the refused orders. settings: names of the settings that decide, if any. exits:
-    whether it binds an order that only reduces, too."""
+    """The meaning of a code."""
 
-    denies: str
-    settings: tuple[str, ...] = ()
-    exits: bool = False
+    denies: str  # the refused orders
+    settings: tuple[str, ...] = ()  # names of the settings that decide, if any
+    exits: bool = False  # whether it binds an order that only reduces, too
 
     @property
     def binds(self) -> str:

@@ -33,12 +33,11 @@ Quantities = Mapping[str, Decimal]
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The needs of written options. cash: in account currency, what their assignment may cost at worst. shares: those
-    that stand against written calls. naked: written calls without any cover."""
+    """The needs of written options."""
 
-    cash: Decimal = ZERO
-    shares: Decimal = ZERO
-    naked: Decimal = ZERO
+    cash: Decimal = ZERO  # in account currency, what their assignment may cost at worst
+    shares: Decimal = ZERO  # those that stand against written calls
+    naked: Decimal = ZERO  # written calls without any cover
 
     def needs_more_than(self, other: Cover) -> bool:
         return self.cash > other.cash or self.naked > other.naked

@@ -42,14 +42,13 @@ class Rate(NamedTuple):
 
 
 class BaseRate(NamedTuple):
-    """What became of n names like this over `horizon` sessions. like: the parts of the state that hold, none where so
-    few cases have them that all names count; rose: above 0; beat: above the median of all names over the same days;
-    move, move_low, move_high: the median return, and those that one case in ten is below and above."""
+    """What became of n names like this over `horizon` sessions."""
 
     horizon: int
-    like: tuple[str, ...]
-    rose: Rate
-    beat: Rate
+    like: tuple[str, ...]  # the parts of the state that hold, none where so few cases have them that all names count
+    rose: Rate  # above 0
+    beat: Rate  # above the median of all names over the same days
+    # move, move_low, move_high: the median return, and those that one case in ten is below and above
     move: float
     move_low: float
     move_high: float

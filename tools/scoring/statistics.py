@@ -46,28 +46,26 @@ CODE = "code"  # author of what no model made
 
 @dataclass(frozen=True, slots=True)
 class ScoredForecast:
-    """A forecast of a resolved question. source: what made it; author: label of its model; at and known: market time of
-    the forecast, and from which the outcome is known; name: what the question is about, by default itself alone.
+    """A forecast of a resolved question."""
 
-    A judgement that states no probability, such as BUY high, has it as its label, the baseline as its probability until
-    `walked` gives it another, and as evidence the number of resolved questions on which that rests. alike: how many of
-    a day were the same but for their time, of which this is the first.
-    """
-
-    source: str
+    source: str  # what made it
     question: str
+    # at, known: market time of the forecast, and from which the outcome is known
     at: dt.datetime
     known: dt.datetime
     probability: float
     baseline: float
     outcome: float
-    author: str = CODE
+    author: str = CODE  # label of its model
     run: str = ""
     round: int = 0
     label: str = ""
     evidence: int | None = None
+    # what the question is about, by default itself alone. A judgement that states no probability, such as BUY high, has
+    # it as its label, the baseline as its probability until `walked` gives it another, and as evidence the number of
+    # resolved questions on which that rests.
     name: str = ""
-    alike: int = 1
+    alike: int = 1  # how many of a day were the same but for their time, of which this is the first
 
 
 BUCKETS = 10

@@ -357,14 +357,13 @@ _DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
 @dataclass(frozen=True, slots=True)
 class VoicePlan:
-    """What a voice may spend. share: of all compute, 0 to 1; turns: what the share is worth; rounds: from the first on;
-    depth: of its turns; tier: place of its model in DESK_VOICE_MODELS, from 0, None where there are none."""
+    """What a voice may spend."""
 
-    share: float
-    turns: int
-    rounds: int
-    depth: Depth
-    tier: int | None = None
+    share: float  # of all compute, 0 to 1
+    turns: int  # what the share is worth
+    rounds: int  # from the first on
+    depth: Depth  # of its turns
+    tier: int | None = None  # place of its model in DESK_VOICE_MODELS, from 0, None where there are none
 
 
 def voice_plans(

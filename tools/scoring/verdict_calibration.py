@@ -54,12 +54,7 @@ LEAST_RESOLVED = LEAST_DATES = 30
 @dataclass(frozen=True, slots=True)
 class VerdictOdds:
     """What verdicts of a model, rating and confidence turned out to be worth: n resolved questions on so many dates,
-    which are so many horizons without overlap.
-
-    probability, low and high: that the symbol beats the median, and its 95 % interval; None until there is
-    enough. contaminated: verdicts left out because they lie before the model's cutoff. until: market time from which
-    all of their outcomes are known.
-    """
+    which are so many horizons without overlap."""
 
     author: str
     rating: str
@@ -67,11 +62,12 @@ class VerdictOdds:
     n: int
     dates: int
     spans: float
-    contaminated: int
+    contaminated: int  # verdicts left out because they lie before the model's cutoff
+    # probability, low, high: that the symbol beats the median, and its 95 % interval; None until there is enough
     probability: float | None = None
     low: float | None = None
     high: float | None = None
-    until: dt.datetime | None = None
+    until: dt.datetime | None = None  # market time from which all of their outcomes are known
 
 
 def verdict_odds(

@@ -75,12 +75,11 @@ def plan_turns(shares: Mapping[str, float], voices: Sequence[str], rounds: int) 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Voices on one side of a baseline. n: those that take a side; share: of the larger side; by_chance: that share's
-    mean over coin flips of n."""
+    """Voices on one side of a baseline."""
 
-    n: int
-    share: float
-    by_chance: float
+    n: int  # those that take a side
+    share: float  # of the larger side
+    by_chance: float  # that share's mean over coin flips of n
 
     @property
     def corrected(self) -> float | None:

@@ -39,17 +39,15 @@ LEAST = 72  # payments of which a mean and a deviation mean something: three day
 
 @dataclass(frozen=True, slots=True)
 class FundingFigures:
-    """Figures of one coin. annual: by venue, if it states how often it pays; z: of the last rate against the coin's own
-    days before it, null if these are too few or equal; same_sign: how many of the last `payments` had the last one's
-    sign; spread: highest less lowest annual rate, null below two venues; lacks: missing figures, with the reason."""
+    """Figures of one coin."""
 
     coin: str
-    annual: dict[str, float]
-    z: float | None
-    same_sign: int
+    annual: dict[str, float]  # by venue, if it states how often it pays
+    z: float | None  # of the last rate against the coin's own days before it, null if these are too few or equal
+    same_sign: int  # how many of the last `payments` had the last one's sign
     payments: int
-    spread: float | None
-    lacks: tuple[str, ...]
+    spread: float | None  # highest less lowest annual rate, null below two venues
+    lacks: tuple[str, ...]  # missing figures, with the reason
 
 
 def annual_rate(rate: float, hours: float) -> float:

@@ -43,15 +43,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class VenueMarket:
-    """A market on a question with two outcomes, as its venue states it at `as_of`.
-
-    probability: of YES, with its basis; null where the venue has no price, and once the market is resolved, when a
-    price would be its outcome. bid, ask: best price of a YES share, 0 to 1; bid_size, ask_size: shares at it, where
-    that is known. outcome: of a resolved market alone; void: stakes are given back. fee: null where the venue charges
-    one and does not state it. play_money: its prices are in a currency that buys nothing. token: of YES, on a venue
-    that has its books by token; pool: where it has a pool in place of a book; event: to which it belongs with others,
-    of which at most one may come true (`EventVenue.exclusive`).
-    """
+    """A market on a question with two outcomes, as its venue states it at `as_of`."""
 
     venue: str
     id: str
@@ -59,20 +51,25 @@ class VenueMarket:
     url: str
     rules: str
     state: VenueState
-    outcome: Outcome | None
+    outcome: Outcome | None  # of a resolved market alone; void: stakes are given back
     closes_at: dt.datetime | None
+    # of YES, with its basis; null where the venue has no price, and once the market is resolved, when a price would be
+    # its outcome
     probability: float | None
     basis: str
+    # bid, ask: best price of a YES share, 0 to 1
     bid: float | None
     ask: float | None
     volume: float | None
     as_of: dt.datetime
+    # bid_size, ask_size: shares at it, where that is known
     bid_size: float | None = None
     ask_size: float | None = None
-    fee: FeeTerms | None = None
-    play_money: bool = False
-    token: str | None = None
-    pool: Pool | None = None
+    fee: FeeTerms | None = None  # null where the venue charges one and does not state it
+    play_money: bool = False  # its prices are in a currency that buys nothing
+    token: str | None = None  # of YES, on a venue that has its books by token
+    pool: Pool | None = None  # where it has a pool in place of a book
+    # to which it belongs with others, of which at most one may come true (`EventVenue.exclusive`)
     event: str | None = None
 
 

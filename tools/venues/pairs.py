@@ -52,16 +52,15 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What buying `shares` of both legs yields, whatever happens: net = shares - paid - fees - carry. carry: interest
-    on what is paid, until the later closing; per_share: net of a share of both."""
+    """What buying `shares` of both legs yields, whatever happens: net = shares - paid - fees - carry."""
 
     legs: tuple[Leg, Leg]
     shares: float
     paid: float
     fees: float
-    carry: float
+    carry: float  # interest on what is paid, until the later closing
     net: float
-    per_share: float
+    per_share: float  # net of a share of both
 
     @property
     def prices(self) -> tuple[float, float]:
@@ -70,14 +69,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two markets compared. gap: probability of the first less that of the second, null without both; edge: of a
-    confirmed pair alone; confidence: of an arbitrage alone; basis: what it rests on, or why there is none."""
+    """Two markets compared."""
 
     kind: Literal["arbitrage", "divergence"]
-    gap: float | None
-    edge: Edge | None
-    confidence: float | None
-    basis: str
+    gap: float | None  # probability of the first less that of the second, null without both
+    edge: Edge | None  # of a confirmed pair alone
+    confidence: float | None  # of an arbitrage alone
+    basis: str  # what it rests on, or why there is none
 
 
 def edge_per_share(first: float, second: float, fees: float, rate: float, years: float) -> float:

@@ -99,19 +99,18 @@ class VoiceStanding:
 
 @dataclass(frozen=True)
 class EpisodeTally:
-    """What an episode came to. rounds: the aggregates of each; used_round: the one whose are published, None without a
-    round. notes: of answers, by voice."""
+    """What an episode came to."""
 
     board: Board
     standings: tuple[VoiceStanding, ...]
     positions: tuple[VoicePosition, ...] = ()
     judged: tuple[JudgedCitation, ...] = ()
     conduct: tuple[ConductNote, ...] = ()
-    rounds: Mapping[int, Sequence[QuestionAggregate]] = field(default_factory=dict)
-    used_round: int | None = None
+    rounds: Mapping[int, Sequence[QuestionAggregate]] = field(default_factory=dict)  # the aggregates of each
+    used_round: int | None = None  # the one whose are published, None without a round
     convergence: tuple[Convergence, ...] = ()
     herding: Herding | None = None
-    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of answers, by voice
 
     @property
     def aggregates(self) -> Sequence[QuestionAggregate]:

@@ -22,13 +22,12 @@ _STANCE = {Level.CALM: "CONFIRMED", Level.CAUTION: "CAUTION", Level.REJECT: "REJ
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule with a candidate's figure, None if missing. sessions: the figure's sessions, if its name has no number.
-    among: the total, for a count of some."""
+    """A rule with a candidate's figure, None if missing."""
 
     rule: Rule
     value: float | None
-    sessions: float | None = None
-    among: int | None = None
+    sessions: float | None = None  # the figure's sessions, if its name has no number
+    among: int | None = None  # the total, for a count of some
 
     @property
     def level(self) -> Level:

@@ -19,16 +19,15 @@ _LEAST, _MOST = 0.02, 0.98  # a rule is never surer
 @dataclass(frozen=True, slots=True)
 class ArchetypeRule:
     """Weights of one archetype, in log odds: of signals of its own tool and of others, and of the other voices' mean in
-    round 2. against: the weight of the strongest signal, where it is another's, in place of `others`. cites: most
-    signals; chains: whether it connects two tools; stake: of each unit of moved probability."""
+    round 2."""
 
     own: float
     others: float
     voices: float
-    cites: int
-    stake: float
-    chains: bool = False
-    against: float | None = None
+    cites: int  # most signals
+    stake: float  # of each unit of moved probability
+    chains: bool = False  # whether it connects two tools
+    against: float | None = None  # the weight of the strongest signal, where it is another's, in place of `others`
 
 
 RULES: Mapping[Archetype, ArchetypeRule] = {

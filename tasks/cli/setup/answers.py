@@ -39,13 +39,12 @@ KEYS = "keys"  # folder of the home
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, or none. text: None without one. path: the file that has it. kept: that is the desk's own, and is written.
-    known: `.env` names it already, and that stays as it is."""
+    """A key, or none."""
 
-    text: str | None = field(default=None, repr=False)
-    path: Path | None = None
-    kept: bool = False
-    known: bool = False
+    text: str | None = field(default=None, repr=False)  # None without one
+    path: Path | None = None  # the file that has it
+    kept: bool = False  # that is the desk's own, and is written
+    known: bool = False  # `.env` names it already, and that stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +270,12 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model server. models: None where it lists none. needs_key: it says nothing without a key. name: of the program
-    that usually listens there."""
+    """A model server."""
 
     url: str
-    models: tuple[str, ...] | None = None
-    needs_key: bool = False
-    name: str = ""
+    models: tuple[str, ...] | None = None  # None where it lists none
+    needs_key: bool = False  # it says nothing without a key
+    name: str = ""  # of the program that usually listens there
 
 
 def usual_places(environ: Mapping[str, str]) -> list[Found]:

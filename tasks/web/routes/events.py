@@ -128,12 +128,9 @@ _BODIES: Mapping[EventType, str] = {EventType.ITEM_COMPLETED: "text", EventType.
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """kinds: types, or whole domains; runs: ids; without any, all pass. bodies: False leaves out the text of an item
-    and the answer of a tool."""
-
-    kinds: Collection[EventType | Domain] = ()
-    runs: Collection[str] = ()
-    bodies: bool = True
+    kinds: Collection[EventType | Domain] = ()  # types, or whole domains
+    runs: Collection[str] = ()  # ids; without any, all pass
+    bodies: bool = True  # False leaves out the text of an item and the answer of a tool
 
     def passed(self, one: Envelope) -> Envelope | None:
         """Return an event as its reader gets it; None for one that is filtered out."""

@@ -42,13 +42,13 @@ Interrupt = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class VoiceStop:
-    """The stop of a voice. interrupted: thread and turn of each of its turns that a worker ended; over: whether its
-    steps have ended."""
+    """The stop of a voice."""
 
     run_id: str
     voice: str
+    # thread and turn of each of its turns that a worker ended
     interrupted: list[tuple[str, str]] = field(default_factory=list)
-    over: bool = False
+    over: bool = False  # whether its steps have ended
     seconds: float = 0.0
 
 

@@ -34,22 +34,20 @@ PRICES = ("open", "high", "low", "close")
 
 
 class Rows(NamedTuple):
-    """Rows of equal length. owner, file: places in `symbols` and `files`; row: of the file; day: ordinals of dates.
-
-    adjusted: the close after splits and dividends. A figure that a file does not have is not a number.
-    """
+    """Rows of equal length."""
 
     symbols: tuple[str, ...]
     files: tuple[str, ...]
+    # owner, file: places in `symbols` and `files`
     owner: npt.NDArray[np.int32]
     file: npt.NDArray[np.int32]
-    row: npt.NDArray[np.int64]
-    day: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int64]  # of the file
+    day: npt.NDArray[np.int32]  # ordinals of dates
     open: Floats
     high: Floats
     low: Floats
     close: Floats
-    adjusted: Floats
+    adjusted: Floats  # the close after splits and dividends. A figure that a file does not have is not a number.
     volume: Floats
 
     def taken(self, which: npt.NDArray[np.generic]) -> Rows:

@@ -57,17 +57,13 @@ _LAST_OF_THE_CLOSE = dt.time(16, 15)
 
 
 class ChainTable(NamedTuple):
-    """Quotes sorted by root, time and contract; roots[i] owns rows start[i] up to start[i + 1].
-
-    at: seconds since 1970, of the time from which a quote counts as known. contract: places in `contracts`. A figure
-    that the file does not have is not a number.
-    """
+    """Quotes sorted by root, time and contract; roots[i] owns rows start[i] up to start[i + 1]."""
 
     contracts: tuple[OptionContract, ...]
     roots: tuple[str, ...]
     start: npt.NDArray[np.int64]
-    at: npt.NDArray[np.int64]
-    contract: npt.NDArray[np.int32]
+    at: npt.NDArray[np.int64]  # seconds since 1970, of the time from which a quote counts as known
+    contract: npt.NDArray[np.int32]  # places in `contracts`. A figure that the file does not have is not a number.
     row: npt.NDArray[np.int64]
     figures: dict[str, Floats]
 

@@ -174,16 +174,16 @@ _CACHES_KEPT = 4
 
 
 class Prices(NamedTuple):
-    """Daily bars of a folder. adjusted, factored: by symbol, whether it has adjusted prices alone, and whether raw ones
-    with adjusted closes; acted, actions: the symbol of each action, and its figures, with an ordinal for its day; lost:
-    ordinals of sessions without a bar of any symbol."""
+    """Daily bars of a folder."""
 
     columns: Columns
+    # adjusted, factored: by symbol, whether it has adjusted prices alone, and whether raw ones with adjusted closes
     adjusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
     factored: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    # acted, actions: the symbol of each action, and its figures, with an ordinal for its day
     acted: np.ndarray[tuple[int], np.dtype[np.str_]]
     actions: np.ndarray[tuple[int, int], np.dtype[np.float64]]
-    lost: np.ndarray[tuple[int], np.dtype[np.int32]]
+    lost: np.ndarray[tuple[int], np.dtype[np.int32]]  # ordinals of sessions without a bar of any symbol
 
 
 class FilesData(ReplayData):

@@ -198,12 +198,11 @@ def moment_of(text: str, zone: ZoneInfo | None = None) -> dt.datetime | dt.date:
 
 
 class Column(NamedTuple):
-    """A column of a kind of file. names: in files, the preferred first, in plain small letters and digits; parse: of
-    one cell's text, raises Unreadable; required: a file without the column is an error."""
+    """A column of a kind of file."""
 
-    names: Sequence[str]
-    parse: Callable[[str], Any] = text_of
-    required: bool = False
+    names: Sequence[str]  # in files, the preferred first, in plain small letters and digits
+    parse: Callable[[str], Any] = text_of  # of one cell's text, raises Unreadable
+    required: bool = False  # a file without the column is an error
 
 
 Columns = Mapping[str, Column]  # by our names
@@ -219,13 +218,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of a table. cells: by our names; texts of a CSV file, arrays of a Parquet file. rows: of each line.
-    written: the columns' names in the file."""
+    """Some rows of a table."""
 
     file: str
-    cells: Mapping[str, Cells]
-    rows: npt.NDArray[np.int64]
-    written: Mapping[str, str]
+    cells: Mapping[str, Cells]  # by our names; texts of a CSV file, arrays of a Parquet file
+    rows: npt.NDArray[np.int64]  # of each line
+    written: Mapping[str, str]  # the columns' names in the file
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -186,12 +186,11 @@ Fetch = Callable[[PackageFile, Path], Path]
 
 
 class Imported(NamedTuple):
-    """A folder that an import has made or found. sample: None for the user's own files; made: False where it was there
-    already."""
+    """A folder that an import has made or found."""
 
     folder: Path
-    sample: Sample | None
-    made: bool
+    sample: Sample | None  # None for the user's own files
+    made: bool  # False where it was there already
 
 
 def import_data(sources: Sequence[str], to: Path | None, *, force: bool, fetched: Fetch = fetch) -> Imported:
