@@ -50,10 +50,10 @@ class Constraints(TypedDict):
 
 
 class MarketView(TypedDict, total=False):
-    """What code adds to a subject when its turn begins. regime: `models.market.Regime`, or `missing` with the reason.
-    baseRates: what became of names in the same state, by `tools.regime.rate_row`; none where no state is known."""
+    """What code adds to a subject when its turn begins."""
 
-    regime: dict[str, Any]
+    regime: dict[str, Any]  # `models.market.Regime`, or `missing` with the reason
+    # what became of names in the same state, by `tools.regime.rate_row`; none where no state is known
     baseRates: list[dict[str, Any]]
 
 

@@ -27,12 +27,12 @@ _SLACK = 1e-9  # limits and figures are decimals
 
 
 class AccountFacts(Frozen):
-    """What the checks need of the account and its limits. free_shares: shares of the symbol that cover no written call
-    yet, None where it does not matter; written: contracts on it that are written already; collar: largest distance of
-    an order's price from the middle of the quotes, as a fraction, None where no order is proposed."""
+    """What the checks need of the account and its limits."""
 
+    # shares of the symbol that cover no written call yet, None where it does not matter
     free_shares: float | None = None
-    written: float = 0.0
+    written: float = 0.0  # contracts on it that are written already
+    # largest distance of an order's price from the middle of the quotes, as a fraction, None where no order is proposed
     collar: float | None = None
 
 
@@ -223,15 +223,15 @@ _RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date
 
 
 class Synthesis(Frozen):
-    """What code concludes of the reports on one symbol. reasons: why it is not `select`; verdict: of the desk, which a
-    rejection by code makes PASS, a synthesis that is incomplete INSUFFICIENT, and a check of CAUTIONS at most
-    CAUTION."""
+    """What code concludes of the reports on one symbol."""
 
     recommendation: Recommendation
     contract: str | None
     figures: dict[str, Any]
     checks: list[AnalysisCheck]
-    reasons: list[str]
+    reasons: list[str]  # why it is not `select`
+    # of the desk, which a rejection by code makes PASS, a synthesis that is incomplete INSUFFICIENT, and a check of
+    # CAUTIONS at most CAUTION
     verdict: VerdictResult
 
 

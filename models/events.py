@@ -91,13 +91,11 @@ class EventType(StrEnum):
 
 class Envelope(Frozen):
     """One event. Server identity: event_id, sequence, occurred_at, run_id. Upstream identity, always present and null
-    where there is none: thread_id, turn_id, item_id, approval_id.
-
-    sequence: 1, 2, 3 and so on within a run, without gaps, assigned by the transaction that stores the event; None
-    before that, and always None for a delta. payload: small, JSON.
-    """
+    where there is none: thread_id, turn_id, item_id, approval_id."""
 
     event_id: str = Field(default_factory=new_id)
+    # 1, 2, 3 and so on within a run, without gaps, assigned by the transaction that stores the event; None before that,
+    # and always None for a delta
     sequence: int | None = None
     occurred_at: dt.datetime = Field(default_factory=utcnow)
     run_id: str
@@ -107,7 +105,7 @@ class Envelope(Frozen):
     turn_id: str | None = None
     item_id: str | None = None
     approval_id: str | None = None
-    payload: dict[str, Any] = Field(default_factory=dict)
+    payload: dict[str, Any] = Field(default_factory=dict)  # small, JSON
 
     def at(self, sequence: int) -> Envelope:
         return self.model_copy(update={"sequence": sequence})

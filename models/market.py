@@ -30,15 +30,16 @@ class Listing(Frozen):
 
 
 class Quote(Frozen):
-    """The last price known at `at`. low, high: range of the session that a fill price is of, None where it is not
-    known; a fill lies within it. bid, ask: of a contract, where there are any."""
+    """The last price known at `at`."""
 
     symbol: str
     price: Price
     at: dt.datetime
     source: str
+    # low, high: range of the session that a fill price is of, None where it is not known; a fill lies within it
     low: Price | None = None
     high: Price | None = None
+    # bid, ask: of a contract, where there are any
     bid: Price | None = None
     ask: Price | None = None
 

@@ -19,35 +19,30 @@ ToolWay = Literal["native", "schema"]
 
 
 class ServerFacts(Frozen):
-    """Facts of one model on one server. None: it could not be found out.
-
-    server: such as llama.cpp, ollama, vllm, lmstudio, or unknown. models: those that the server has. mark: what tells
-    the model from another one of the same name. context: tokens of one conversation. slots: turns it works on at once.
-    beside: a schema is kept to where tools are offered too, and tools are called. read_speed, write_speed: tokens a
-    second at the time of asking, by one call. why: the reason for each fact that is worse than the best, by the fact's
-    name. whole: every fact was asked for; a server that is too slow for that gets ways that need the least of it.
-    """
+    """Facts of one model on one server. None: it could not be found out."""
 
     url: str
-    server: str
+    server: str  # such as llama.cpp, ollama, vllm, lmstudio, or unknown
     version: str
     model: str
-    models: tuple[str, ...] = ()
-    mark: str = ""
-    context: int | None = None
-    slots: int | None = None
+    models: tuple[str, ...] = ()  # those that the server has
+    mark: str = ""  # what tells the model from another one of the same name
+    context: int | None = None  # tokens of one conversation
+    slots: int | None = None  # turns it works on at once
     schema_way: SchemaWay = "json_schema"
     tool_way: ToolWay = "native"
-    beside: bool | None = None
+    beside: bool | None = None  # a schema is kept to where tools are offered too, and tools are called
     parallel_tools: bool | None = None
     images: bool | None = None
     reasoning: bool | None = None
     streaming: bool | None = None
     usage: bool | None = None
     cached_tokens: bool | None = None
+    # read_speed, write_speed: tokens a second at the time of asking, by one call
     read_speed: float | None = None
     write_speed: float | None = None
-    why: dict[str, str] = {}
+    why: dict[str, str] = {}  # the reason for each fact that is worse than the best, by the fact's name
+    # every fact was asked for; a server that is too slow for that gets ways that need the least of it
     whole: bool = True
     asked_at: dt.datetime
 

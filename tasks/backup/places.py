@@ -104,38 +104,32 @@ class BackupFile(Frozen):
 
 
 class BackupChain(Frozen):
-    """A chain of the audit log. included: its file is in the backup, cut at the last line that the database counts.
-    problems: what was wrong with it then."""
+    """A chain of the audit log."""
 
     chain: str
     place: str
     lines: int
-    included: bool
-    problems: list[str] = []
+    included: bool  # its file is in the backup, cut at the last line that the database counts
+    problems: list[str] = []  # what was wrong with it then
 
 
 class Manifest(Frozen):
-    """All about a backup. at: the point in time, that of the database's snapshot; revision: of its schema; version: of
-    the desk that made it, None where it was not installed.
-
-    removed: pictures that retention had removed before, with the time. missing: files that rows refer to and that this
-    data folder does not have. left_out: what is elsewhere, in plain text. seal: SHA-256 of all the rest.
-    """
+    """All about a backup."""
 
     format: int
-    at: dt.datetime
-    version: str | None
-    revision: str
+    at: dt.datetime  # the point in time, that of the database's snapshot
+    version: str | None  # of the desk that made it, None where it was not installed
+    revision: str  # of its schema
     database: Literal["sqlite", "postgresql"]
     runs: int
     open_runs: int
     orders: int
     chains: list[BackupChain]
     files: list[BackupFile]
-    removed: dict[str, dt.datetime]
-    missing: list[str]
-    left_out: list[str]
-    seal: str = ""
+    removed: dict[str, dt.datetime]  # pictures that retention had removed before, with the time
+    missing: list[str]  # files that rows refer to and that this data folder does not have
+    left_out: list[str]  # what is elsewhere, in plain text
+    seal: str = ""  # SHA-256 of all the rest
 
     def sealed(self) -> Manifest:
         return self.model_copy(update={"seal": _seal(self)})

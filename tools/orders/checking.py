@@ -57,14 +57,12 @@ from chordesk.tools.risk.codes import shown, variable_name
 
 
 class RuleAnswer(Frozen):
-    """One rule's answer on an order. codes: its possible denials; denied: its denial, None when the order passed;
-    figure: the measured figure, None where the rule has one only in a denial; binds: False for a rule on entries and an
-    order that only reduces."""
+    """One rule's answer on an order."""
 
-    codes: list[DenialCode]
-    denied: Denied | None
-    figure: str | None
-    binds: bool
+    codes: list[DenialCode]  # its possible denials
+    denied: Denied | None  # its denial, None when the order passed
+    figure: str | None  # the measured figure, None where the rule has one only in a denial
+    binds: bool  # False for a rule on entries and an order that only reduces
 
 
 class RecordedChecks(Frozen):

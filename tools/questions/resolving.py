@@ -130,15 +130,14 @@ _RULE: TypeAdapter[BeatsMedian | ByVenue | ByPerson] = TypeAdapter(ResolutionRul
 
 
 class ResolveReport(Frozen):
-    """A pass over due questions. as_of: market time; waiting: past their deadline and still open; changed: their venue
-    contradicts the outcome, which stays; late: had ended before and were booked for the account now."""
+    """A pass over due questions."""
 
     market: str
-    as_of: dt.datetime
+    as_of: dt.datetime  # market time
     resolved: tuple[Question, ...] = ()
-    waiting: tuple[Question, ...] = ()
-    changed: tuple[Question, ...] = ()
-    late: int = 0
+    waiting: tuple[Question, ...] = ()  # past their deadline and still open
+    changed: tuple[Question, ...] = ()  # their venue contradicts the outcome, which stays
+    late: int = 0  # had ended before and were booked for the account now
 
 
 def rule_of(question: Question) -> BeatsMedian | ByVenue | ByPerson:
