@@ -82,17 +82,15 @@ def _first_line(text: str | None) -> str:
 
 
 def settings() -> str:
-    """Return one table of settings for each group of the class, in its order."""
+    """Return one list of settings for each group of the class, in its order: (owner; default): meaning [others]."""
     schema = Settings.model_json_schema()["properties"]
     aliases = {name: alias for alias, name in ALIASES.items()}
-    titles, groups = _groups(), dict[str, list[Sequence[str]]]()
+    titles, groups = _groups(), dict[str, list[str]]()
     for name, info in Settings.model_fields.items():
         also = f" (`{aliases[name]}`)" if name in aliases else ""
-        cell = (info.description or "") + also
-        row = (code(variable_name(name)), _values(name, schema[name]), str(owner_of(name)), cell)
-        groups.setdefault(titles[name], []).append(row)
-    header = ("variable", "default; others", "owner", "meaning")
-    return "\n\n".join(f"## {title}\n\n{table(header, rows)}" for title, rows in groups.items())
+        head = f"{code(variable_name(name))} ({owner_of(name)}; {_setting_default(name)})"
+        groups.setdefault(titles[name], []).append(f"- {head}: {info.description}{also}{_others(name, schema[name])}")
+    return "\n\n".join(f"## {title}\n\n" + "\n".join(rows) for title, rows in groups.items())
 
 
 def _groups() -> dict[str, str]:
@@ -106,17 +104,16 @@ def _groups() -> dict[str, str]:
     return found
 
 
-def _values(name: str, schema: Mapping[str, Any]) -> str:
-    """Return a setting's default, then what else it may be: all values or an example."""
+def _others(name: str, schema: Mapping[str, Any]) -> str:
+    """Return what else a setting may be, in brackets: all values or an example; nothing for a number or a switch."""
     kind = next(kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null")
-    usual = _setting_default(name)
     if choices := kind.get("enum", kind.get("items", {}).get("enum")):
+        usual = _setting_default(name)
         others = ", ".join(each for each in map(code, choices) if each != usual)
-        return others if usual == code(",".join(choices)) else f"{usual}; {others}"
+        return "" if usual == code(",".join(choices)) else f" [{others}]"
     if kind["type"] in ("boolean", "integer", "number"):
-        return usual
-    secret = " (secret)" if kind.get("format") == "password" else ""
-    return f"{usual}; {code(schema['examples'][0])}{secret}"
+        return ""
+    return f" [{code(schema['examples'][0])}]" + (", secret" if kind.get("format") == "password" else "")
 
 
 def _setting_default(name: str) -> str:
