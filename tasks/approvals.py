@@ -158,8 +158,8 @@ def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
 
 
 class WaitingOrder(Frozen):
-    """An order that waits for a person; its approval has the notional and the hash of what was previewed. rogue: rogue
-    calls of what it rests on."""
+    """An order that waits, or waited, for a person; its approval has the notional and the hash of what was previewed.
+    rogue: rogue calls of what it rests on."""
 
     kind: Literal["order"] = "order"
     approval: Row[Approval]
@@ -198,11 +198,22 @@ class AnswerResult(Frozen):
 
 def waiting(session: Session) -> list[WaitingOrder | WaitingRequest]:
     """Return orders first, then models' requests; the oldest first of each."""
-    orders = [
-        WaitingOrder(approval=approval, order=order, rogue=rogue_calls.of_order(session, order))
-        for approval, order in approvals.pending(session)
-    ]
+    orders = [_waiting_order(session, approval, order) for approval, order in approvals.pending(session)]
     return [*orders, *(WaitingRequest(approval=row, what=request_line(row)) for row in pending_requests(session))]
+
+
+def asked_of(session: Session, id_: str) -> WaitingOrder | WaitingRequest:
+    """Return what a person was asked, whether it still waits or not. id_: of an order, its approval or a request.
+    Raises NotFound or UsageError for the id."""
+    if _is_request(session, id_):
+        row = by_prefix(session, RuntimeApproval, id_, RuntimeApproval.approval_id)
+        return WaitingRequest(approval=row, what=request_line(row))
+    approval = by_prefix(session, Approval, id_, Approval.order_id)
+    return _waiting_order(session, approval, session.get_one(Order, approval.order_id))
+
+
+def _waiting_order(session: Session, approval: Approval, order: Order) -> WaitingOrder:
+    return WaitingOrder(approval=approval, order=order, rogue=rogue_calls.of_order(session, order))
 
 
 def answer(

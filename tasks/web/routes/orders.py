@@ -17,7 +17,7 @@ from chordesk.models.errors import DatabaseDown, DeskError, NotWaiting, OrderErr
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, waiting
+from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, asked_of, waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.order_checks import (
     WAITS,
@@ -132,11 +132,24 @@ def audit(context: Context) -> AuditState:
         return audit_state(session, checked)
 
 
+Asked = Annotated[WaitingOrder | WaitingRequest, Field(discriminator="kind")]
+
+
 @router.get("/approvals", tags=["approvals"])
-def approvals(context: Context) -> list[Annotated[WaitingOrder | WaitingRequest, Field(discriminator="kind")]]:
+def approvals(context: Context) -> list[Asked]:
     """List the orders and the models' requests that wait for a person, the oldest first."""
     with context.store.read() as session:
         return waiting(session)
+
+
+@router.get("/approvals/{id_}", tags=["approvals"])
+def approval(context: Context, id_: Id) -> Asked:
+    """Show what a person was asked: whether it still waits, or who answered what.
+
+    The id is the order's, its approval's or the request's.
+    """
+    with context.store.read() as session:
+        return asked_of(session, id_)
 
 
 @router.post("/approvals/{id_}", tags=["approvals"])

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from chordesk.agents.runtime import ApprovalRequest, Scope
+from chordesk.tasks import approvals
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import Service, a_board, a_picture
 
@@ -167,14 +169,16 @@ def test_asking_changes_nothing(floor: Floor) -> None:
     """Every GET there is, on rows that are there: the database is the same, to the byte."""
     paths = floor.client.get("/openapi.json").json()["paths"]
     chain = floor.chain
-    with floor.service.store.read() as session:
+    request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, {"command": "ls", "cwd": "/work"})
+    with floor.service.store.session() as session:
+        approvals.add_request(session, "request-1", request, Scope(chain.run_id, role="quick"), 60)
         turn_id = session.connection().exec_driver_sql("select id from turn limit 1").scalar_one()
         report_id = session.connection().exec_driver_sql("select id from report limit 1").scalar_one()
     known = {
         "run_id": chain.run_id, "order_id": chain.order_id, "symbol": "ACME", "turn_id": turn_id,
         "account": "paper", "report_id": report_id, "verdict_id": chain.verdict_id, "other_id": chain.run_id,
         "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
-        "question_id": a_board(floor.service, chain.run_id),
+        "question_id": a_board(floor.service, chain.run_id), "id_": "request-1",
     }  # fmt: skip
     asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
     # A run that has not ended: its events would go on.
@@ -189,5 +193,5 @@ def test_asking_changes_nothing(floor: Floor) -> None:
 
 @pytest.mark.parametrize("make", [dict, lambda: {"Origin": "https://evil.example"}], ids=["program", "page"])
 def test_a_get_does_not_stop_a_run(floor: Floor, make: Callable[[], dict[str, str]]) -> None:
-    for path in (f"/runs/{floor.chain.run_id}/stop", f"/approvals/{floor.chain.order_id}"):
-        assert floor.client.get(path, headers=make()).status_code in (403, 405)
+    path = f"/runs/{floor.chain.run_id}/stop"
+    assert floor.client.get(path, headers=make()).status_code in (403, 405)

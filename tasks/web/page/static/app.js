@@ -6,6 +6,7 @@ import {
   ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect, useGet,
   usePreference, useState, zone,
 } from './lib/view.js';
+import { Decisions } from './lib/decision.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
 
 const STATUS_MS = 15_000;
@@ -110,7 +111,7 @@ function Frame({ path, desk, children, onHelp }) {
           <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>
       </div>
     </header>
-    <main id="content" tabindex="-1">${children}</main>
+    <main id="content" tabindex="-1"><${Decisions} />${children}</main>
     ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all' ? 'End all' : 'Log out'} danger=${false}
       run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
       <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.'

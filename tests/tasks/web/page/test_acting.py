@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from sqlmodel import col, select
+from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
-from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.orders import Approval, Order
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import Decision, Report, ScreenHit, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
+from chordesk.tools.orders import approvals as order_approvals
 from chordesk.tools.orders.sessions import to_next_session
 from tests.browser import kit
 from tests.browser.kit import DeskPage, short
@@ -44,12 +46,13 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
     order, keys = _waiting(own_desk), []
 
     def lose_the_first(route: Route) -> None:
+        if route.request.method == "GET":
+            return route.continue_()
         keys.append(route.request.headers["idempotency-key"])
         if len(keys) == 1:
             route.fetch()  # the desk takes it, and the answer is lost
-            route.abort()
-        else:
-            route.continue_()
+            return route.abort()
+        return route.continue_()
 
     own_page.route("**/approvals/*", lose_the_first)
     own_desk.open(own_page, f"/orders/{order}")
@@ -59,17 +62,80 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
         expect(dialog).to_contain_text(text)
     dialog.get_by_label("Reason").fill("as planned")
     dialog.get_by_role("button", name="Approve", exact=True).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("does not answer")
+    expect(dialog.get_by_role("alert")).to_contain_text("approved by Ann via the API")
     expect(dialog.get_by_label("Reason")).to_have_value("as planned")
-    dialog.get_by_role("button", name="Approve", exact=True).click()
-    expect(own_page.get_by_role("dialog")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
+    dialog.get_by_role("button", name="Cancel").click()
     expect(own_page.get_by_role("heading", level=1)).to_contain_text("submitted")
-    assert len(keys) == 2
-    assert keys[0] == keys[1]
+    assert len(set(keys)) == 1
     with own_desk.service.store.read() as session:
         approval = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()
         assert (approval.state, approval.decided_by, approval.why) == ("approved", "Ann via the API", "as planned")
         assert session.get_one(Order, order).sent_at is not None
+
+
+def test_an_open_dialog_says_what_becomes_of_its_question(own_page: Page, own_desk: DeskPage) -> None:
+    """Answered by somebody, expired, halted, altered: the dialog stays, and with it what was typed."""
+    store, settings = own_desk.service.store, own_desk.service.processes.settings
+
+    def answered(session: Session, approval: Approval) -> None:
+        order_approvals.decide(session, settings, approval.order_id, False, "bob", "not today")
+
+    def expiring(session: Session, approval: Approval) -> None:
+        approval.expires_at = utcnow() + dt.timedelta(seconds=3)
+
+    def altered(session: Session, approval: Approval) -> None:
+        session.get_one(Order, approval.order_id).quantity += 1
+
+    def halted(session: Session, approval: Approval) -> None:
+        (settings.home / "HALT").write_text("a fire drill")
+
+    meanwhile = [
+        (altered, "altered"), (halted, "a fire drill"), (expiring, "expired at"),
+        (answered, "denied by bob at"),
+    ]  # fmt: skip
+    order = _asked(own_desk)
+    own_desk.open(own_page, "/approvals")
+    row = own_page.locator(".waiting > li", has_text=short(order))
+    row.get_by_role("button", name="Approve…").click()
+    dialog = own_page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("as planned")
+    for happens, told in meanwhile:
+        with store.session() as session:
+            approval = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()
+            before = approval.expires_at
+            happens(session, approval)
+        expect(dialog).to_contain_text(told)
+        expect(dialog.get_by_label("Reason")).to_have_value("as planned")
+        with store.session() as session:
+            (settings.home / "HALT").unlink(missing_ok=True)
+            session.get_one(Approval, approval.id).expires_at = before
+            if happens is altered:
+                session.get_one(Order, order).quantity -= 1
+    expect(dialog.get_by_role("alert")).to_contain_text("not today")
+    expect(dialog.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
+    expect(row).to_have_count(0)
+
+
+def test_several_orders_are_answered_at_once_by_keys_and_boxes(own_page: Page, own_desk: DeskPage) -> None:
+    both = [_asked(own_desk) for _ in range(2)]
+    own_desk.open(own_page, "/approvals")
+    rows = [own_page.locator(".waiting > li", has_text=short(order)) for order in both]
+    dialog = own_page.get_by_role("dialog")
+    rows[1].get_by_role("link").first.focus()
+    own_page.keyboard.press("d")
+    expect(dialog).to_contain_text(short(both[1]))
+    own_page.keyboard.press("Escape")
+    for row in rows:
+        row.get_by_role("checkbox").check()
+    own_page.get_by_role("button", name="Deny 2…").click()
+    expect(dialog).to_contain_text("Buys together")
+    dialog.get_by_label("Reason").fill("too many")
+    dialog.get_by_role("button", name="Deny", exact=True).click()
+    expect(own_page.get_by_role("status").filter(has_text="the refusal is on record")).to_contain_text(short(both[1]))
+    with own_desk.service.store.read() as session:
+        found = session.exec(select(Approval).where(col(Approval.order_id).in_(both))).all()
+        assert [(one.state, one.why) for one in found] == [("denied", "too many")] * 2
 
 
 def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page: Page, own_desk: DeskPage) -> None:
@@ -180,6 +246,14 @@ def test_a_thread_is_forked_and_its_fork_is_asked(own_page: Page, own_desk: Desk
     expect(ask.get_by_label("Question")).to_have_value("")
     expect(own_page.locator(".turnlist > li")).to_have_count(2)
     expect(own_page.get_by_text("Fork of").locator("xpath=..")).to_contain_text(short(parent["thread_id"]))
+
+
+def _asked(desk: DeskPage) -> str:
+    with desk.service.store.session() as session:
+        order = session.get_one(Order, a_chain(session).order_id)
+        preview = session.exec(select(Preview).where(Preview.order_id == order.id)).one()
+        order_approvals.request_approval(session, desk.service.processes.settings, order, preview)
+        return order.id
 
 
 def _waiting(desk: DeskPage) -> str:

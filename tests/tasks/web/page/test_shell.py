@@ -15,7 +15,7 @@ def test_the_desk_shows_what_runs_what_waits_and_the_account(page: Page, desk_pa
     runs = page.get_by_role("region", name="Runs now").first
     expect(runs.get_by_role("link", name=short(desk_page.flying))).to_be_visible()
     waiting = page.get_by_role("region", name="Waits for a person")
-    expect(waiting.get_by_role("link", name="Decide")).to_be_visible()
+    expect(waiting.get_by_role("button", name="Approve…").first).to_be_visible()
     expect(page.get_by_role("region", name="Summary")).to_contain_text("$100,")
     for worker in ("research@", "ops@", "trade@"):
         expect(page.get_by_role("region", name="Workers").first).to_contain_text(worker)

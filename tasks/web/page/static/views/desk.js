@@ -5,6 +5,7 @@ import {
   Panel, percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text,
   textOf, timeOf, useBounded, useEffect, useLive, VirtualList, waitOf,
 } from '../lib/view.js';
+import { Answering, Until } from '../lib/decision.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
 const LATER_MS = 1_000;
@@ -71,8 +72,8 @@ const WAITING = [
     .filter(Boolean).join(' '))}` : html`<${Text} most=${120}>${`${approval.role}: ${what}`}<//>`)],
   ['Notional', ({ order, approval }) => (order ? money(approval.notional) : ''), 'num'],
   ['Asked', ({ approval }) => html`<${Ago} at=${approval.asked_at} />`, 'wide'],
-  ['Until', ({ approval }) => timeOf(approval.expires_at, 'time'), 'wide'],
-  ['Decide', ({ order }) => html`<${Link} to=${order ? `/orders/${order.id}` : '/approvals'}>Decide<//>`],
+  ['Until', (item) => html`<${Until} item=${item} />`, 'wide'],
+  ['Decide', (item) => html`<${Answering} item=${item} />`],
 ];
 
 const RUNNING = [

@@ -2,11 +2,12 @@
 
 import {
   Badge, badgeOf, Block, compact, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded, MISSING, money,
-  numOf, orderOf, Panel, part, percent, plain, runOf, short, shortId, span, symbolOf, Table, TablePanel, Text, textOf,
+  numOf, orderOf, Panel, part, plain, runOf, short, shortId, span, symbolOf, Table, TablePanel, Text, textOf,
   timeOf, useEffect, useGet, useLive, useRef, useState,
 } from '../lib/view.js';
+import { Answering, Changes, Until } from '../lib/decision.js';
 import {
-  Answering, breakable, instrument, OrderState, priceTerms, quantity, stateName, stateTone, TurnLink, unit,
+  breakable, instrument, OrderState, priceTerms, quantity, stateName, stateTone, TurnLink, unit,
 } from '../lib/orders.js';
 
 export function OrderView({ params, query }) {
@@ -17,21 +18,16 @@ export function OrderView({ params, query }) {
   const run = order.data?.order.run_id;
   const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false }, onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
   return html`<div class="view"><${Loaded} from=${order} what="the order">${(detail) => html`<${Whole} detail=${detail} path=${path} part=${query.part} live=${live}
-    item=${waiting.data?.find((one) => one.order?.id === detail.order.id)} again=${again} />`}<//></div>`;
+    item=${waiting.data?.find((one) => one.order?.id === detail.order.id)} />`}<//></div>`;
 }
 
-function Whole({ detail, path, part, live, item, again }) {
+function Whole({ detail, path, part, live, item }) {
   const { order, preview, approval, fills, chain } = detail;
   const forecasts = partsOf(chain, 'forecast');
-  const [result, setResult] = useState(null);
   const checks = useChecks(path, order.state);
   useEffect(() => {
     if (part) document.getElementById(`part-${part}`)?.scrollIntoView({ block: 'start' });
   }, [part]);
-  const done = (found) => {
-    setResult(found);
-    again();
-  };
   return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)} <${OrderState} state=${order.state} /> <${LiveBadge} live=${live} /></h1>
     <div class="stack">
     <p class="lead">${plain(order.side ?? order.action)} <strong class="num">
@@ -46,13 +42,9 @@ function Whole({ detail, path, part, live, item, again }) {
       ${textOf(order.limit_text || 'none')}</strong></p>`}
     ${detail.rogue.length > 0 && html`<p class="notice bad" role="status">
       <${Badge} tone="bad">rogue calls<//> ${rogueText(detail.rogue)}. What rests on them waits for a person.</p>`}
-    ${result && html`<p role="status" class="notice">
-      <${Badge} tone=${result.state === 'approved' ? 'good' : 'warn'}>${result.state}<//> ${result.state !== 'approved'
-      ? 'the answer is on record' : result.notified ? 'it is checked once more and then sent'
-      : 'the trade queue was not reached; it sends with its next check, within a minute'}</p>`}
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer">
-      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.approval.expires_at)}</span> <${Answering}
-      item=${item} done=${done} /></div>`}
+      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.approval.expires_at)}, <${Until} item=${item} /></span>
+      <${Answering} item=${item} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">
       <${Panel} title="Why it was made" id="part-why"><${Why} chain=${chain} /><//>
@@ -232,29 +224,6 @@ const COLUMNS = [
   ['Measured', (row) => html`<span class="num measured">${textOf(row.figure ?? MISSING)}</span>${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
   ['Limit', (row) => limitsOf(row), 'wide'],
 ];
-
-/** What is otherwise now than when the order was previewed. */
-function Changes({ from }) {
-  const changes = from.data?.changes;
-  if (!changes) return null;
-  const over = changes.moved !== null && changes.moved > changes.collar;
-  return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
-    ${changes.denied
-      && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
-      ${plain(changes.denied.code)}</code>: ${textOf(changes.denied.reason)}. Measured <span class="num">
-      ${textOf(changes.denied.measured || MISSING)}</span>, limit <span class="num">
-      ${textOf(changes.denied.limit || MISSING)}</span></p>`}
-    <${Facts} rows=${[
-      ['Price then', numOf(money(changes.price_then))],
-      ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
-      ['Moved', changes.moved === null ? null : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over ? html`<${Badge} tone="bad">too far<//>` : ''}`],
-      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact ? 'as they were checked' : 'altered'}<//>`],
-      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then')
-        : html`<${Badge} tone="warn">
-        ${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
-      ['Time left', changes.seconds_left === null ? undefined : numOf(span(Math.max(changes.seconds_left, 0) * 1000))],
-    ]} /></div>`;
-}
 
 // Lineage as a graph: from the screener's hit to the fill, each node a link to what it stands for.
 const HEIGHT = 38;

@@ -4,7 +4,8 @@ import {
   Badge, count, date, Empty, FilterField, html, Link, LiveBadge, Loaded, money, orderOf, Panel, plain, runOf, setQuery,
   shortId, symbolOf, Table, Text, textOf, timeOf, useGet, useLive, useState,
 } from '../lib/view.js';
-import { OrderState, priceTerms, quantity, stateName, STATES, Waiting } from '../lib/orders.js';
+import { Waiting } from '../lib/decision.js';
+import { OrderState, priceTerms, quantity, stateName, STATES } from '../lib/orders.js';
 
 const FIRST = 100;
 const MORE = 400;
@@ -19,7 +20,7 @@ export function Orders({ query }) {
   const again = () => [orders, waiting].forEach((one) => one.reload());
   const live = useLive('/events', { query: FOLLOWED, onEvents: () => [orders, waiting].forEach((one) => one.soon(700)), onGap: again });
   return html`<div class="view stack"><h1>Orders <${LiveBadge} live=${live} /></h1>
-    <${Waiting} from=${waiting} done=${again} />
+    <${Waiting} from=${waiting} />
     <${Panel} title="All orders" tools=${html`<${Filters} query=${query} />`}>
       <${Loaded} from=${orders} what="orders" empty=${html`<${Empty} title="No order is like that"><${Link} to="/orders">All orders<//><//>`}>${(rows) => html`
         <${Table} label="All orders" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.order.id} />
@@ -76,5 +77,5 @@ export function Approvals() {
   const waiting = useGet('/approvals', {}, { every: 30_000 });
   const live = useLive('/events', { query: FOLLOWED, onEvents: () => waiting.soon(500), onGap: waiting.reload });
   return html`<div class="view stack"><h1>Approvals <${LiveBadge} live=${live} /> <${Link} to="/orders">all orders<//></h1>
-    <${Waiting} from=${waiting} done=${waiting.reload} /></div>`;
+    <${Waiting} from=${waiting} /></div>`;
 }

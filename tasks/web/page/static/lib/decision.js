@@ -1,0 +1,242 @@
+// A person's answer to what waits. Its dialog belongs to no view: a list that is loaded anew, or a row that leaves it, takes
+// nothing away, and the dialog itself says what becomes of its question meanwhile.
+
+import {
+  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, percent, plain, post,
+  reloadAll, runOf, shortId, signal, span, textOf, ThreadLink, timeOf, useAction, useDraft, useEffect, useGet, useKeys,
+  useRef, useResource, useState,
+} from './view.js';
+import { instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
+
+const LOOK_MS = 2_000;
+const CHECK_MS = 5_000;
+const GOES_ON = { approved: 'it is checked once more and then sent', denied: 'the refusal is on record' };
+
+const asking = signal(null); // {items, answer}: rows of GET /approvals
+const said = signal([]); // one line for each answer that was given last
+
+const ask = (items, answer) => {
+  asking.value = { items, answer };
+};
+
+/** The two buttons for something that waits, of GET /approvals. */
+export const Answering = ({ item }) => html`<span class="row">
+  <button type="button" class="primary" onClick=${() => ask([item], 'approve')}>Approve…</button>
+  <button type="button" onClick=${() => ask([item], 'deny')}>Deny…</button></span>`;
+
+/** The dialog of the answer that is being given, and above the view what came of the last one. */
+export function Decisions() {
+  const now = asking.value;
+  const close = () => {
+    asking.value = null;
+  };
+  return html`${said.value.length > 0 && html`<div class="notice said" role="status">
+      ${said.value.map((line) => html`<p>${line}</p>`)}
+      <button type="button" class="plain" aria-label="Dismiss" onClick=${() => { said.value = []; }}>✕</button></div>`}
+    ${now && html`<${AnswerDialog} key=${`${now.answer}${now.items.map(idOf).join()}`} ...${now} onClose=${close} />`}`;
+}
+
+const idOf = (item) => item.approval.id;
+const about = (item) => (item.order ? `order ${shortId(item.order.id)}` : `request of ${plain(item.approval.role)}`);
+
+function AnswerDialog({ items, answer, onClose }) {
+  const ids = items.map(idOf);
+  const [why, setWhy, forgetWhy] = useDraft(`answer:${ids.join()}:${answer}`);
+  const [given, setGiven, forgetGiven] = useDraft(`answers:${ids.join()}`, '{}');
+  const answers = JSON.parse(given);
+  const standing = useGet('/');
+  const found = useResource(({ signal: cut }) => Promise.all(ids.map((id) => get(`/approvals/${id}`, {}, { signal: cut }))), [ids.join()], { every: LOOK_MS });
+  const now = useNow();
+  const current = found.data ?? items;
+  const open = current.filter((item) => !fateOf(item, now));
+  const [first] = items;
+  const single = items.length === 1;
+  const questions = (single && answer === 'approve' && first.approval.detail?.questions) || [];
+  const keys = useRef({}); // a second try after a lost answer is the same request
+  const act = useAction(async () => {
+    const more = questions.length ? { answers: Object.fromEntries(questions.map((one) => [one.id, [answers[one.id] ?? '']])) } : {};
+    const body = { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more };
+    let last = null;
+    said.value = [];
+    for (const item of open) {
+      try {
+        say(await answered(item, body, (keys.current[idOf(item)] ??= newKey())));
+      } catch (problem) {
+        last = problem;
+        say(html`<${Badge} tone="bad">not done<//> ${about(item)}: ${plain(problem.detail || problem.title)}`);
+      }
+    }
+    reloadAll();
+    if (last) throw last;
+    forgetWhy();
+    forgetGiven();
+  });
+  const complete = questions.every((one) => answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
+  const word = answer === 'approve' ? 'Approve' : 'Deny';
+  const what = single ? `the ${about(first)}` : `${items.length} at once`;
+  const lost = act.problem?.kind === 'away';
+  return html`<${FormDialog} title=${`${word} ${what}`} action=${word} ready=${complete && open.length > 0}
+    act=${{ ...act, problem: lost && !open.length ? null : act.problem }}
+    danger=${answer === 'approve' && standing.data?.standing?.real_money} onClose=${onClose}>
+    ${answer === 'approve' && items.some((item) => item.order) && html`<${MoneyNotice} standing=${standing} />`}
+    ${single ? html`<${One} item=${current[0]} answer=${answer} now=${now} />` : html`<${Several} items=${current} now=${now} />`}
+    ${found.problem && html`<p class="notice warn" role="status">Whether it still waits is not known: ${plain(found.problem.title)}.</p>`}
+    ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''} set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
+    <label>${answer === 'deny' ? 'Reason, for the record' : 'Reason, for the record (may be left out)'}
+      <textarea maxlength="500" value=${why} required=${answer === 'deny'} onInput=${(event) => setWhy(oneLine(event.target.value))} /></label><//>`;
+}
+
+const say = (line) => {
+  said.value = [...said.value, line];
+};
+
+/** Send one answer, and return what came of it as a line. */
+async function answered(item, body, key) {
+  const { state, notified } = await post(`/approvals/${idOf(item)}`, body, { key });
+  const late = 'the trade queue was not reached; it sends with its next check, within a minute';
+  const after = !item.order ? 'the turn has its answer' : state === 'approved' && !notified ? late : GOES_ON[state];
+  const which = item.order ? html`order ${orderOf(item.order.id)}` : about(item);
+  return html`<${Badge} tone=${state === 'approved' ? 'good' : 'warn'}>${state}<//> ${which}: ${after}`;
+}
+
+// The desk keeps reasons as single lines.
+const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
+
+/** The time, each second. */
+function useNow() {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** What has become of a question; null while it waits. */
+function fateOf({ approval, order }, now) {
+  if (approval.state === 'expired' || (approval.state === 'pending' && date(approval.expires_at) <= now)) {
+    return html`<${Badge} tone="warn">expired<//> at ${timeOf(approval.expires_at, 'time')}: nobody had answered by then`;
+  }
+  if (approval.state !== 'pending') {
+    const tone = approval.state === 'approved' ? 'good' : 'bad';
+    const by = html`by ${textOf(approval.decided_by)} at ${timeOf(approval.decided_at, 'time')}`;
+    return html`<${Badge} tone=${tone}>${approval.state}<//> ${by}${approval.why && html`: ${textOf(approval.why)}`}`;
+  }
+  return order && order.state !== 'approval_pending' ? html`<${Badge} tone="warn">${stateName(order.state)}<//> the order waits no more` : null;
+}
+
+/** What is left of the time to answer, counted down, or what has become of the question. */
+export function Until({ item }) {
+  const now = useNow();
+  const fate = fateOf(item, now);
+  return html`<span class="quiet">${fate ?? html`${numOf(span(date(item.approval.expires_at) - now))} left`}</span>`;
+}
+
+function One({ item, answer, now }) {
+  const fate = fateOf(item, now);
+  return html`${fate && html`<p class="notice warn" role="alert">${fate}. What you typed stays here.</p>`}
+    ${item.order ? html`<${OrderAsked} item=${item} />` : html`<${RequestAsked} item=${item} />`}
+    ${item.order && answer === 'approve' && !fate && html`<${Now} order=${item.order} />`}`;
+}
+
+function Now({ order }) {
+  const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CHECK_MS });
+  return html`<${Changes} from=${checks} />`;
+}
+
+function Several({ items, now }) {
+  const orders = items.filter((item) => item.order && !fateOf(item, now));
+  const sum = (side) => orders.filter((item) => (item.order.side === 'sell') === (side === 'sell')).reduce((all, item) => all + item.approval.notional, 0);
+  return html`<${Facts} rows=${[['Buys together', numOf(money(sum('buy')))], ['Sells together', numOf(money(sum('sell')))]]} />
+    <ul class="waiting">${items.map((item) => html`<li key=${idOf(item)}>${item.order ? html`<${WaitingOrder} item=${item} />` : textOf(item.what)}
+      <${Until} item=${item} /></li>`)}</ul>`;
+}
+
+const OrderAsked = ({ item: { order, approval } }) => html`<${Facts} rows=${[
+  ['Account', html`<strong>${textOf(order.account)}</strong>`],
+  ['Side', html`<strong>${plain(order.side ?? order.action)}</strong>`],
+  ['Quantity', html`<strong class="num">${quantity(order.quantity)} ${unit(order)}</strong>`],
+  ['Of', html`<strong class="symbol">${instrument(order)}</strong>`],
+  ['Price', html`<span class="num">${priceTerms(order)}, ${plain(order.time_in_force)}</span>`],
+  ['Money', html`<strong class="num">${money(approval.notional)}</strong>`],
+  ['Preview', html`<code title=${plain(approval.payload_hash)}>${shortId(approval.payload_hash)}</code>`],
+  ['Answer by', html`${timeOf(approval.expires_at)}, <${Until} item=${{ order, approval }} />`],
+]} />`;
+
+const RequestAsked = ({ item: { approval } }) => html`<p><strong>${textOf(approval.role)}</strong> asks in the middle of a turn, which waits for the answer.</p>
+  <${RequestDetail} kind=${approval.kind} detail=${approval.detail} />
+  <p class="quiet">Answer by ${timeOf(approval.expires_at)}, <${Until} item=${{ approval }} /></p>`;
+
+function Question({ question, value, set }) {
+  const listed = question.options?.length > 0;
+  return html`<fieldset><legend>${textOf(question.question)}</legend>
+    ${listed && question.options.map((option) => html`<label class="check">
+      <input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} />
+      ${textOf(option)}</label>`)}
+    ${(!listed || question.other)
+      && html`<label>${listed ? 'Another answer' : 'Answer'}
+      <input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed
+      && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
+  </fieldset>`;
+}
+
+/** What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn; one by one, or
+ * several orders at once. from: a resource of GET /approvals. */
+export function Waiting({ from }) {
+  const [chosen, setChosen] = useState(new Set());
+  const rows = from.data ?? [];
+  const picked = rows.filter((item) => chosen.has(idOf(item)));
+  const focused = () => {
+    const list = [...document.querySelectorAll('.waiting > [data-row]')];
+    return rows[Math.max(list.findIndex((row) => row.contains(document.activeElement)), 0)];
+  };
+  const key = (answer) => () => focused() && ask([focused()], answer);
+  useKeys([['a', 'Approve the row', key('approve')], ['d', 'Deny the row', key('deny')]], 'What waits', [rows]);
+  const turn = (item) => setChosen((before) => {
+    const next = new Set(before);
+    if (!next.delete(idOf(item))) next.add(idOf(item));
+    return next;
+  });
+  const tools = picked.length > 1 && html`<span class="row"><button type="button" onClick=${() => ask(picked, 'approve')}>Approve ${picked.length}…</button>
+    <button type="button" onClick=${() => ask(picked, 'deny')}>Deny ${picked.length}…</button></span>`;
+  return html`<${Panel} title="Waits for a person" tools=${tools}>
+    <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${(found) => html`<ul class="waiting">
+      ${found.map((item) => html`<li key=${idOf(item)} data-row>
+        ${item.order && found.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`} checked=${chosen.has(idOf(item))} onChange=${() => turn(item)} />`}
+        ${item.order ? html`<${WaitingOrder} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
+        <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, <${Until} item=${item} /></span>
+        <${Answering} item=${item} /></li>`)}</ul>`}<//><//>`;
+}
+
+const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
+  ${orderOf(order.id)} <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
+  class="symbol">${instrument(order)}</span></strong>
+  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span class="quiet">account ${textOf(order.account)}</span></span>`;
+
+const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
+  <${Badge} tone="warn">${approval.kind}<//> <strong>
+  ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread <${ThreadLink} id=${approval.thread_id} />:
+  ${approval.kind === 'command' || approval.kind === 'file_change' ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
+
+/** What is otherwise now than when the order was previewed. */
+export function Changes({ from }) {
+  const changes = from.data?.changes;
+  if (!changes) return null;
+  const over = changes.moved !== null && changes.moved > changes.collar;
+  return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
+    ${changes.denied
+      && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
+      ${plain(changes.denied.code)}</code>: ${textOf(changes.denied.reason)}. Measured <span class="num">
+      ${textOf(changes.denied.measured || MISSING)}</span>, limit <span class="num">
+      ${textOf(changes.denied.limit || MISSING)}</span></p>`}
+    <${Facts} rows=${[
+      ['Price then', numOf(money(changes.price_then))],
+      ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
+      ['Moved', changes.moved === null ? null : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over ? html`<${Badge} tone="bad">too far<//>` : ''}`],
+      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact ? 'as they were checked' : 'altered'}<//>`],
+      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then')
+        : html`<${Badge} tone="warn">
+        ${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
+      ['Time left', changes.seconds_left === null ? undefined : numOf(span(Math.max(changes.seconds_left, 0) * 1000))],
+    ]} /></div>`;
+}
