@@ -131,13 +131,9 @@ def risk_codes() -> str:
     """Return every denial code with what it refuses and the settings that move it; a star: it binds exits, too."""
     return "\n".join(
         f"- {code(one.value)}{' *' if meaning.exits else ''}: "
-        + "; ".join([meaning.denies, *map(_limit, meaning.settings)])
+        + "; ".join([meaning.denies, *(code(variable_name(name)) for name in meaning.settings)])
         for one, meaning in CODES.items()
     )
-
-
-def _limit(name: str) -> str:
-    return f"{code(variable_name(name))} {_setting_default(name).strip('`')}"
 
 
 # Telemetry
@@ -172,16 +168,19 @@ def metrics() -> str:
     # The registry gives a metric's labels only with its first sample.
     labels = {one._name: one._labelnames for one in registry._collector_to_names if hasattr(one, "_labelnames")}
     rows = [
-        (code(one.name), "gauge", ", ".join(map(code, one.labels)), one.what)
-        for one in (*OWN, *OF_DESK, *OF_NOTIFICATIONS)
+        (code(one.name), "", ", ".join(map(code, one.labels)), one.what) for one in (*OWN, *OF_DESK, *OF_NOTIFICATIONS)
     ]
     for family in families:
         names = labels.get(family.name) or tuple(family.samples[0].labels)
         suffix = "_total" if family.type == "counter" else ""
-        rows.append((code(family.name + suffix), family.type, ", ".join(map(code, names)), family.documentation))
-    return "\n".join(
-        f"- {name} ({'; '.join(filter(None, (kind, labels)))}): {what}" for name, kind, labels, what in rows
-    )
+        kind = "" if family.type == "gauge" else family.type
+        rows.append((code(family.name + suffix), kind, ", ".join(map(code, names)), family.documentation))
+    return "\n".join(f"- {name}{_within(filter(None, (kind, labels)))}: {what}" for name, kind, labels, what in rows)
+
+
+def _within(parts: Iterable[str]) -> str:
+    joined = "; ".join(parts)
+    return f" ({joined})" if joined else ""
 
 
 def event_types() -> str:
