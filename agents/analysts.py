@@ -298,7 +298,7 @@ def _alternative(row: Row) -> WrittenContract:
 
 
 RISKS = ("news_risk", "earnings_risk", "short_interest_risk")
-_NO_SOURCES = ("symbol_overview", "page_read")
+_NO_SOURCES = ("company_get", "page_read")
 _EARNINGS = {"earnings_dates": "earnings"}
 
 

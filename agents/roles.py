@@ -34,13 +34,13 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES, Settings
 from chordesk.models.states import Mode
 from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
+from chordesk.tools.model_tools.company import COMPANY_GET
 from chordesk.tools.model_tools.company_data import ANALYST_RATINGS, EARNINGS_DATES, INSIDER_TRADES, SHORT_INTEREST
 from chordesk.tools.model_tools.filings import SEC_FILINGS
 from chordesk.tools.model_tools.news import NEWS_INDEX, NEWS_LIST
 from chordesk.tools.model_tools.option_activity import OPTIONS_UNUSUAL, VOLATILITY_GET
 from chordesk.tools.model_tools.option_chain import OPTION_CHAIN_GET, OPTION_GREEKS_GET
 from chordesk.tools.model_tools.order_preview import ORDERS_PREVIEW
-from chordesk.tools.model_tools.overview import SYMBOL_OVERVIEW
 from chordesk.tools.model_tools.pages import PAGE_READ
 from chordesk.tools.model_tools.portfolio import PORTFOLIO_GET
 from chordesk.tools.model_tools.reports import REPORT_LATEST
@@ -56,7 +56,7 @@ _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
 _OPINIONS = (SHORT_INTEREST, ANALYST_RATINGS, INSIDER_TRADES)
 _RESEARCH = (NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, *_OPINIONS, SEC_FILINGS)
-_SCREENING = (UNIVERSE_LIST, SP500_MOVERS, SYMBOL_OVERVIEW, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
+_SCREENING = (UNIVERSE_LIST, SP500_MOVERS, COMPANY_GET, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
 # What a lens gets beside them.
 _LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
 _OPTION_RISK = (VOLATILITY_GET, OPTION_CHAIN_GET, OPTIONS_UNUSUAL)
@@ -64,11 +64,11 @@ _OWN: Mapping[str, Role] = {
     role.key: role
     for role in (
         *(screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
-        validator("quick", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
-        validator("overview", SYMBOL_OVERVIEW, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
-        validator("fundamentals", SYMBOL_OVERVIEW, NEWS_LIST, REPORT_LATEST, after="quick"),
-        validator("risk", SIGNALS_GET, TECHNICALS_GET, SYMBOL_OVERVIEW, *_OPTION_RISK, after="quick"),
-        validator("catalyst", NEWS_LIST, SYMBOL_OVERVIEW, SP500_MOVERS, after="quick"),
+        validator("quick", COMPANY_GET, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
+        validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
+        validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
+        validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick"),
+        validator("catalyst", NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, COMPANY_GET, SP500_MOVERS, after="quick"),
         analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
             complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,
@@ -78,14 +78,14 @@ _OWN: Mapping[str, Role] = {
             complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
         ),
         analyst(
-            ResearchOutput, "research", *_RESEARCH, SYMBOL_OVERVIEW, PAGE_READ, after="options",
+            ResearchOutput, "research", *_RESEARCH, COMPANY_GET, PAGE_READ, after="options",
             reads=("chart", "options"), complete=complete_research, completed=ResearchAnalysis, evidence=has_source,
         ),
         role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
             optional=True, reports=False,
         ),
-        trader("trader", PORTFOLIO_GET, SYMBOL_OVERVIEW, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
+        trader("trader", PORTFOLIO_GET, COMPANY_GET, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Company nouns: reports, short interest, ratings, insiders and filings of a company.
+"""Company nouns: reports, statements, short interest, ratings, insiders and filings of a company.
 
 Every row has `known_at`, from when on it could be known: its publication where the source gives one, else the time of
 the fetch. Tools drop rows later than the market's now. Fractions are fractions (0.05 is five per cent), amounts are in
@@ -37,6 +37,23 @@ class EarningsDate(Wire):
     confirmed: bool | None = None
     eps_estimate: Amount | None = None
     eps_actual: Amount | None = None
+    known_at: AwareDatetime
+
+
+class Statement(Wire):
+    """One figure of a company's statements, as one filing has it.
+
+    start, period: first and last day that the figure is of; a figure of one day has no start, and neither has one whose
+    source gives none. filed: when the figure was first public; known_at: from when on it is shown, the beginning of
+    that day where the source gives no time.
+    """
+
+    symbol: str
+    start: dt.date | None = None
+    period: dt.date
+    filed: dt.date
+    item: str
+    value: Amount
     known_at: AwareDatetime
 
 

@@ -21,12 +21,14 @@ def plain_name(market: str) -> str:
 
 
 class Listing(Frozen):
-    """One member of a universe; name, sector and industry are None where the source does not say."""
+    """One member of a universe; the other fields are None where the source does not say. company: what two listings of
+    one company have alike, such as its CIK."""
 
     symbol: str
     name: str | None = None
     sector: str | None = None
     industry: str | None = None
+    company: str | None = None
 
 
 class Quote(Frozen):
@@ -112,29 +114,6 @@ class SymbolTechnicals(Wire):
     adx14: float | None
     high252: float | None
     low252: float | None
-
-
-class SymbolOverview(Wire):
-    """What is known of a company. A section that is not configured is named in the payload's `missing`.
-
-    A section's `knownAt` is when its source had it, `date` the session of its last bar. hedge_funds: institutions that
-    report their holdings, hedge funds among them. summary_markdown: made by code of the other sections.
-    """
-
-    symbol: str
-    name: str | None
-    sector: str | None
-    industry: str | None
-    last_close: float | None
-    fundamentals: dict[str, float | str | None] | None = None
-    earnings: dict[str, float | str | None] | None = None
-    ratings: dict[str, float | str | None] | None = None
-    options: dict[str, float | str | None] | None = None
-    technicals: dict[str, float | str | None] | None = None
-    signals: dict[str, float | str | None] | None = None
-    insiders: dict[str, float | str | None] | None = None
-    hedge_funds: dict[str, float | str | None] | None = None
-    summary_markdown: str | None = None
 
 
 class Mover(Wire):

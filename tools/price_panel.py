@@ -39,16 +39,16 @@ class PricePanel:
 
 
 class _Kept(NamedTuple):
-    """A panel with the session and symbols that it is of, until so many seconds of the monotonic clock."""
+    """A panel with the session that it is of, until so many seconds of the monotonic clock."""
 
     session: dt.date
-    symbols: tuple[str, ...]
     panel: PricePanel
     until: float
 
 
 AWAY_SECONDS = 60.0  # for which a panel without what a source failed to give is good enough
-_KEPT: WeakKeyDictionary[MarketData, _Kept] = WeakKeyDictionary()
+_MOST_KEPT = 4  # by symbols, of a market
+_KEPT: WeakKeyDictionary[MarketData, dict[tuple[str, ...], _Kept]] = WeakKeyDictionary()
 _LOCKS: WeakKeyDictionary[MarketData, threading.Lock] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
@@ -61,11 +61,14 @@ def panel_of(context: ToolContext, further: Sequence[str] = ()) -> PricePanel:
     session = market.clock.session()
     # Who asks together waits for the first, so that a source is asked once.
     with _lock_of(market):
-        kept = _KEPT.get(market)
-        if kept is None or (kept.session, kept.symbols) != (session, symbols) or kept.until < time.monotonic():
+        known = _KEPT.setdefault(market, {})
+        kept = known.get(symbols)
+        if kept is None or kept.session != session or kept.until < time.monotonic():
             panel, complete = _built(context, symbols)
             until = math.inf if complete else time.monotonic() + AWAY_SECONDS
-            kept = _KEPT[market] = _Kept(session, symbols, panel, until)
+            while len(known) >= _MOST_KEPT:
+                del known[next(iter(known))]
+            kept = known[symbols] = _Kept(session, panel, until)
         return kept.panel
 
 

@@ -20,9 +20,9 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import history_of, lapse
 from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.model_tools.company import CompanyArguments, company_get
 from chordesk.tools.model_tools.company_data import InsiderArguments, insider_trades, plain_text
 from chordesk.tools.model_tools.news import published
-from chordesk.tools.model_tools.overview import OverviewArguments, symbol_overview
 from chordesk.tools.registry import ToolContext
 
 _PERIOD = 20  # of the volume-weighted average
@@ -174,9 +174,9 @@ class DeskData:
 
     def fundamentals(self, ticker: str, curr_date: str | None = None) -> str:
         name = _symbol(ticker)
-        arguments = OverviewArguments.model_validate({"symbols": [name], "sections": list(_SECTIONS)})
-        found = symbol_overview(self.context, arguments)
-        return self._payload("company data", name, found, found["overviews"])
+        arguments = CompanyArguments.model_validate({"symbols": [name], "parts": list(_SECTIONS)})
+        found = company_get(self.context, arguments)
+        return self._payload("company data", name, found, found["companies"])
 
     def insiders(self, ticker: str) -> str:
         """Return insiders' trades that were known by now."""

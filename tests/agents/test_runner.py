@@ -35,7 +35,7 @@ from tests.ordeal.tokens import model_call
 GOOD = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]}
 BAD = {**GOOD, "verdict": "MAYBE"}
 SIGNALS = Call("signals_get", '{"symbols":["IBM"]}')
-OVERVIEW = Call("symbol_overview", '{"symbols":["IBM"],"sections":["fundamentals"]}')
+OVERVIEW = Call("company_get", '{"symbols":["IBM"],"parts":["fundamentals"]}')
 USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
 
 
@@ -203,7 +203,7 @@ def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model:
     assert (first.success, first.has_data) == (True, True)
     assert json.loads(first.output)["source"] == "replay"
     assert first.seconds > 0
-    assert (second.ordinal, second.tool, second.success, second.has_data) == (1, "symbol_overview", True, False)
+    assert (second.ordinal, second.tool, second.success, second.has_data) == (1, "company_get", True, False)
 
 
 def test_a_refusal_is_an_outcome_and_is_not_asked_again(ask: Ask, model: FakeResponses) -> None:
@@ -236,7 +236,7 @@ def test_an_answer_that_does_not_fit_gets_one_repair_turn_on_the_same_thread(ask
 def test_tools_of_the_repair_turn_are_the_repair_turns(ask: Ask) -> None:
     done = ask(SIGNALS, reply(BAD), OVERVIEW, reply(GOOD))
     assert [call.turn_id for call in done.calls] == [turn.id for turn in done.turns]
-    assert [(call.tool, call.ordinal) for call in done.calls] == [("signals_get", 0), ("symbol_overview", 1)]
+    assert [(call.tool, call.ordinal) for call in done.calls] == [("signals_get", 0), ("company_get", 1)]
 
 
 def test_a_second_answer_that_does_not_fit_fails_with_its_text(ask: Ask, model: FakeResponses) -> None:
@@ -316,7 +316,7 @@ def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
     done = ask(OVERVIEW, news, reply(GOOD), role="fundamentals")
     assert [(call.success, call.has_data) for call in done.calls] == [(True, False), (True, False)]
     assert "not available" in done.calls[0].output
-    assert status_of(done) == (ReportStatus.NO_DATA, "no data from symbol_overview, news_list")
+    assert status_of(done) == (ReportStatus.NO_DATA, "no data from company_get, news_list")
     assert done.turns[0].kept
 
 

@@ -118,7 +118,7 @@ Fault = Callable[[Asked, dict[str, Any]], Reply | None]
 SLOW_SECONDS = 6.0
 CHAT = "/chat/completions"
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
-_DATA_TOOLS = ("signals_get", "technicals_get", "sp500_movers", "symbol_overview")
+_DATA_TOOLS = ("signals_get", "technicals_get", "sp500_movers", "company_get")
 
 
 def no_fault(asked: Asked, body: dict[str, Any]) -> Reply | None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chordesk.models.company import EarningsDate, InsiderTrade
+from chordesk.models.company import EarningsDate, InsiderTrade, ShortInterest, Statement
 from chordesk.models.market import Headline
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
@@ -43,7 +43,7 @@ class Said(NamedTuple):
     field: str = ""
 
 
-OVERVIEW = "symbol_overview"
+OVERVIEW = "company_get"
 # The same datum, in each tool that has it.
 SAME: Mapping[str, tuple[Said, ...]] = {
     "bars": (
@@ -51,22 +51,41 @@ SAME: Mapping[str, tuple[Said, ...]] = {
         Said("technicals_get", "technicals", "bars"),
         Said("price_history_get", "histories", "bars"),
         Said("chart_study_get", "studies", "bars"),
-        Said(OVERVIEW, "overviews", "bars", "signals"),
-        Said(OVERVIEW, "overviews", "bars", "technicals"),
+        Said(OVERVIEW, "companies", "bars", "signals"),
+        Said(OVERVIEW, "companies", "bars", "technicals"),
     ),
     "earnings": (
-        Said(OVERVIEW, "overviews", "earnings", "earnings"),
+        Said(OVERVIEW, "companies", "earnings", "earnings"),
         Said("earnings_dates", "earnings", "earnings dates"),
     ),
-    "options": (Said(OVERVIEW, "overviews", "options", "options"), Said("option_chain_get", "chains", "option chain")),
+    "options": (Said(OVERVIEW, "companies", "options", "options"), Said("option_chain_get", "chains", "option chain")),
     "insiders": (
-        Said(OVERVIEW, "overviews", "insiders", "insiders"),
+        Said(OVERVIEW, "companies", "insiders", "insiders"),
         Said("insider_trades", "insiders", "insider trades"),
     ),
-    "headlines": (Said("news_list", "headlines", "headlines"), Said("news_index", "index", "headlines")),
+    "headlines": (
+        Said("news_list", "headlines", "headlines"),
+        Said("news_index", "index", "headlines"),
+        Said(OVERVIEW, "companies", "news", "news"),
+    ),
+    "shorts": (
+        Said("short_interest", "shortInterest", "short interest"),
+        Said(OVERVIEW, "companies", "shortInterest", "shortInterest"),
+    ),
+    "statements": (
+        Said(OVERVIEW, "companies", "statements", "statements"),
+        Said(OVERVIEW, "companies", "fundamentals", "fundamentals"),
+    ),
 }
+# Of the sources that these are read from alone: the reason is the same in each tool.
+ONE_REASON = ("earnings", "options", "insiders", "headlines", "shorts")
 ASKED: Mapping[str, dict[str, Any]] = {
-    OVERVIEW: {"sections": ["signals", "technicals", "earnings", "options", "insiders"]},
+    OVERVIEW: {
+        "parts": [
+            *("signals", "technicals", "earnings", "options", "insiders"),
+            *("news", "shortInterest", "statements", "fundamentals"),
+        ]
+    },
     "earnings_dates": {"limit": 40},
     "insider_trades": {"days": 1000},
     "news_index": {"days": 60},
@@ -93,6 +112,12 @@ class Answers:
         gaps = [gap for gap in self.of[one.tool]["missing"] if gap["what"] == one.what]
         return self.symbols if any("symbol" not in gap for gap in gaps) else {gap["symbol"] for gap in gaps}
 
+    def reasons(self, one: Said) -> set[str]:
+        """Return why the tool has the datum of no symbol at all."""
+        return {
+            gap["reason"] for gap in self.of[one.tool]["missing"] if gap["what"] == one.what and "symbol" not in gap
+        }
+
     def unknown(self, one: Said) -> set[str]:
         """Return the symbols of which the tool knows nothing at all, which is said once."""
         rows = {row["symbol"] for row in self.of[one.tool][one.rows]}
@@ -108,6 +133,8 @@ def check(context: ToolContext, symbols: list[str]) -> None:
             assert have | missing | answers.unknown(one) == set(symbols), (datum, one, answers.of[one.tool]["missing"])
             for other in tools:
                 assert missing.isdisjoint(answers.have(other)), (datum, one, other)
+        if datum in ONE_REASON:
+            assert len(set().union(*(answers.reasons(one) for one in tools))) <= 1, (datum, tools)
 
 
 def own(tmp_path: Path, *files: str) -> MarketData:
@@ -119,13 +146,22 @@ def own(tmp_path: Path, *files: str) -> MarketData:
     if "earnings" in files:
         header = ("Symbol", "Date", "Known At")
         folders.write_table(folder / "earnings.csv", header, [("MSFT", "2026-04-20", "2026-03-20")])
+    if "statements" in files:
+        header = ("Symbol", "Period End", "Filed", "Item", "Value")
+        rows = [
+            ("MSFT", "2025-12-31", "2026-01-28", "Revenue", 5e9),
+            ("IBM", "2025-12-31", "2026-05-28", "Revenue", 5e9),
+        ]
+        folders.write_table(folder / "statements.csv", header, rows)
     if "headlines" in files:
         header = ("Symbol", "Published", "Title")
         folders.write_table(folder / "headlines.csv", header, [("MSFT", "2026-03-26T10:00:00Z", "A title")])
     return folders.market(tmp_path, folder, QUOTED)
 
 
-@pytest.mark.parametrize("files", [(), ("chains",), ("earnings", "headlines"), ("chains", "earnings", "headlines")])
+@pytest.mark.parametrize(
+    "files", [(), ("chains",), ("earnings", "headlines"), ("chains", "earnings", "headlines", "statements")]
+)
 def test_of_own_data(tmp_path: Path, make_context: MakeContext, files: tuple[str, ...]) -> None:
     check(make_context(own(tmp_path, *files)), ["MSFT", "IBM", "NOPE"])
 
@@ -150,6 +186,17 @@ def trade(symbol: str) -> InsiderTrade:
     return InsiderTrade(symbol=symbol, date=day, insider="B", side="sell", shares=5, value=50, known_at=NOW)
 
 
+def short(symbol: str) -> ShortInterest:
+    return ShortInterest(symbol=symbol, date=TODAY - dt.timedelta(days=9), shares_short=5, known_at=NOW)
+
+
+def figure(symbol: str, days_later: int = 0) -> Statement:
+    """A figure of revenue that was filed today, or is so many days later."""
+    known, day = NOW + dt.timedelta(days=days_later), TODAY + dt.timedelta(days=days_later)
+    period = TODAY - dt.timedelta(days=40)
+    return Statement(symbol=symbol, period=period, filed=day, item="revenue", value=5, known_at=known)
+
+
 def headline(symbol: str) -> Headline:
     return Headline(symbol=symbol, headline="A title", source="wire", published_at=NOW)
 
@@ -159,14 +206,22 @@ SOME = st.sets(st.sampled_from(NAMES))
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(bars=SOME, reports=SOME, trades=SOME, news=SOME)
+@given(bars=SOME, reports=SOME, trades=SOME, news=SOME, shorts=SOME, filed=SOME)
 def test_of_any_market(
-    make_context: MakeContext, bars: set[str], reports: set[str], trades: set[str], news: set[str]
+    make_context: MakeContext,
+    bars: set[str],
+    reports: set[str],
+    trades: set[str],
+    news: set[str],
+    shorts: set[str],
+    filed: set[str],
 ) -> None:
     market = CompanyMarket(
         {name: daily(name, [10 + at % 7 for at in range(300)]) for name in sorted(bars)},
         news={name: [headline(name)] for name in news},
         reports={name: [report(name)] for name in reports},
         trades={name: [trade(name)] for name in trades},
+        shorts={name: [short(name)] for name in shorts},
+        stated={name: [figure(name), figure(name, 1)] for name in filed},
     )
     check(make_context(market), NAMES)

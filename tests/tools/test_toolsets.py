@@ -71,7 +71,7 @@ def test_a_nested_argument_model_is_refused() -> None:
         ("portfolio_get", {"account": "x"}, "unknown argument 'account'; known: none"),
         ("sp500_movers", {"direction": "x"}, "argument 'direction' is 'x': Input should be 'up' or 'down'"),
         ("sp500_movers", {"direction": "up", "limit": 0}, "argument 'limit' is 0"),
-        ("symbol_overview", {"symbols": ["A"], "sections": ["gossip"]}, "argument 'sections.0' is 'gossip'"),
+        ("company_get", {"symbols": ["A"], "parts": ["gossip"]}, "argument 'parts.0' is 'gossip'"),
         ("news_list", {"symbols": ["A"], "limit": float("nan")}, "argument 'limit' is nan"),
         ("news_list", {"symbols": ["a$"] * 9}, "and 4 more"),
         ("news_list", ["A"], "arguments must be an object with: symbols, limit"),
@@ -90,7 +90,7 @@ def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_cont
     for name in ("portfolio_get", "orders_submit", "shell"):
         answer = asyncio.run(tools.call(name, {}))
         assert answer.payload == {
-            "error": f"no tool named {name}; you have: symbol_overview, signals_get, news_list",
+            "error": f"no tool named {name}; you have: company_get, signals_get, news_list",
             "success": False,
         }
     answer = asyncio.run(tools.call("signals_get", {"symbols": [" mmm", "AAPL", "aapl", "MMM"]}))

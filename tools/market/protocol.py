@@ -15,6 +15,7 @@ from chordesk.models.company import (
     PriceTargets,
     RatingChange,
     ShortInterest,
+    Statement,
 )
 from chordesk.models.contracts import OptionChain
 from chordesk.models.market import Headline, Listing, Quote
@@ -243,6 +244,14 @@ class EarningsSource(Protocol):
 
     def earnings(self, symbol: str) -> Sequence[EarningsDate]:
         """Return past and expected reports, one row a date."""
+
+
+@runtime_checkable
+class StatementSource(Protocol):
+    """Market that has companies' statements, with the day on which each figure was filed."""
+
+    def statements(self, symbol: str) -> Sequence[Statement]:
+        """Return one row a figure and filing."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chordesk.models.answers import SYMBOL_PATTERN
 from chordesk.models.errors import MarketError, UsageError
-from chordesk.models.market import plain_name
+from chordesk.models.market import Listing, plain_name
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
@@ -102,6 +102,23 @@ def members(universe: str, market: MarketData) -> list[str]:
     if universe in NAMED:
         return [listing.symbol for listing in market.universe(universe)]
     return universe.split(",")
+
+
+_CLASS = re.compile(r"\b(?:class|cl|series|ser)\.?\s+[a-z0-9]\b|\b(?:common stock|ordinary shares|adr)\b")
+_FORM = re.compile(r"\b(?:inc|incorporated|corp|corporation|co|company|plc|ltd|limited|the|holdings?)\b|[^a-z0-9 ]")
+
+
+def same_company(first: Listing, second: Listing) -> bool:
+    """Return whether two listings are of one company: by what the source says (`company`), else by their names without
+    the class of shares. Where neither is known they are taken for two."""
+    if first.company is not None and second.company is not None:
+        return first.company == second.company
+    names = [_company_name(one.name) for one in (first, second)]
+    return bool(names[0]) and names[0] == names[1]
+
+
+def _company_name(name: str | None) -> str:
+    return " ".join(_FORM.sub(" ", _CLASS.sub(" ", (name or "").lower())).split())
 
 
 def universe_key(universe: str) -> str:

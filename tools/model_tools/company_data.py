@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 from pydantic import AwareDatetime, BaseModel, Field
 
 from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
-from chordesk.models.errors import NotConfigured
+from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.text import NEW_YORK, one_line
 from chordesk.tools.decimals import rounded
 from chordesk.tools.history import by_symbol
@@ -96,22 +96,25 @@ def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[s
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_EARNINGS, arguments.symbols) if arguments.limit else 0
 
-    def ask(symbol: str) -> list[EarningsDate]:
-        return list(source_of(context.market, EarningsSource, EARNINGS_NOUN).earnings(symbol))
-
     found = []
-    for symbol, rows in by_symbol(context, arguments.symbols, EARNINGS_NOUN, gaps, ask):
-        following, past = split(rows, now)
+    ask = partial(reports, context)
+    for symbol, (following, past) in by_symbol(context, arguments.symbols, EARNINGS_NOUN, gaps, ask):
         if following is None:
             gaps.add("next earnings date", "not known", symbol)
         if not past and arguments.limit:
             gaps.add("past earnings dates", "not known", symbol)
         if following is None and not past:
             continue
-        ahead = _next(following, exchange_day(now)) if following is not None else None
+        ahead = next_report(following, exchange_day(now)) if following is not None else None
         shown_past = bounded(past, most, EARNINGS_NOUN, symbol, gaps) if arguments.limit else []
-        found.append({"symbol": symbol, "next": ahead, "past": [_past(row) for row in shown_past]})
+        found.append({"symbol": symbol, "next": ahead, "past": [past_report(row) for row in shown_past]})
     return payload(context, gaps, available=bool(found), earnings=found)
+
+
+def reports(context: ToolContext, symbol: str) -> tuple[EarningsDate | None, list[EarningsDate]]:
+    """Return (the next report, the past ones newest first). Raises NotConfigured where the market has none."""
+    rows = source_of(context.market, EarningsSource, EARNINGS_NOUN).earnings(symbol)
+    return split(list(rows), context.clock.now())
 
 
 def split(rows: list[EarningsDate], now: dt.datetime) -> tuple[EarningsDate | None, list[EarningsDate]]:
@@ -129,11 +132,11 @@ def is_out(row: EarningsDate, now: dt.datetime) -> bool:
     return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
 
 
-def _next(row: EarningsDate, today: dt.date) -> dict[str, Any]:
+def next_report(row: EarningsDate, today: dt.date) -> dict[str, Any]:
     return {**shown(row), "daysUntil": max((row.date - today).days, 0)}
 
 
-def _past(row: EarningsDate) -> dict[str, Any]:
+def past_report(row: EarningsDate) -> dict[str, Any]:
     estimate, actual = row.eps_estimate, row.eps_actual
     surprise = (actual - estimate) / abs(estimate) if actual is not None and estimate else None
     found = shown(row, "until", "confirmed")
@@ -167,11 +170,8 @@ def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[st
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_TRADES, arguments.symbols)
 
-    def ask(symbol: str) -> list[InsiderTrade]:
-        return newest_first(source_of(context.market, InsiderSource, TRADES_NOUN).insider_trades(symbol), now)
-
     found = []
-    for symbol, trades in by_symbol(context, arguments.symbols, TRADES_NOUN, gaps, ask):
+    for symbol, trades in by_symbol(context, arguments.symbols, TRADES_NOUN, gaps, partial(trades_of, context)):
         if not trades:
             gaps.add(TRADES_NOUN, "the source has none", symbol)
             continue
@@ -180,8 +180,10 @@ def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[st
     return payload(context, gaps, available=bool(found), insiders=found)
 
 
-def newest_first(rows: Sequence[InsiderTrade], now: dt.datetime) -> list[InsiderTrade]:
-    """Return the trades that were known by now, of today or before."""
+def trades_of(context: ToolContext, symbol: str) -> list[InsiderTrade]:
+    """Return the trades that were known by now, of today or before, the newest first."""
+    now = context.clock.now()
+    rows: list[InsiderTrade] = source_of(context.market, InsiderSource, TRADES_NOUN).insider_trades(symbol)
     today = exchange_day(now)
     return sorted((row for row in known(rows, now) if row.date <= today), key=lambda row: row.date, reverse=True)
 
@@ -237,7 +239,7 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
     most = share(arguments.limit, _MOST_RATINGS, arguments.symbols)
     first = exchange_day(now) - dt.timedelta(days=arguments.days)
     found = []
-    ask = partial(_ask_ratings, context.market, now)
+    ask = partial(ratings_of, context)
     for symbol, (changes, targets) in by_symbol(context, arguments.symbols, RATINGS_NOUN, gaps, ask):
         latest = max(targets, key=lambda row: row.known_at, default=None)
         if latest is None:
@@ -262,8 +264,9 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
     return payload(context, gaps, available=bool(found), ratings=found)
 
 
-def _ask_ratings(market: MarketData, now: dt.datetime, symbol: str) -> tuple[list[RatingChange], list[PriceTargets]]:
-    source = source_of(market, RatingsSource, RATINGS_NOUN)
+def ratings_of(context: ToolContext, symbol: str) -> tuple[list[RatingChange], list[PriceTargets]]:
+    """Return (changes newest first, targets) that were known by now."""
+    source, now = source_of(context.market, RatingsSource, RATINGS_NOUN), context.clock.now()
     changes = sorted(known(source.rating_changes(symbol), now), key=lambda row: row.known_at, reverse=True)
     return changes, known(source.price_targets(symbol), now)
 
@@ -289,20 +292,20 @@ class ShortInterestArguments(Arguments):
 
 
 def short_interest(context: ToolContext, arguments: ShortInterestArguments) -> dict[str, Any]:
-    gaps, now = Gaps(), context.clock.now()
-
-    def ask(symbol: str) -> list[ShortInterest]:
-        return known(source_of(context.market, ShortInterestSource, SHORTS_NOUN).short_interest(symbol), now)
-
-    found = []
-    for symbol, rows in by_symbol(context, arguments.symbols, SHORTS_NOUN, gaps, ask):
-        latest = max(rows, key=lambda row: (row.date, row.known_at), default=None)
-        if latest is None:
-            gaps.add(SHORTS_NOUN, "the source has none", symbol)
-            continue
-        age = (exchange_day(now) - latest.date).days
-        found.append({"symbol": symbol, **shown(latest), "change": _shorts_change(latest), "ageDays": age})
+    gaps = Gaps()
+    rows = by_symbol(context, arguments.symbols, SHORTS_NOUN, gaps, partial(short_row, context))
+    found = [{"symbol": symbol, **row} for symbol, row in rows]
     return payload(context, gaps, available=bool(found), shortInterest=found)
+
+
+def short_row(context: ToolContext, symbol: str) -> dict[str, Any]:
+    """Return the newest settlement that was known by now. Raises MarketError without one."""
+    now = context.clock.now()
+    rows = known(source_of(context.market, ShortInterestSource, SHORTS_NOUN).short_interest(symbol), now)
+    latest: ShortInterest | None = max(rows, key=lambda row: (row.date, row.known_at), default=None)
+    if latest is None:
+        raise MarketError("the source has none")
+    return {**shown(latest), "change": _shorts_change(latest), "ageDays": (exchange_day(now) - latest.date).days}
 
 
 def _shorts_change(row: ShortInterest) -> float | None:

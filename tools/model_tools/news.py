@@ -6,10 +6,12 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import Field
 
+from chordesk.models.errors import MarketError
 from chordesk.models.market import Headline
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
@@ -77,14 +79,8 @@ def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str,
     first = exchange_day(context.clock.now()) - dt.timedelta(days=arguments.days - 1)
     found, cut = [], []
 
-    def ask(symbol: str) -> list[Headline]:
-        return published(context, context.market.headlines(symbol, _MOST_HEADLINES))[::-1]
-
-    for symbol, rows in by_symbol(context, arguments.symbols, WHAT, gaps, ask):
-        if not rows:
-            gaps.add(WHAT, "the source has none", symbol)
-            continue
-        found.append(_row(symbol, rows, first, most))
+    for symbol, rows in by_symbol(context, arguments.symbols, WHAT, gaps, partial(every_headline, context)):
+        found.append({"symbol": symbol, **index_row(rows, first, most)})
         if exchange_day(rows[0].published_at) >= first:
             cut.append(symbol)
     if cut:
@@ -92,12 +88,19 @@ def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str,
     return payload(context, gaps, available=bool(found), days=arguments.days, index=found)
 
 
-def _row(symbol: str, published: Sequence[Headline], first: dt.date, most: tuple[int, int]) -> dict[str, Any]:
+def every_headline(context: ToolContext, symbol: str) -> list[Headline]:
+    """Return what was published up to now, in ascending order. Raises MarketError where the source has none."""
+    if not (rows := published(context, context.market.headlines(symbol, _MOST_HEADLINES))):
+        raise MarketError("the source has none")
+    return rows[::-1]
+
+
+def index_row(published: Sequence[Headline], first: dt.date, most: tuple[int, int]) -> dict[str, Any]:
+    """Return the counts of one symbol. published: in ascending order, at least one. most: days and sources named."""
     recent = [row for row in published if exchange_day(row.published_at) >= first]
     days = Counter(exchange_day(row.published_at).isoformat() for row in recent)
     sources = Counter(plain_text(row.source, _SOURCE_CHARS) for row in recent)
     return {
-        "symbol": symbol,
         "headlines": len(recent),
         "since": max(exchange_day(published[0].published_at), first).isoformat(),
         "newest": published[-1].published_at.isoformat(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
+from chordesk.models.errors import NotConfigured
+from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, Verdict
 from chordesk.tools.model_tools.portfolio import store_of
 from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
@@ -100,6 +103,34 @@ def _report(row: Report) -> dict[str, Any]:
         "marketAt": row.market_at.isoformat(),
         "runId": row.run_id,
     }
+
+
+def earlier_verdicts(context: ToolContext, symbol: str, most: int) -> list[dict[str, Any]]:
+    """Return the desk's newest verdicts on a symbol before this run, and what came of each by now. Raises NotConfigured
+    in a run without memory."""
+    if context.settings.memory == "off":
+        raise NotConfigured("this run goes without the memory of earlier ones (DESK_MEMORY=off)")
+    now = context.clock.now()
+    with store_of(context).read() as session:
+        found = session.exec(
+            select(Verdict, Run, Question)
+            .join(Run, col(Run.id) == col(Verdict.run_id))
+            .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id), isouter=True)
+            .join(Question, col(Question.id) == col(VerdictQuestion.question_id), isouter=True)
+            .where(*seen_runs(context.account, context.market.name, now), Verdict.symbol == symbol)
+            .where(col(Run.id) != (context.run_id or ""))
+            .order_by(col(Run.market_now).desc(), col(Verdict.created_at).desc())
+            .limit(most)
+        ).all()
+    return [{**_verdict(verdict, run), "outcome": _outcome(question, now)} for verdict, run, question in found]
+
+
+def _outcome(question: Question | None, now: dt.datetime) -> str:
+    if question is None:
+        return "not scored"
+    if question.outcome is None or question.closes_at > now:
+        return f"open until {question.closes_at.date()}"
+    return "beat the median" if question.outcome > 0.5 else "did not beat the median"
 
 
 REPORT_LATEST = ToolSpec(

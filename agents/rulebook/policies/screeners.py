@@ -44,12 +44,12 @@ def fundamental(case: Case) -> Call | Payload:
     plan = [_overview(symbols[: limits.OVERVIEW_BATCH], ["fundamentals", "earnings", "ratings"])]
     # The second half is worth a call only when the source had any data for the first.
     rest = symbols[limits.OVERVIEW_BATCH : 2 * limits.OVERVIEW_BATCH]
-    if rest and case.has_data("symbol_overview"):
+    if rest and case.has_data("company_get"):
         plan.append(_overview(rest, ["fundamentals", "earnings", "ratings"]))
     if call := case.next_call(plan):
         return call
     wanted = set(symbols)
-    priced = [row for row in case.rows("symbol_overview", "overviews") if number(row, "lastClose") is not None]
+    priced = [row for row in case.rows("company_get", "companies") if number(row, "lastClose") is not None]
     rows = [row for row in map(flat, priced) if row.get("symbol") in wanted and _sound(row)]
     return _hits(rows, _fundamental_score, _fundamental_confidence, _fundamental_thesis)
 
@@ -92,7 +92,7 @@ def unified(case: Case) -> Call | Payload:
         plan.append(_overview([row["symbol"] for row in rows], ["fundamentals", "earnings", "ratings"]))
     if call := case.next_call(plan):
         return call
-    companies = {row.get("symbol"): flat(row) for row in case.rows("symbol_overview", "overviews")}
+    companies = {row.get("symbol"): flat(row) for row in case.rows("company_get", "companies")}
     rows = [_with_company(row, companies.get(row["symbol"], {})) for row in rows]
     return _hits(rows, _unified_score, _unified_confidence, _unified_thesis)
 
@@ -118,7 +118,7 @@ def _signals(case: Case) -> Call:
 
 
 def _overview(symbols: Sequence[str], sections: Sequence[str]) -> Call:
-    return Call("symbol_overview", {"symbols": list(symbols), "sections": list(sections)})
+    return Call("company_get", {"symbols": list(symbols), "parts": list(sections)})
 
 
 def _rows(case: Case) -> list[Row]:

@@ -67,12 +67,12 @@ def quick(case: Case) -> Call | Payload:
 def fundamentals(case: Case) -> Call | Payload:
     symbol = symbol_of(case)
     sections = ["fundamentals", "earnings", "ratings"]
-    overview = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
+    overview = Call("company_get", {"symbols": [symbol], "parts": sections})
     if call := case.next_call([overview, _news(symbol)]):
         return call
     company, tone = _company(case, symbol, limits.FUNDAMENTAL_RULES), _tone(case, symbol)
     evidence = [("company figures", _known(company)), ("headlines", tone.value is not None)]
-    return _report(case, [*company, tone], evidence, ["symbol_overview", "news_list"])
+    return _report(case, [*company, tone], evidence, ["company_get", "news_list"])
 
 
 @policy("overview")
@@ -80,14 +80,14 @@ def overview(case: Case) -> Call | Payload:
     """Check the few figures that place a company: its valuation, margin and rating, and the trend of its price."""
     symbol = symbol_of(case)
     sections = ["fundamentals", "earnings", "ratings"]
-    company_call = Call("symbol_overview", {"symbols": [symbol], "sections": sections})
+    company_call = Call("company_get", {"symbols": [symbol], "parts": sections})
     if call := case.next_call([company_call, Call("signals_get", {"symbols": [symbol]})]):
         return call
     company = _company(case, symbol, limits.OVERVIEW_COMPANY_RULES)
     row = row_of(case.signals(), symbol)
     evidence = [("company figures", _known(company)), ("price figures", bool(row))]
     price = _check(limits.OVERVIEW_PRICE_RULES, row)
-    return _report(case, [*company, *price], evidence, ["symbol_overview", "signals_get"], thin=_thin(price))
+    return _report(case, [*company, *price], evidence, ["company_get", "signals_get"], thin=_thin(price))
 
 
 @policy("risk")
@@ -142,7 +142,7 @@ def _figures(rules: Sequence[Rule], row: Payload) -> list[Finding]:
 
 
 def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
-    figures = flat(row_of(case.rows("symbol_overview", "overviews"), symbol))
+    figures = flat(row_of(case.rows("company_get", "companies"), symbol))
     rules = [limits.FUNDAMENTAL_RULES[key] for key in keys]
     return [Finding(rule, number(figures, rule.field)) for rule in rules]
 

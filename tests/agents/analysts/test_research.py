@@ -16,7 +16,7 @@ from tests.tools.charts.samples import apple_market
 
 NEWS = ("news_list", {"symbols": ["AAPL"]})
 EARNINGS = ("earnings_dates", {"symbols": ["AAPL"]})
-OVERVIEW = ("symbol_overview", {"symbols": ["AAPL"]})
+OVERVIEW = ("company_get", {"symbols": ["AAPL"]})
 
 
 def answer(**changes: Any) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def test_a_selection_without_a_chain_fails_and_a_rejection_has_no_data(ask: Ask)
 
 
 def test_research_without_sources_has_no_data_whatever_it_concludes(ask: Ask) -> None:
-    overview = Call("symbol_overview", '{"symbols":["AFL"]}')
+    overview = Call("company_get", '{"symbols":["AFL"]}')
     done = ask("research", Call("news_list", '{"symbols":["AFL"]}'), overview, reply(RESEARCH))
     assert isinstance(done.outcome, Completed)
     assert done.outcome.value["verdict"] == "CONFIRMED"

@@ -107,7 +107,7 @@ def test_nothing_that_a_model_writes_is_raised(tools: dict[str, BaseTool], name:
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DESK_HOME", str(tmp_path))
     monkeypatch.setenv("DESK_REPLAY_DATE", "2010-03-10")
-    (tool,) = desk_tools(names=["symbol_overview"])
+    (tool,) = desk_tools(names=["company_get"])
     assert asked(tool, {"symbols": ["IBM"]}).artifact["asOf"].startswith("2010-03-10")
     with pytest.raises(UsageError, match="no tool named quote"):
         desk_tools(names=["quote"])

@@ -118,7 +118,7 @@ def test_two_calls_at_once_have_their_own_answers(settings: Settings) -> None:
 
     async def both() -> list[ToolAnswer]:
         names = ["IBM", "KO", "GE", "F"] * 4
-        return await asyncio.gather(*(tools.call("symbol_overview", {"symbols": [name]}) for name in names))
+        return await asyncio.gather(*(tools.call("company_get", {"symbols": [name]}) for name in names))
 
     found = asyncio.run(both())
-    assert [answer.payload["overviews"][0]["symbol"] for answer in found] == ["IBM", "KO", "GE", "F"] * 4
+    assert [answer.payload["companies"][0]["symbol"] for answer in found] == ["IBM", "KO", "GE", "F"] * 4

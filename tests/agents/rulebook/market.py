@@ -52,7 +52,7 @@ class Desk:
             "signals_get": self._signals,
             "technicals_get": self._technicals,
             "sp500_movers": self._movers,
-            "symbol_overview": self._overviews,
+            "company_get": self._overviews,
             "volatility_get": self._volatilities,
             "news_list": self._news,
             "portfolio_get": lambda asked: {"asOf": "t", "available": True, "portfolio": self.portfolio, "missing": []},
@@ -81,10 +81,10 @@ class Desk:
         rows = []
         for symbol in asked["symbols"]:
             found = self.overviews.get(symbol, {})
-            kept = {name: found[name] for name in asked["sections"] if name in found}
+            kept = {name: found[name] for name in asked["parts"] if name in found}
             rows.append({"symbol": symbol, "name": symbol, "lastClose": 50.0, **kept})
         known = any(len(row) > 3 for row in rows)
-        return {**self._frame("overviews", rows, *(() if known else asked["sections"])), "available": known}
+        return {**self._frame("companies", rows, *(() if known else asked["parts"])), "available": known}
 
     def _volatilities(self, asked: Row) -> Row:
         known = [symbol for symbol in asked["symbols"] if symbol in self.volatilities]

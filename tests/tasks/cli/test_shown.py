@@ -126,7 +126,7 @@ class Books:
             about = {"run_id": run.id, "step_id": step.id, "turn_id": a_turn(session, step).id, "symbol": "ACME"}
             report = Report(
                 **about, candidate_id=verdict.candidate_id, role=role, status="no_data", author="rulebook",
-                reason="no data from symbol_overview " * 9, market_at=MARKET_NOW,
+                reason="no data from company_get " * 9, market_at=MARKET_NOW,
             )  # fmt: skip
             session.add(report)
             session.flush()

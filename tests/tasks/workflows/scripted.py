@@ -14,8 +14,8 @@ from tests.fakes.responses import Call, Reply, Slow, Text, answered
 _SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
 USAGE = {"input_tokens": 90, "output_tokens": 10, "total_tokens": 100}
 _TOOLS = {
-    "screener_fundamental": "symbol_overview",
-    "fundamentals": "symbol_overview",
+    "screener_fundamental": "company_get",
+    "fundamentals": "company_get",
     "catalyst": "sp500_movers",
     "trader": "portfolio_get",
     "chart": "chart_study_get",
@@ -73,8 +73,8 @@ class Scripted:
         tool = _TOOLS.get(role, "signals_get")
         symbols = subject.get("symbols") or [subject.get("symbol")]
         arguments: dict[str, Any] = {"symbols": symbols[:3]}
-        if tool == "symbol_overview":
-            arguments["sections"] = ["fundamentals"]
+        if tool == "company_get":
+            arguments["parts"] = ["fundamentals"]
         elif tool == "sp500_movers":
             arguments = {"direction": "up", "limit": 5}
         return Call(tool, json.dumps(arguments if tool != "portfolio_get" else {}), USAGE)

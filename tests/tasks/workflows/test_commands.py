@@ -40,7 +40,7 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     ibm, mmm = found["candidates"]
     assert (ibm["symbol"], ibm["origin"], ibm["screeners"]) == ("IBM", "screen", ["catalyst", "technical"])
     assert (ibm["confidence"], ibm["verdict"], ibm["verdict_confidence"]) == ("high", "BUY", "medium")
-    assert ibm["missing"] == ["fundamentals: no_data (no data from symbol_overview)"]
+    assert ibm["missing"] == ["fundamentals: no_data (no data from company_get)"]
     assert (sum(ibm["tools"].values()), ibm["tokens"]) == (4, 800)
     assert (mmm["symbol"], mmm["verdict"], mmm["tools"], mmm["tokens"]) == ("MMM", "PASS", {"signals_get": 1}, 200)
     rows = [(row["symbol"], row["group"], row["state"]) for row in found["actions"]]
@@ -54,7 +54,7 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     assert _cells(shown)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
     assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "4", "800"]
     assert f"Verdicts, model {MODEL}" in shown
-    assert "missing fundamentals: no_data (no data from symbol_overview): 1 of 2 verdicts" in shown
+    assert "missing fundamentals: no_data (no data from company_get): 1 of 2 verdicts" in shown
     assert f"Trader ({MODEL}): completed." in shown
     entry, exits, monitor = (shown.index(f"\n{title}\n") for title in ("Entry", "Exit", "Monitor"))
     assert entry < exits < monitor
@@ -80,7 +80,7 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
     found = floor.json("runs", "show", started["run_id"][:16])
     assert found["summary"]["symbols"] >= 500
     assert found["progress"]["steps"]["screen_shard"] == [8, 8]
-    assert found["notes"] == ["lens fundamental: no_data: no data from symbol_overview (4 of 4 shards)"]
+    assert found["notes"] == ["lens fundamental: no_data: no data from company_get (4 of 4 shards)"]
     assert found["actions"] == []
 
 

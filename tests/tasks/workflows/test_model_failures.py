@@ -45,7 +45,7 @@ from tests.stack import Processes, processes
 VIEW = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []})
 PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
 LENSES = ("technical", "fundamental", "catalyst", "options")
-DATA_TOOLS = ("signals_get", "technicals_get", "symbol_overview", "sp500_movers")
+DATA_TOOLS = ("signals_get", "technicals_get", "company_get", "sp500_movers")
 
 
 def role_of(body: dict[str, Any]) -> str:

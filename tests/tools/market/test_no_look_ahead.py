@@ -24,7 +24,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.data_folder import FilesData, files_data
 from chordesk.tools.market.files.market import FilesMarket
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
-from chordesk.tools.model_tools.overview import Section
+from chordesk.tools.model_tools.company import Section
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import MakeContext, every_tool
@@ -49,7 +49,7 @@ def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
         ("universe_list", {"limit": 250}),
         ("sp500_movers", {"direction": "up", "limit": 100}),
         ("sp500_movers", {"direction": "down", "limit": 100}),
-        ("symbol_overview", {"symbols": symbols, "sections": sections}),
+        ("company_get", {"symbols": symbols, "parts": sections}),
         ("technicals_get", {"symbols": symbols}),
         ("signals_get", {"symbols": symbols}),
         ("news_list", {"symbols": symbols}),
@@ -213,7 +213,7 @@ def test_the_spoiled_future_would_show(data: ReplayData, make_context: MakeConte
     true = answers(make_context(ReplayMarket(data, at), past_and_future), symbols)
     wrong = answers(make_context(ReplayMarket(spoiled, at), past_and_future), symbols)
     differing = {asked.split()[0] for asked in true if true[asked] != wrong[asked]}
-    of_prices = {"sp500_movers", "symbol_overview", "technicals_get", "signals_get", "portfolio_get", "volatility_get"}
+    of_prices = {"sp500_movers", "company_get", "technicals_get", "signals_get", "portfolio_get", "volatility_get"}
     assert differing == {*of_prices, *CHARTS}
 
 

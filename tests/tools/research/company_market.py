@@ -13,6 +13,7 @@ from chordesk.models.company import (
     PriceTargets,
     RatingChange,
     ShortInterest,
+    Statement,
 )
 from tests.tools.market.far_market import FarMarket
 
@@ -28,6 +29,7 @@ class CompanyMarket(FarMarket):
     trades: Mapping[str, Sequence[InsiderTrade]] = field(default_factory=dict)
     held: Mapping[str, Sequence[Holder]] = field(default_factory=dict)
     filed: Mapping[str, Sequence[Filing]] = field(default_factory=dict)
+    stated: Mapping[str, Sequence[Statement]] = field(default_factory=dict)
 
     def earnings(self, symbol: str) -> Sequence[EarningsDate]:
         self._ask(symbol)
@@ -56,3 +58,7 @@ class CompanyMarket(FarMarket):
     def filings(self, symbol: str) -> Sequence[Filing]:
         self._ask(symbol)
         return self.filed.get(symbol, ())
+
+    def statements(self, symbol: str) -> Sequence[Statement]:
+        self._ask(symbol)
+        return self.stated.get(symbol, ())

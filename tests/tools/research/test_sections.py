@@ -1,4 +1,4 @@
-"""symbol_overview: companies, their sections of prices and of rows, and the summary that code makes of them."""
+"""company_get: companies, their sections of prices and of rows, and the summary that code makes of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chordesk.models.company import Holder, InsiderTrade
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.model_tools.overview import summary_markdown
+from chordesk.tools.model_tools.company import summary_markdown
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
 from tests.tools.research.company_market import CompanyMarket
@@ -33,9 +33,9 @@ def trade(days: int, known: dt.datetime = NOW) -> InsiderTrade:
 def test_price_sections_are_those_of_their_tools(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     context = make_context(market)
     names = ["AAPL", "WYE", "MMM"]
-    answer = call(context, "symbol_overview", symbols=names, sections=["signals", "technicals"])
+    answer = call(context, "company_get", symbols=names, parts=["signals", "technicals"])
     assert answer.has_data
-    rows = {row["symbol"]: row for row in answer.payload["overviews"]}
+    rows = {row["symbol"]: row for row in answer.payload["companies"]}
     for section in ("signals", "technicals"):
         own = call(context, f"{section}_get", symbols=names).payload
         assert {row["symbol"] for row in own[section]} == {"AAPL", "MMM"}
@@ -52,9 +52,10 @@ def test_insiders_and_institutions_are_sums_of_what_was_known(call: Call) -> Non
         trades={"A": [trade(3), trade(200), trade(1, LATER)]},
         held={"A": [holder("Big\x00", 0.08, 0.01), holder("Small", 0.02, -0.5), holder("Later", 0.5, 0.1, LATER)]},
     )
-    answer = call(market, "symbol_overview", symbols=["A", "B"], sections=["insiders", "hedgeFunds"])
-    first, second = answer.payload["overviews"]
+    answer = call(market, "company_get", symbols=["A", "B"], parts=["insiders", "hedgeFunds"])
+    first, second = answer.payload["companies"]
     assert first["hedgeFunds"] == {
+        "source": "far",
         "listed": 2, "ofOutstanding": 0.1, "largest": "Big", "largestOfOutstanding": 0.08, "increased": 1,
         "decreased": 1, "reportedFor": "2023-12-31", "knownAt": NOW.isoformat(),
         "kind": "institutions that report their holdings, hedge funds among them",
@@ -70,14 +71,14 @@ def test_insiders_and_institutions_are_sums_of_what_was_known(call: Call) -> Non
 
 def test_a_holder_without_its_share_leaves_the_sum_unknown(call: Call) -> None:
     market = CompanyMarket({"A": daily("A", [1])}, held={"A": [holder("B", None, None)]})
-    (row,) = call(market, "symbol_overview", symbols=["A"], sections=["hedgeFunds"]).payload["overviews"]
+    (row,) = call(market, "company_get", symbols=["A"], parts=["hedgeFunds"]).payload["companies"]
     assert (row["hedgeFunds"]["ofOutstanding"], row["hedgeFunds"]["increased"]) == (None, 0)
 
 
 def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "symbol_overview", symbols=["AAPL"], sections=["summaryMarkdown"])
+    answer = call(market, "company_get", symbols=["AAPL"], parts=["summaryMarkdown"])
     assert answer.has_data
-    (row,) = answer.payload["overviews"]
+    (row,) = answer.payload["companies"]
     title, prices, lacking = row["summaryMarkdown"].split("\n")
     assert title == "**AAPL** Apple Inc., Information Technology, Computer Hardware, last price 251.79"
     (signals,) = call(market, "signals_get", symbols=["AAPL"]).payload["signals"]
@@ -90,9 +91,9 @@ def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(market:
 
 def test_a_summary_of_nothing_is_no_data(call: Call) -> None:
     market = CompanyMarket({"A": daily("A", [1], last=TODAY - dt.timedelta(days=3))})
-    answer = call(market, "symbol_overview", symbols=["A"], sections=["summaryMarkdown"])
+    answer = call(market, "company_get", symbols=["A"], parts=["summaryMarkdown"])
     assert not answer.has_data
-    assert answer.payload["overviews"][0]["summaryMarkdown"] == (
+    assert answer.payload["companies"][0]["summaryMarkdown"] == (
         "**A** A Inc., last price 1\n- Not known: signals, fundamentals, earnings, ratings, insiders"
     )
 
@@ -118,50 +119,50 @@ def test_a_summary_has_no_figure_that_its_sections_lack() -> None:
 
 
 def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "symbol_overview", symbols=["AAPL", "WYE", "NOPE"])
+    answer = call(market, "company_get", symbols=["AAPL", "WYE", "NOPE"])
     assert answer.has_data
-    apple, wyeth = answer.payload["overviews"]
+    apple, wyeth = answer.payload["companies"]
     about = {"name": "Apple Inc.", "sector": "Information Technology", "industry": "Computer Hardware"}
     assert apple == {"symbol": "AAPL", **about, "lastClose": 251.79}
     assert wyeth == {"symbol": "WYE", "name": None, "sector": None, "industry": None, "lastClose": None}
     missing = {(row["symbol"], row["what"]): row["reason"] for row in answer.payload["missing"]}
     assert missing["WYE", "lastClose"] == "WYE has not traded since 2009-10-15"
-    assert ("NOPE", "overview") in missing
+    assert ("NOPE", "company") in missing
 
 
 def test_a_close_of_an_older_session_is_no_last_close(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "symbol_overview", symbols=["WYNN", "IBM"])
-    assert [row["lastClose"] is None for row in answer.payload["overviews"]] == [True, False]
+    answer = call(market, "company_get", symbols=["WYNN", "IBM"])
+    assert [row["lastClose"] is None for row in answer.payload["companies"]] == [True, False]
     (missing,) = answer.payload["missing"]
     assert (missing["symbol"], missing["what"]) == ("WYNN", "lastClose")
     assert missing["reason"] == "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
 
 
-@pytest.mark.parametrize("section", ["fundamentals", "earnings", "ratings", "options"])
-def test_a_section_without_a_source_is_no_data(market: ReplayMarket, call: Call, section: str) -> None:
-    answer = call(market, "symbol_overview", symbols=["AAPL", "MMM"], sections=[section, section])
+@pytest.mark.parametrize("section", ["fundamentals", "earnings", "ratings", "options", "statements", "news"])
+def test_a_part_without_a_source_is_no_data_and_is_named_once(market: ReplayMarket, call: Call, section: str) -> None:
+    answer = call(market, "company_get", symbols=["AAPL", "MMM"], parts=[section, section])
     assert answer.success
     assert not answer.has_data
-    assert answer.payload["missing"] == [
-        {"what": section, "reason": f"not available: configure DESK_MARKET=yahoo for {section}"}
-    ]
-    assert all(section not in row for row in answer.payload["overviews"])
+    (gap,) = answer.payload["missing"]
+    assert gap["what"] == section
+    assert gap["reason"].startswith("not available: ")
+    assert all(section not in row for row in answer.payload["companies"])
 
 
 def test_sections_that_are_there(call: Call) -> None:
     market = FarMarket({"A": daily("A", [1, 2]), "B": daily("B", [3])}, sections={"ratings": {"A": {"analysts": 5.0}}})
-    answer = call(market, "symbol_overview", symbols=["A", "B"], sections=["ratings", "earnings"])
+    answer = call(market, "company_get", symbols=["A", "B"], parts=["ratings", "earnings"])
     assert answer.has_data
-    assert answer.payload["overviews"][0]["ratings"] == {"analysts": 5.0}
-    assert "ratings" not in answer.payload["overviews"][1]
+    assert answer.payload["companies"][0]["ratings"] == {"source": "far", "analysts": 5.0}
+    assert "ratings" not in answer.payload["companies"][1]
     assert answer.payload["missing"] == [
-        {"what": "earnings", "reason": "not available: configure FAR for earnings"},
+        *({**gap, "what": "earnings"} for gap in call(market, "earnings_dates", symbols=["A"]).payload["missing"]),
         {"symbol": "B", "what": "ratings", "reason": "no ratings of B"},
     ]
 
 
 def test_a_source_that_is_down_is_no_data(call: Call) -> None:
     market = FarMarket({"A": daily("A", [1])}, trouble={"A": MarketUnavailable("down")})
-    answer = call(market, "symbol_overview", symbols=["A"])
+    answer = call(market, "company_get", symbols=["A"])
     assert not answer.has_data
-    assert answer.payload["missing"] == [{"symbol": "A", "what": "overview", "reason": "down"}]
+    assert answer.payload["missing"] == [{"symbol": "A", "what": "company", "reason": "down"}]

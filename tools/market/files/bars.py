@@ -361,6 +361,7 @@ UNIVERSE_COLUMNS = {
     "name": Column(("name", "company", "companyname", "security", "longname")),
     "sector": Column(("sector", "gicssector")),
     "industry": Column(("industry", "gicssubindustry", "subindustry")),
+    "company": Column(("cik", "companyid", "issuer", "company")),  # `company` is the name in a file without a name
     "first": Column(("from", "start", "added", "memberfrom"), lambda text: day_of(text) if text.strip() else None),
     "last": Column(("to", "until", "removed", "memberto"), lambda text: day_of(text) if text.strip() else None),
 }

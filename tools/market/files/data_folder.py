@@ -31,6 +31,7 @@ from chordesk.tools.market.files.bars import (
 )
 from chordesk.tools.market.files.chains import check_chains, read_chains
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines
+from chordesk.tools.market.files.statements import read_statements
 from chordesk.tools.market.files.tables import ENDINGS, Problems
 from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache
@@ -40,11 +41,15 @@ UNIVERSE = ("universe.csv",)
 HEADLINES = ("headlines.csv", "headlines.jsonl")
 CHAINS = ("chains.csv", "chains.parquet")
 EARNINGS = ("earnings.csv",)
+STATEMENTS = ("statements.csv", "statements.parquet")
 ABOUT = "about.txt"
-FORMS = "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv"
+FORMS = (
+    "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv, "
+    "statements.csv"
+)
 _VERSION_DIGITS = 8
 
-Further = Literal["headlines", "chains", "earnings"]
+Further = Literal["headlines", "chains", "earnings", "statements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,15 @@ class DataFolder:
     headlines: Path | None
     chains: Path | None
     earnings: Path | None
+    statements: Path | None
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
 
     def files(self) -> Iterator[Path]:
         yield from (path for _, path in self.symbols)
-        yield from filter(None, (self.bars, self.universe, self.headlines, self.chains, self.earnings))
+        further = (self.universe, self.headlines, self.chains, self.earnings, self.statements)
+        yield from filter(None, (self.bars, *further))
 
     @property
     def about(self) -> str | None:
@@ -112,6 +119,7 @@ _NAMES = {
     "headlines": HEADLINES,
     "chains": CHAINS,
     "earnings": EARNINGS,
+    "statements": STATEMENTS,
 }
 
 
@@ -268,6 +276,8 @@ def read_further(folder: DataFolder, what: Further, symbols: frozenset[str], pro
         return read_headlines(path, name, symbols, problems)
     if what == "earnings":
         return read_earnings(path, name, problems)
+    if what == "statements":
+        return read_statements(path, name, symbols, problems)
     table = read_chains(path, name, problems)
     check_chains(table, name, problems)
     return table
@@ -400,6 +410,9 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     if folder.earnings is not None:
         earnings = read_further(folder, "earnings", with_bars, problems)
         yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
+    if folder.statements is not None and (found := read_further(folder, "statements", with_bars, problems)):
+        filed = [row.filed for rows in found.values() for row in rows]
+        yield f"statements: {len(filed):,} figures of {len(found)} symbols, filed {min(filed)} to {max(filed)}"
 
 
 def _span(first: dt.datetime, last: dt.datetime) -> str:

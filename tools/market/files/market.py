@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.models.company import EarningsDate
+from chordesk.models.company import EarningsDate, Statement
 from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
@@ -73,6 +73,11 @@ class FilesMarket(ReplayMarket):
     def earnings(self, symbol: str) -> Sequence[EarningsDate]:
         self._require(symbol)
         found: Mapping[str, Sequence[EarningsDate]] = self._read("earnings", "earnings dates", "earnings.csv")
+        return found.get(symbol, [])
+
+    def statements(self, symbol: str) -> Sequence[Statement]:
+        self._require(symbol)
+        found: Mapping[str, Sequence[Statement]] = self._read("statements", "statements", "statements.csv")
         return found.get(symbol, [])
 
     def _read(self, what: Further, noun: str, file: str) -> Any:

@@ -23,6 +23,7 @@ from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
+from chordesk.tools.market.files.statements import STATEMENT_COLUMNS as STATEMENTS
 from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Columns, Problems, parts_of
 from chordesk.tools.market.samples.package_files import (
     MSFT_CHAIN,
@@ -267,11 +268,13 @@ def _require_usable(folder: Path, given: Mapping[str, Path]) -> None:
 
 def _name_of(path: Path) -> str:
     ending = path.suffix.lower()
-    bars, chains, headlines = (_columns(path, names) for names in (BARS, CHAINS, HEADLINES))
+    bars, chains, headlines, statements = (_columns(path, names) for names in (BARS, CHAINS, HEADLINES, STATEMENTS))
     if chains >= {"quoted", "bid", "ask"} and (chains & {"contract", "strike"}):
         return f"chains{ending}"
     if headlines >= {"symbol", "time", "headline"}:
         return f"headlines{ending}"
+    if statements >= {"symbol", "period", "known_at", "item", "value"}:
+        return f"statements{ending}"
     if "day" in bars and bars & {"close", "adjusted"}:
         if "symbol" in bars:
             return f"bars{ending}"
@@ -280,7 +283,10 @@ def _name_of(path: Path) -> str:
         raise UsageError(
             f"{path.name} has no column symbol, and its name is no symbol", remedy="rename it, such as AAPL.csv"
         )
-    wanted = "date and close (bars), quote date, contract, bid and ask (chains), or symbol, time and headline"
+    wanted = (
+        "date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item and value "
+        "(statements), or symbol, time and headline"
+    )
     raise UsageError(f"{path.name} has none of the usual columns: {wanted}", remedy="name its columns so")
 
 

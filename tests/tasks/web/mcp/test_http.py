@@ -41,9 +41,9 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
 async def test_two_clients_call_tools_at_once(listening: Listening) -> None:
     async def overview(name: str) -> str:
         async with listening.session() as session:
-            result = payload(await session.call_tool("symbol_overview", {"symbols": [name]}))
+            result = payload(await session.call_tool("company_get", {"symbols": [name]}))
             assert result["asOf"].startswith("2010-03-10")
-            return str(result["overviews"][0]["symbol"])
+            return str(result["companies"][0]["symbol"])
 
     assert await asyncio.gather(overview("IBM"), overview("KO")) == ["IBM", "KO"]
 
@@ -55,7 +55,7 @@ async def test_a_named_token_reads_until_it_is_revoked(listening: Listening) -> 
         with store.session() as session:
             named = replace(listening, token=tokens.add(session, settings, "Ann's agent", [Scope.READ], "ann"))
         async with named.session() as asking:
-            assert payload(await asking.call_tool("symbol_overview", {"symbols": ["IBM"]}))["overviews"]
+            assert payload(await asking.call_tool("company_get", {"symbols": ["IBM"]}))["companies"]
         wait_for(lambda: 'by="Ann\'s agent"' in listening.log.read_text(encoding="utf-8"), "the call is in the log")
         with store.session() as session:
             tokens.revoke(session, settings, "Ann's agent", "ann")

@@ -55,9 +55,9 @@ async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_i
         assert [tool.name for tool in tools] == list(READ_TOOLS)
         assert all(tool.annotations is not None and tool.annotations.readOnlyHint for tool in tools)
         names = ["IBM", "KO", "GE", "F"]
-        asked = [session.call_tool("symbol_overview", {"symbols": [name]}) for name in names]
+        asked = [session.call_tool("company_get", {"symbols": [name]}) for name in names]
         picture, *found = await asyncio.gather(session.call_tool("chart_render", {"symbols": ["IBM"]}), *asked)
-        assert [payload(one)["overviews"][0]["symbol"] for one in found] == names
+        assert [payload(one)["companies"][0]["symbol"] for one in found] == names
         assert isinstance(picture.content[1], ImageContent)
         assert picture.content[1].mimeType == "image/png"
         for name, arguments, named in (

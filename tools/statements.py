@@ -1,0 +1,178 @@
+"""A company's statements as first reported, and the valuation that they and a price come to: nothing filed later."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chordesk.models.company import Statement
+from chordesk.models.errors import MarketError
+from chordesk.tools.decimals import rounded
+from chordesk.tools.market.prices import splits_since, traded_bars
+from chordesk.tools.market.protocol import MarketData
+
+# What a figure is called in statements, by our name: in small letters and digits alone.
+ITEMS: Mapping[str, tuple[str, ...]] = {
+    "revenue": ("revenues", "revenue", "totalrevenue", "sales", "netsales"),
+    "netIncome": ("netincomeloss", "netincome", "netincomelossattributabletoparent"),
+    "eps": ("dilutedearningspershare", "epsdiluted", "dilutedeps", "eps", "basicearningspershare"),
+    "shares": ("dilutedaverageshares", "sharesdiluted", "sharesoutstanding", "shares", "basicaverageshares"),
+    "equity": ("equityattributabletoparent", "stockholdersequity", "shareholdersequity", "equity"),
+    "operatingCashFlow": ("netcashflowfromoperatingactivities", "operatingcashflow"),
+    "assets": ("assets", "totalassets"),
+    "liabilities": ("liabilities", "totalliabilities"),
+}
+_ITEM_OF = {name: (ours, rank) for ours, names in ITEMS.items() for rank, name in enumerate(names)}
+_PLAIN = re.compile(r"[^a-z0-9]")
+PERIODS = 5  # shown: a quarter and the same of the year before
+_PAST = 8  # filings of a valuation's history
+_SOON = dt.timedelta(days=5)  # from a filing to a bar that is of its day
+_QUARTER, _YEAR = (80, 100), (350, 380)  # days
+_FOUR_QUARTERS = (260, 290)  # days from the end of the first to that of the fourth
+
+
+class Period(NamedTuple):
+    """Figures of one period by our names, as first filed. length: days of its flows, None where no start is given;
+    restated: names of which a later filing has another value."""
+
+    end: dt.date
+    length: int | None
+    filed: dt.date
+    figures: Mapping[str, float]
+    restated: tuple[str, ...]
+
+
+def periods(rows: Sequence[Statement]) -> list[Period]:
+    """Return the periods of rows that are known, the newest first; of several lengths that end on a day the
+    shortest. A figure that has two names in a filing is that of the preferred one."""
+    grouped: dict[dt.date, dict[int | None, dict[str, list[tuple[dt.date, int, float]]]]] = defaultdict(dict)
+    for row in rows:
+        named = _ITEM_OF.get(_PLAIN.sub("", row.item.lower()))
+        if named is not None:
+            ours, rank = named
+            length = (row.period - row.start).days + 1 if row.start is not None else None
+            grouped[row.period].setdefault(length, {}).setdefault(ours, []).append((row.filed, rank, row.value))
+    found = []
+    for end in sorted(grouped, reverse=True):
+        lengths = grouped[end]
+        length = min((one for one in lengths if one is not None), default=None)
+        figures = {**lengths.get(None, {}), **(lengths[length] if length is not None else {})}
+        first = {name: min(given) for name, given in figures.items()}
+        restated = tuple(name for name, given in figures.items() if _is_restated(first[name], given))
+        filed = min(one[0] for one in first.values())
+        found.append(Period(end, length, filed, {name: first[name][2] for name in ITEMS if name in first}, restated))
+    return found
+
+
+def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.date, int, float]]) -> bool:
+    return any(filed > first[0] and rank == first[1] and value != first[2] for filed, rank, value in given)
+
+
+def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
+    """Return the newest periods, and growth against the same period of the year before where it is there. Raises
+    MarketError without a figure that has a name of ours."""
+    known = periods(rows)
+    if not known:
+        raise MarketError(f"the statements of {symbol} have none of {', '.join(ITEMS)}" if rows else _none(symbol))
+    shown = [
+        {"period": one.end.isoformat(), "days": one.length, "filed": one.filed.isoformat(), **one.figures}
+        | ({"restatedLater": list(one.restated)} if one.restated else {})
+        for one in known[:PERIODS]
+    ]
+    growth = {f"{name}Growth": _growth(known, name) for name in ("revenue", "eps", "netIncome")}
+    return {**growth, "periods": shown, "knownAt": max(row.known_at for row in rows).isoformat()}
+
+
+def _none(symbol: str) -> str:
+    return f"the source has no statements of {symbol} up to now"
+
+
+def _growth(known: Sequence[Period], name: str) -> float | None:
+    """Return value / that of the period a year before - 1; None where one is missing or the base is not positive."""
+    newest = known[0]
+    year = (one for one in known if one.length == newest.length or _same(one.length, newest.length))
+    before = next((one for one in year if _YEAR[0] <= (newest.end - one.end).days <= _YEAR[1]), None)
+    if before is None or name not in newest.figures or before.figures.get(name, 0) <= 0:
+        return None
+    return rounded(newest.figures[name] / before.figures[name] - 1)
+
+
+def _same(first: int | None, second: int | None) -> bool:
+    return first is not None and second is not None and abs(first - second) <= _QUARTER[1] - _QUARTER[0]
+
+
+def year_of(known: Sequence[Period], name: str) -> tuple[float | None, str]:
+    """Return (a flow over the last year, "") from a year's period or four quarters in a row, or (None, why not).
+    known: the newest first."""
+    having = [one for one in known if name in one.figures]
+    if not having:
+        return None, f"no period has {name}"
+    newest = having[0]
+    if newest.length is not None and _YEAR[0] <= newest.length <= _YEAR[1]:
+        return newest.figures[name], ""
+    quarters = [one for one in having if one.length is None or _QUARTER[0] <= one.length <= _QUARTER[1]][:4]
+    if len(quarters) == 4 and _FOUR_QUARTERS[0] <= (quarters[0].end - quarters[3].end).days <= _FOUR_QUARTERS[1]:
+        return sum(one.figures[name] for one in quarters), ""
+    ends = ", ".join(one.end.isoformat() for one in quarters)
+    return None, f"{name} of a year needs four quarters in a row, and there are those that end on {ends}"
+
+
+def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
+    """Return price to earnings, to book and to sales now, and of the newest filings on their own days: prices as traded
+    and shares of today. Raises MarketError where no ratio can be made."""
+    known = periods(rows)
+    if not known:
+        raise MarketError(_none(symbol))
+    bars = traded_bars(market, symbol, 252 * 3)
+    closes = dict(zip(bars.dates, bars.close.tolist(), strict=True))
+    now, lacks = _ratios(market, symbol, known, float(bars.close[-1]))
+    if not now:
+        raise MarketError(f"no valuation of {symbol}: {'; '.join(lacks)}")
+    past = list[tuple[dt.date, dict[str, float]]]()
+    for at in sorted({one.filed for one in known}, reverse=True)[:_PAST]:
+        day = next((one for one in bars.dates if at <= one <= at + _SOON), None)
+        if day is None:
+            continue
+        ratios, _ = _ratios(market, symbol, [one for one in known if one.filed <= at], closes[day])
+        if ratios:
+            past.append((day, ratios))
+    standing = {
+        f"{name}Percentile": rounded(sum(one <= value for one in before) / len(before), 2)
+        for name, value in now.items()
+        if len(before := [ratios[name] for _, ratios in past if name in ratios]) > 1
+    }
+    history = [{"day": day.isoformat(), **ratios} for day, ratios in past]
+    found = {**now, **standing, "history": history, "knownAt": max(row.known_at for row in rows).isoformat()}
+    return {**found, "lacks": lacks} if lacks else found
+
+
+def _ratios(
+    market: MarketData, symbol: str, known: Sequence[Period], price: float
+) -> tuple[dict[str, float], list[str]]:
+    """Return (ratios by name, why others are missing)."""
+    factor = splits_since(market, symbol, known[0].filed)
+    earned, no_earnings = year_of(known, "eps")
+    sales, no_sales = year_of(known, "revenue")
+    shares = next((one.figures["shares"] for one in known if "shares" in one.figures), None)
+    equity = next((one.figures["equity"] for one in known if "equity" in one.figures), None)
+    found, lacks = dict[str, float](), list[str]()
+    if earned is None or earned <= 0:
+        lacks.append(f"priceToEarnings: {no_earnings or 'no profit over the last year'}")
+    else:
+        found["priceToEarnings"] = round(price * factor / earned, 2)
+    if shares is None or shares <= 0:
+        lacks.append("priceToBook, priceToSales: no period has shares")
+        return found, lacks
+    worth = price * factor * shares
+    if equity is None or equity <= 0:
+        lacks.append("priceToBook: no period has a positive equity")
+    else:
+        found["priceToBook"] = round(worth / equity, 2)
+    if sales is None or sales <= 0:
+        lacks.append(f"priceToSales: {no_sales or 'no sales'}")
+    else:
+        found["priceToSales"] = round(worth / sales, 2)
+    return found, lacks
