@@ -24,7 +24,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.data_folder import FilesData, files_data
 from chordesk.tools.market.files.market import FilesMarket
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
-from chordesk.tools.model_tools.company import Section
+from chordesk.tools.model_tools.company import Part
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import MakeContext, every_tool
@@ -43,7 +43,7 @@ ORDER_TOOLS = {"orders_preview"}
 
 def cases(symbols: list[str]) -> list[tuple[str, dict[str, Any]]]:
     """Calls that reach every tool, each with arguments that make it say the most."""
-    sections = list(get_args(Section))
+    sections = list(get_args(Part))
     return [
         ("universe_list", {"limit": 250, "offset": 250}),
         ("universe_list", {"limit": 250}),
