@@ -94,9 +94,8 @@ class Envelope(Frozen):
     where there is none: thread_id, turn_id, item_id, approval_id."""
 
     event_id: str = Field(default_factory=new_id)
-    # 1, 2, 3 and so on within a run, without gaps, assigned by the transaction that stores the event; None before that,
-    # and always None for a delta
-    sequence: int | None = None
+    # assigned by the transaction that stores the event, None before that
+    sequence: int | None = Field(None, description="1, 2, 3 and so on within a run, without gaps; null for a delta")
     occurred_at: dt.datetime = Field(default_factory=utcnow)
     run_id: str
     domain: Domain
