@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from chordesk.agents.pulse import RAISE
-from chordesk.agents.runtime import TurnResult
+from chordesk.agents.runtime import TurnResult, WebSearch
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused
+from chordesk.models.events import short
 from chordesk.tools.registry import ToolAnswer
 
 
@@ -357,3 +359,35 @@ def storable(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: storable(item) for key, item in value.items()}
     return value
+
+
+# The record of what a role's model searched and opened. The search is the provider's: the desk sees the queries and the
+# pages opened, not what they gave.
+_SEARCH_TOOL = "web_search"
+_MOST_RESULTS = 20
+
+
+def recorded(search: WebSearch, hosts: Sequence[str] | None) -> RecordedCall:
+    """Return a search as a tool call. It has no data of ours, and has failed where a page is of no allowed host."""
+    urls = [url for url in (search.url, *search.results) if url]
+    outside = [url for url in urls if hosts and not _hosted(url, hosts)]
+    error = "this role may not search the web" if hosts is None else ""
+    if outside:
+        error = f"not of the hosts of DESK_WEB_SEARCH_HOSTS: {', '.join(short(url) for url in outside[:_MOST_RESULTS])}"
+    payload: dict[str, Any] = {
+        "action": search.action,
+        "url": search.url and short(search.url),
+        "results": [short(url) for url in search.results[:_MOST_RESULTS]] or None,
+        "note": "the provider's own search: its results are not reported to the desk" if not search.results else None,
+        **({"error": error, "success": False} if error else {}),
+    }
+    arguments = {"queries": [short(query) for query in search.queries]}
+    return RecordedCall(arguments, ToolAnswer(_SEARCH_TOOL, not error, payload, False, False, 0.0), search.at)
+
+
+def _hosted(url: str, hosts: Sequence[str]) -> bool:
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    return any(host == name or host.endswith(f".{name}") for name in hosts)

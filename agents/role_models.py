@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
-from chordesk.agents.answers import RecordedCall
 from chordesk.agents.gateway.facts import ServerFacts, known_facts
 from chordesk.agents.pulse import TurnLimits
-from chordesk.agents.role import Role
-from chordesk.agents.roles import GRAPH_ROLES, ROLES, check_roles
-from chordesk.agents.runtime import WebSearch
 from chordesk.models import features
-from chordesk.models.errors import SettingError
-from chordesk.models.events import short
+from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.extras import lack_of
 from chordesk.models.features import Runtime
 from chordesk.models.settings import Effort, Settings
-from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.settings.running_desk import counts, is_backtest, snapshot
 from chordesk.models.settings.variables import secret
 from chordesk.models.urls import is_loopback, without_login
-from chordesk.tools.market.factory import configured_market
-from chordesk.tools.registry import ToolAnswer
+
+if TYPE_CHECKING:
+    from chordesk.agents.role import Role
 
 DEFAULT_RUNTIME = "codex"
 LOCAL = "local"
@@ -47,6 +44,7 @@ _MODEL = re.compile(r"[\w./:@+-]{1,200}", re.ASCII)  # a comma in place of the s
 _FORM = "write ROLE=RUNTIME:MODEL[:EFFORT], with a semicolon between entries"
 _SETTING = "role_models (DESK_ROLE_MODELS)"
 _TIERS = "voice_models (DESK_VOICE_MODELS)"
+_ADDRESSES = ("provider_url", "local_url")
 _TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon between entries"
 
 
@@ -85,9 +83,9 @@ RULES = RoleModel("rules", RULES_MODEL)
 
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     """Raises SettingError for an entry that cannot be read or served here."""
-    default = default_model(settings)
-    if is_backtest(settings.account) and settings.provider == RULES_MODEL:
-        default = RULES
+    from chordesk.agents.roles import GRAPH_ROLES, ROLES
+
+    default = _model_without_entry(settings)
     found = dict.fromkeys((*ROLES, *(key for key in GRAPH_ROLES if key in (settings.research_roles or ()))), default)
     named: set[str] = set()
     for entry in filter(None, (part.strip() for part in settings.role_models.split(";"))):
@@ -97,6 +95,11 @@ def role_models(settings: Settings) -> Mapping[str, RoleModel]:
         named.add(role)
         found[role] = model
     return found
+
+
+def _model_without_entry(settings: Settings) -> RoleModel:
+    in_process = is_backtest(settings.account) and settings.provider == RULES_MODEL
+    return RULES if in_process else default_model(settings)
 
 
 def default_model(settings: Settings) -> RoleModel:
@@ -127,7 +130,9 @@ def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None
 
 def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
     graphs = (replace(default_model(settings), model=name) for name in settings.graph_models)
-    found = (*role_models(settings).values(), *voice_tiers(settings), *graphs)
+    # Without an entry all roles have the same: then no role has to be loaded.
+    of_roles = role_models(settings).values() if settings.role_models.strip() else (_model_without_entry(settings),)
+    found = (*of_roles, *voice_tiers(settings), *graphs)
     if any(one.runtime == LOCAL for one in found) and local_url(settings) is None:
         raise _wrong_role(
             "a model of the runtime local, and there is no server",
@@ -177,6 +182,8 @@ def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     role, equals, rest = (part.strip() for part in entry.partition("="))
     if not (role and equals and rest):
         raise _wrong_role(repr(entry), _FORM)
+    from chordesk.agents.roles import GRAPH_ROLES, ROLES
+
     if role not in ROLES and role not in GRAPH_ROLES:
         remedy = f"choose among {', '.join((*ROLES, *GRAPH_ROLES))}, or {features.remedy_for('graph_roles', role)}"
         raise _wrong_role(f"{entry!r}: there is no role {role!r}", remedy)
@@ -257,6 +264,8 @@ def longest_turn(settings: Settings) -> float:
 
 def check_limits(settings: Settings, models: set[str]) -> None:
     """Raise SettingError for an unreadable or unused entry, or a turn that is longer than a step."""
+    from chordesk.agents.roles import GRAPH_ROLES, ROLES
+
     for key in _entries(settings.turn_limits):
         if key not in ROLES and key not in GRAPH_ROLES and key.partition(":")[2] not in models and key not in models:
             known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
@@ -323,20 +332,17 @@ def line_of(settings: Settings, model: RoleModel) -> str:
     return f"{server} on {socket.gethostname()}" if is_loopback(urlsplit(server).hostname or "") else server
 
 
-# Web search by a role's model: which roles may, on which hosts, and the record of what they searched and opened.
-#
-# The search is the provider's: the desk asks for it with the role's thread, and sees the queries and the pages opened,
-# not what they gave.
+# Web search by a role's model: which roles may, and on which hosts.
 
-SEARCH_TOOL = "web_search"
 NO_SEARCH = "off"
-MOST_RESULTS = 20
 
 
 def searching_roles(settings: Settings) -> frozenset[str]:
     """Raises SettingError for an unknown role, or one whose runtime has no such tool."""
     if settings.web_search.strip() in ("", NO_SEARCH):
         return frozenset()
+    from chordesk.agents.roles import ROLES
+
     named = [part.strip() for part in settings.web_search.split(",") if part.strip()]
     models = role_models(settings)
     for role in named:
@@ -350,6 +356,8 @@ def searching_roles(settings: Settings) -> frozenset[str]:
 
 def check_web_search(settings: Settings) -> None:
     """Raise SettingError for roles that may not search, and for any on a day of the past: the web of today is later."""
+    from chordesk.tools.market.factory import configured_market
+
     roles = searching_roles(settings)
     if roles and (market := configured_market(settings)).day is not None:
         what = f"is {settings.web_search} with market={market.name}, a day of the past: the web of today is later"
@@ -365,41 +373,71 @@ def search_hosts(settings: Settings, role: str, day: dt.date | None) -> tuple[st
     return tuple(name.lower() for part in settings.web_search_hosts.split(",") if (name := part.strip()))
 
 
-def recorded(search: WebSearch, hosts: Sequence[str] | None) -> RecordedCall:
-    """Return a search as a tool call. It has no data of ours, and has failed where a page is of no allowed host."""
-    urls = [url for url in (search.url, *search.results) if url]
-    outside = [url for url in urls if hosts and not _within(url, hosts)]
-    error = "this role may not search the web" if hosts is None else ""
-    if outside:
-        error = f"not of the hosts of DESK_WEB_SEARCH_HOSTS: {', '.join(short(url) for url in outside[:MOST_RESULTS])}"
-    payload: dict[str, Any] = {
-        "action": search.action,
-        "url": search.url and short(search.url),
-        "results": [short(url) for url in search.results[:MOST_RESULTS]] or None,
-        "note": "the provider's own search: its results are not reported to the desk" if not search.results else None,
-        **({"error": error, "success": False} if error else {}),
-    }
-    arguments = {"queries": [short(query) for query in search.queries]}
-    return RecordedCall(arguments, ToolAnswer(SEARCH_TOOL, not error, payload, False, False, 0.0), search.at)
-
-
-def _within(url: str, hosts: Sequence[str]) -> bool:
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    return any(host == name or host.endswith(f".{name}") for name in hosts)
-
-
 def _wrong_search(what: str, remedy: str) -> SettingError:
     return SettingError(f"web_search (DESK_WEB_SEARCH) {what}", remedy=remedy)
 
 
 def require_roles(settings: Settings) -> None:
     """Check the settings that name roles, and the libraries of their runtimes. Raises SettingError."""
-    check_roles(settings)
+    given = {name for name, field in Settings.model_fields.items() if getattr(settings, name) != field.default}
+    features.require_on(given)
+    for _, checks in features.parts("requires", given):
+        for check in checks:
+            check(settings)
     for runtime in sorted(runtimes_of(settings) - APP_SERVERS):
         if (lack := lack_of(runtime)) is not None:
             raise SettingError(f"the runtime {runtime} needs {lack.reason}", remedy=lack.remedy)
+    if given.isdisjoint(_NAMING_ROLES):
+        return
+    from chordesk.agents.roles import check_roles
+
+    check_roles(settings)
     check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
     check_web_search(settings)
+
+
+# The settings that name roles: the roles and all of their tools are loaded for them alone.
+_NAMING_ROLES = frozenset(
+    {"role_models", "research_roles", "required_roles", "role_approvals", "turn_limits", "web_search"}
+)
+
+
+def covers(own: Settings, theirs: Settings) -> bool:
+    served = {(one.runtime, one.model) for one in (*models_in_use(own), RULES)}
+    wanted = {(one.runtime, one.model) for one in models_in_use(theirs)}
+    return own.provider == theirs.provider and wanted <= served
+
+
+def require_means(
+    own: Settings, theirs: Settings, kept: Mapping[str, Any], label: str, environ: Mapping[str, str]
+) -> None:
+    """Raise UsageError, with the model as a noun, where a process with its own settings cannot have those of a run.
+    theirs: the run's, with the process's own addresses and keys; kept: as the run has them; label: of its model. A key
+    goes to the address of its own settings alone."""
+    here = snapshot(own)
+    try:
+        for name in _ADDRESSES:
+            if kept.get(name) != here[name] and name in kept and counts(name, kept) and _uses_address(name, theirs):
+                raise UsageError(f"{label} at {kept[name]}" if here[name] is not None else label)
+        require_roles(theirs)
+        require_keys(theirs, environ)
+    except SettingError as error:
+        raise UsageError(f"{label}: {error.args[0]}") from None
+    if theirs.provider == "endpoint" and own.provider != "endpoint" and own.provider_key is None:
+        host = urlsplit(theirs.provider_url or "").hostname or ""
+        if not is_loopback(host):
+            raise UsageError(f"{label} and its key (DESK_PROVIDER_KEY)")
+
+
+def _uses_address(name: str, theirs: Settings) -> bool:
+    """Return whether a run's models are at an address; without one `models_in_use` would refuse them."""
+    if name == "provider_url":
+        return True
+    named = (*role_models(theirs).values(), *voice_tiers(theirs))
+    return theirs.provider != LOCAL and any(one.runtime == LOCAL for one in named)
+
+
+def digest_of_models(theirs: Settings) -> str:
+    """Return a short name of a run's models; runs with the same ones share what serves them."""
+    used = sorted(f"{one.runtime}:{one.model}" for one in models_in_use(theirs))
+    return hashlib.sha256("|".join((theirs.provider, *used)).encode()).hexdigest()[:8]

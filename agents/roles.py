@@ -173,15 +173,9 @@ def mode_of(role: str) -> Mode:
 
 
 def check_roles(settings: Settings) -> None:
-    """Raise SettingError for an unknown role, request or voice, or one of a feature that is switched off."""
-    fields = Settings.model_fields.items()
-    given = {name for name, field in fields if getattr(settings, name) != field.default}
-    features.require_on(given)
+    """Raise SettingError for an unknown role or request."""
     required_roles(settings)
     role_approvals(settings)
-    for _, checks in features.parts("requires"):
-        for check in checks:
-            check(settings)
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:

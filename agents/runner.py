@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import orjson
 from sqlmodel import SQLModel
 
-from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, storable
+from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.agents.prompting import Fit, Prompt, fitted, render
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -25,7 +25,6 @@ from chordesk.agents.role_models import (
     keeps,
     limits_of,
     local_url,
-    recorded,
     role_models,
     search_hosts,
 )

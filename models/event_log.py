@@ -14,7 +14,7 @@ from sqlmodel import Session
 from chordesk.models import notices
 from chordesk.models.errors import HistoryTrimmed
 from chordesk.models.events import MOST, Batch, Envelope, batches, rows_of
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import insert_for, utcnow
 from chordesk.models.tables.runtime import EventBatch, EventHead
 
 # Keys of a session's info: events to store before its commit, and batches to publish after it.
@@ -103,11 +103,8 @@ def _take(session: Session, run_id: str, count: int) -> int:
 
 @cache
 def _advance(dialect: str) -> ReturningInsert[Any]:
-    from sqlalchemy.dialects import postgresql, sqlite
-
     count, now = bindparam("count", type_=_heads.c.last.type), bindparam("now", type_=_heads.c.updated_at.type)
-    new = (sqlite if dialect == "sqlite" else postgresql).insert(_heads)
-    new = new.values(run_id=bindparam("run"), last=count, trimmed=0, updated_at=now)
+    new = insert_for(dialect, _heads).values(run_id=bindparam("run"), last=count, trimmed=0, updated_at=now)
     changes = {"last": _heads.c.last + count, "updated_at": now}
     upsert = new.on_conflict_do_update(index_elements=["run_id"], set_=changes)
     returning: ReturningInsert[Any] = upsert.returning(_heads.c.last)

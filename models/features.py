@@ -7,7 +7,7 @@ loaded where they are used, so that `desk --help` loads none of them. This modul
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -92,7 +92,8 @@ class Feature:
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
     commands: Mapping[str, Command] = field(default_factory=dict)
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
-    requires: tuple[str, ...] = ()  # functions that raise SettingError for settings that do not fit
+    # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.
+    requires: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()  # CheckEntry of `desk doctor`
     preflight: tuple[str, ...] = ()  # functions that raise a DeskError where `desk up` could not do the feature's work
     programs: tuple[Program, ...] = ()
@@ -182,7 +183,7 @@ def skip(feature: Feature, why: str) -> None:
     found.skipped.append(Skipped(feature.name, found.places.pop(feature.name), why, remedy))
 
 
-def require_on(given: Container[str]) -> None:
+def require_on(given: Collection[str]) -> None:
     """Raise SettingError for an unknown name in DESK_FEATURES_OFF, and for settings of a feature that is off."""
     known = {*_found().features, *(each.name for each in skipped())}
     for name in off():
@@ -211,8 +212,12 @@ def part(what: str, name: str, place: str) -> Any:
         raise
 
 
-def parts(what: str) -> Iterator[tuple[Feature, list[Any]]]:
+def parts(what: str, given: Collection[str] | None = None) -> Iterator[tuple[Feature, list[Any]]]:
+    """A package of which a part cannot be loaded is left out. given: only the parts of features with one of these
+    settings, or with none at all."""
     for feature in in_force():
+        if given is not None and feature.settings and not set(feature.settings).intersection(given):
+            continue
         try:
             loaded = [load(place) for place in getattr(feature, what)]
         except Exception as error:

@@ -22,10 +22,13 @@ from chordesk.agents.role_models import (
     RULES_MODEL,
     RUNTIMES,
     RoleModel,
+    covers,
+    digest_of_models,
     local_url,
     models_in_use,
     models_of,
     require_keys,
+    require_means,
     require_roles,
     runtimes_of,
 )
@@ -38,7 +41,6 @@ from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
-from chordesk.tasks import run_models
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
 from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.redis_clients import redis_url
@@ -213,14 +215,14 @@ class Desk:
         kept = run.settings
         if kept is None and (run.provider, run.model) != (self.settings.provider, self.settings.model_label):
             raise UsageError(run.model)
-        run_models.require_means(self.settings, theirs, kept or {}, run.model, os.environ)
-        if run_models.covers(self.settings, theirs):
+        require_means(self.settings, theirs, kept or {}, run.model, os.environ)
+        if covers(self.settings, theirs):
             return self
         try:
             require_login(theirs)
         except LoginMissing as error:
             raise UsageError(f"{run.model}: {error.args[0]}") from None
-        key = run_models.digest(theirs)
+        key = digest_of_models(theirs)
         with self._lock:
             if key not in self._beside:
                 log.info("models.beside", run=run_id, model=run.model)

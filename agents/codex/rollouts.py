@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 from sqlalchemy import Table, func, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
@@ -31,6 +30,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, DatabaseDown, ServiceError, ThreadInUse
 from chordesk.models.files import replacing
 from chordesk.models.masking import SHORTEST_SECRET
+from chordesk.models.tables.columns import insert_for
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.models.text import utc
 from chordesk.models.urls import HIDDEN
@@ -241,9 +241,9 @@ class ThreadVault:
         self.blobs = blobs
         self._store = store
         # Made once: each kept turn runs them.
-        insert = sqlite.insert if store.is_sqlite else postgresql.insert
-        self._thread = insert(THREAD).on_conflict_do_nothing()
-        new = insert(ROLLOUT)
+        dialect = store.engine.dialect.name
+        self._thread = insert_for(dialect, THREAD).on_conflict_do_nothing()
+        new = insert_for(dialect, ROLLOUT)
         changed = {name: value for name, value in new.excluded.items() if name not in ("thread_id", "generation")}
         # A former holder that has not noticed the loss of its lease may write after the new holder.
         # A returned row was written: PostgreSQL's driver does not count rows here.

@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from sqlalchemy import Table, delete, func
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, SettingError, UsageError
 from chordesk.models.files import reach
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import insert_for, utcnow
 from chordesk.models.tables.runtime import Blob
 
 LEVEL = 1  # of zlib: half the time of its default for a tenth more bytes, on rollouts
@@ -64,7 +63,7 @@ def blob_store(url: str | None, store: Store) -> BlobStore:
 class DatabaseBlobs:
     def __init__(self, store: Store) -> None:
         self._store = store
-        new = (sqlite.insert if store.is_sqlite else postgresql.insert)(_BLOB)
+        new = insert_for(store.engine.dialect.name, _BLOB)
         young = {"created_at": new.excluded.created_at}
         self._put = new.on_conflict_do_update(index_elements=["digest"], set_=young)  # made once: each turn runs it
 

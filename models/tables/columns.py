@@ -9,7 +9,7 @@ from pydantic import ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
-from sqlalchemy import DateTime
+from sqlalchemy import DateTime, Table
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import declared_attr
 from sqlalchemy.types import TypeDecorator
@@ -103,8 +103,11 @@ class Dated(DeskTable):
 
 
 def dialect_insert(session: Session, model: type[SQLModel]) -> Any:
+    return insert_for(session.get_bind().dialect.name, model.__table__)  # type: ignore[attr-defined]
+
+
+def insert_for(dialect: str, table: Table) -> Any:
     """The two databases share no insert that leaves or changes existing rows."""
     from sqlalchemy.dialects import postgresql, sqlite  # what reads alone has no use for them
 
-    dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
-    return dialect.insert(model.__table__)  # type: ignore[attr-defined]
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)

@@ -15,7 +15,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models import walls
 from chordesk.models.errors import UsageError
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, prices
 from chordesk.models.settings import Settings
@@ -70,6 +69,8 @@ def doctor(
 
     loaded = checked()
     if fix:
+        from chordesk.models import walls
+
         walls.close(loaded.settings)
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
@@ -157,11 +158,10 @@ def of_processes(settings: Settings, rows: list[dict[str, Any]]) -> list[dict[st
 
 def _prices(settings: Settings) -> Table:
     """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
-    from chordesk.agents.role_models import LOCAL, models_in_use
-    from chordesk.tasks.engine.budgets import RULES
+    from chordesk.agents.role_models import LOCAL, RULES_MODEL, models_in_use
 
     known = prices(settings.prices)
-    used = [one for one in models_in_use(settings) if one.provider(settings) != RULES]
+    used = [one for one in models_in_use(settings) if one.provider(settings) != RULES_MODEL]
     local = dict.fromkeys(one.label(settings) for one in used if one.runtime == LOCAL)
     models = dict.fromkeys([*(model for one in used if one.runtime != LOCAL for model in one.models), *known])
     columns = ("Model", "USD a million tokens", "From")

@@ -23,7 +23,8 @@ WRONG_USE, LOST = 2, 1
 
 def main() -> None:
     os.umask(0o077)  # what the desk makes is its owner's alone, as is what its children make
-    gc.set_threshold(20_000)  # loading makes many objects that stay: collecting them took a fifth of its time
+    # Loading makes many objects that stay, some 180,000: collecting them took a tenth of a command's time or more.
+    gc.set_threshold(200_000)
     _heed_ctrl_c(sys.argv[1:])
     with watched():
         if (asked := ping.asked(sys.argv[1:])) is not None:

@@ -16,7 +16,7 @@ import typer
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks.cli.output import print_line
-from chordesk.tasks.cli.processes import forget_credentials
+from chordesk.tasks.cli.processes import forget_credentials, stay
 from chordesk.tasks.cli.shell import checked
 
 ANSWERS_SECONDS = 30.0
@@ -117,10 +117,9 @@ def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
     # Loaded here: to make a link for a service that runs needs no web framework.
     from chordesk.tasks.services import signals
     from chordesk.tasks.web.app import serve
-    from chordesk.tasks.worker import logs
 
     forget_credentials()
-    logs.configure(settings)
+    stay(settings)
 
     def announce(url: str, _token_at: str) -> None:
         print_line(f"no service ran for {settings.home}: serving it on {url} until Ctrl-C")

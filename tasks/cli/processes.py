@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import os
 import socket
@@ -112,13 +113,19 @@ def ping(
     raise typer.Exit(local_ping(role, name))
 
 
+def stay(settings: Settings) -> None:
+    """Set up a process that lives long: its logs, and the collections that a command which ends does without."""
+    from chordesk.tasks.worker import logs
+
+    gc.set_threshold(20_000)
+    logs.configure(settings)
+
+
 def configured(*needs: str, own_switch: bool = False) -> Settings:
     """needs: secrets that this process keeps of those that a `.env` has. own_switch: the live switch is its
     environment's."""
-    from chordesk.tasks.worker import logs
-
     settings = checked(own_switch=own_switch).settings
-    logs.configure(settings)
+    stay(settings)
     for variable in unneeded(needs):
         os.environ.pop(variable, None)
     return settings.model_copy(update=dict.fromkeys(OWN_SECRETS.difference(needs)))
@@ -231,11 +238,10 @@ def api(
 
     # Loaded here: no other command, and no worker, has use for a web framework.
     from chordesk.tasks.web.app import require_servable, serve
-    from chordesk.tasks.worker import logs
 
     forget_credentials()
     settings = checked().settings
-    logs.configure(settings)
+    stay(settings)
     require_servable(settings)  # before the database is asked
 
     def announce(url: str, token_at: str) -> None:
@@ -262,7 +268,6 @@ def mcp(
 ) -> None:
     """Offer the desk's read tools over MCP; none submits orders."""
     from chordesk.tasks.services import signals
-    from chordesk.tasks.worker import logs
 
     require_extra("mcp", "`desk mcp`")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
@@ -270,7 +275,7 @@ def mcp(
 
     forget_credentials(keep=Settings.DATA_CREDENTIALS)  # its tools read chains
     settings = load_settings()
-    logs.configure(settings)
+    stay(settings)
     logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it has a line or two for each request
     toolset = offer(settings, run, names=tool, preview=run is not None and tool is None)
     with signals.raised():

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from chordesk.agents.answers import fault
-from chordesk.agents.runner import RoleRun
 from chordesk.models.answers import Failed, Usage
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
@@ -31,6 +30,7 @@ from chordesk.tasks.telemetry.health import Collect, ProcessHealth
 from chordesk.tasks.telemetry.runs import headers_of, role_fields
 
 if TYPE_CHECKING:
+    from chordesk.agents.runner import RoleRun
     from chordesk.tasks.telemetry.metrics import Metrics, WatchServer
     from chordesk.tasks.telemetry.traces import Ended, Spans
 

@@ -1,7 +1,7 @@
 """Runs as telemetry names them: summaries by mode when they end, the mode of a turn, and trace ids.
 
 A run's id is its trace's, so that all work for it joins the trace without further data. Plain arithmetic: no tracing
-library is loaded.
+library is loaded, and the roles, which load every tool, where they are asked for.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Any
 from sqlalchemy import Row, func, select
 from sqlmodel import Session, col
 
-from chordesk.agents.board.voices import ROLE_PREFIX
-from chordesk.agents.roles import default_roles, mode_of, validators
 from chordesk.models.answers import ReportStatus, Usage
 from chordesk.models.states import StepState
 from chordesk.models.tables.orders import Order
@@ -71,11 +69,14 @@ def _screener(session: Session, run: Run, common: dict[str, Any]) -> ScreenerRun
 
 
 def _research(session: Session, run: Run, common: dict[str, Any]) -> ResearchRunCompleted:
+    from chordesk.agents.roles import default_roles, validators
+
+    places = {role: place for place, role in enumerate(validators())}
     symbols = [row.symbol for row in _candidates(session, run.id)]
     ran: dict[str, list[str]] = defaultdict(list)
     written = (col(Report.run_id) == run.id, col(Report.status) != ReportStatus.SKIPPED)
     reports = session.execute(select(col(Report.symbol), col(Report.role)).where(*written)).all()
-    for symbol, role in sorted(reports, key=lambda row: _place(row[1])):
+    for symbol, role in sorted(reports, key=lambda row: places.get(row[1], -1)):
         ran[symbol].append(role)
     roles = run.params.get("roles", default_roles())
     skipped = {symbol: [role for role in roles if role not in ran.get(symbol, ())] for symbol in symbols}
@@ -103,10 +104,6 @@ def _trader(session: Session, run: Run, common: dict[str, Any]) -> TraderRunComp
     )
 
 
-def _place(role: str) -> int:
-    return validators().index(role) if role in validators() else -1
-
-
 def _candidates(session: Session, run_id: str) -> Sequence[Candidate]:
     statement = select(Candidate).where(col(Candidate.run_id) == run_id).order_by(col(Candidate.rank))
     return session.scalars(statement).all()
@@ -129,6 +126,8 @@ def _turns(session: Session, run_id: str) -> dict[str, tuple[int, Usage]]:
         .where(col(Turn.run_id) == run_id, was_run())
         .group_by(col(Turn.role))
     ).all()
+    from chordesk.agents.roles import mode_of
+
     found: dict[str, tuple[int, Usage]] = {}
     for row in rows:
         counted, tokens = found.get(mode_of(row.role), (0, Usage()))
@@ -156,6 +155,9 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
 
 def role_fields(role: str, subject: str) -> dict[str, Any]:
     """Symbol is None for a role with several, and for a voice, which has a round."""
+    from chordesk.agents.board.voices import ROLE_PREFIX
+    from chordesk.agents.roles import mode_of
+
     mode = mode_of(role)
     about_symbol = subject and mode == "research" and not role.startswith(ROLE_PREFIX)
     return {"mode": mode, "role": role, "symbol": subject if about_symbol else None}

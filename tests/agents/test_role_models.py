@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from chordesk.agents import role_models
+from chordesk.agents.answers import recorded
 from chordesk.agents.role_models import (
     RoleModel,
     check_web_search,
     models_in_use,
     models_of,
-    recorded,
     require_keys,
     require_roles,
     role_labels,

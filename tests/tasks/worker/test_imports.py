@@ -50,7 +50,8 @@ def test_a_worker_without_roles_of_litellm_loads_no_library_of_some_roles_alone(
 
 
 @pytest.mark.parametrize(
-    "module", ["reading.runs", "reading.boards", "reading.desk_status", "reading.accounts", "approvals"]
+    "module",
+    ["reading.runs", "reading.boards", "reading.desk_status", "reading.accounts", "approvals", "telemetry.commits"],
 )
 def test_what_commands_read_with_loads_neither_roles_nor_numpy(module: str) -> None:
     heavy = "{'numpy', 'chordesk.agents.roles', 'chordesk.tasks.bootstrap'}"
