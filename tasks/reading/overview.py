@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Any, Literal
 
 from sqlmodel import Session, col, func, select
 
@@ -12,13 +12,15 @@ from chordesk.models.errors import MarketError
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of
-from chordesk.models.states import RUN_LIVE
+from chordesk.models.states import RUN_LIVE, RunState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.desk_status import DatabaseState, database_state
+from chordesk.tasks.reading.outcome import outcome
 from chordesk.tasks.reading.runs import Progress, progress
 from chordesk.tools.market.clock import exchange_hours
 
@@ -76,10 +78,25 @@ class RunningRun(Frozen):
     progress: Progress
 
 
+TROUBLE_HOURS = 24
+MOST_TROUBLES = 10
+
+
+class LastRun(Frozen):
+    """A run that nobody but a person or the schedule started, and what it did as one sentence."""
+
+    run_id: str
+    kind: str
+    state: str
+    at: dt.datetime
+    said: str
+
+
 class Glance(Frozen):
     """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
     the oldest first of each; equity: None while the account has no mark; scheduled: the soonest first; short: on this
-    machine."""
+    machine; last: the newest run, None before the first; troubles: runs of the last TROUBLE_HOURS that failed or are
+    not whole; spent: today, of budget_tokens (0: no limit)."""
 
     at: dt.datetime
     standing: Standing
@@ -90,6 +107,10 @@ class Glance(Frozen):
     database: DatabaseState
     scheduled: list[ScheduledRun]
     short: list[Shortage]
+    last: LastRun | None
+    troubles: list[LastRun]
+    spent: DayUse
+    budget_tokens: int
 
 
 def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
@@ -105,7 +126,25 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
         database=database_state(session, settings),
         scheduled=next_runs(settings, now),
         short=shortages(settings),
+        last=next(iter(_last_runs(session, 1)), None),
+        troubles=_last_runs(
+            session,
+            MOST_TROUBLES,
+            col(Run.created_at) > now - dt.timedelta(hours=TROUBLE_HOURS),
+            col(Run.state).in_((RunState.FAILED, RunState.PARTIAL)),
+        ),
+        spent=use_of_day(session, settings),
+        budget_tokens=settings.budget_day_tokens,
     )
+
+
+def _last_runs(session: Session, most: int, *conditions: Any) -> list[LastRun]:
+    own = col(Run.parent_run_id).is_(None)
+    runs = session.exec(select(Run).where(own, *conditions).order_by(col(Run.created_at).desc()).limit(most)).all()
+    return [
+        LastRun(run_id=run.id, kind=run.kind, state=run.state, at=run.created_at, said=outcome(session, run))
+        for run in runs
+    ]
 
 
 def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:

@@ -20,6 +20,7 @@ from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
+from chordesk.tasks.reading.outcome import outcome
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, progress, view
 from chordesk.tools import rogue_calls
@@ -69,10 +70,11 @@ def written_document(session: Session, run_id: str) -> RunDocumentCopy | None:
 
 
 class RunDetail(RunView):
-    """The view of a run, its progress and cost so far, its steps with each attempt, their conversations and pictures,
-    where the figures of its reports came from, each voice in each round with its conversation, its rogue calls, and
-    where its own report was written, null where it is written nowhere."""
+    """The view of a run, what it did as one sentence, its progress and cost so far, its steps with each attempt, their
+    conversations and pictures, where the figures of its reports came from, each voice in each round with its
+    conversation, its rogue calls, and where its own report was written, null where it is written nowhere."""
 
+    said: str
     progress: Progress
     cost: Cost
     steps: list[TimelineStep]
@@ -89,6 +91,7 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
     whole = view(session, run)
     return RunDetail(
         **dict(whole),
+        said=outcome(session, run),
         progress=progress(session, run.id, settings),
         cost=cost_of(session, settings, run.id),
         steps=steps_of(session, run),

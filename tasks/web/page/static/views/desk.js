@@ -1,11 +1,12 @@
 // The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
 
 import {
-  Ago, Badge, count, Empty, EventRow, Facts, Figure, html, joined, Link, LiveBadge, Loaded, Loading, money, numOf,
+  Ago, Badge, badgeOf, compact, costOf, count, Empty, EventRow, Facts, Figure, html, joined, Link, LiveBadge, Loaded, Loading, money, numOf,
   Panel, percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text,
-  textOf, timeOf, useBounded, useEffect, useLive, VirtualList, waitOf,
+  textOf, timeOf, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Answering, Until } from '../lib/decision.js';
+import { Lineage } from './order.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
 const LATER_MS = 1_000;
@@ -27,16 +28,21 @@ export function Desk({ desk }) {
   }, [asking, desk.at]);
   return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
     <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
+      <p class="lead">${found.last ? html`${textOf(found.last.said)} ${runOf(found.last.run_id)}`
+        : html`Nothing has run yet. <a class="button" href="#/runs?start=screen">Start a screen</a>`}</p>
       <${Summary} found=${found} />
       <${Panel} title="Waits for a person" tools=${html`<${Link} to="/approvals">All approvals<//>`}>
         <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey=${(row) => row.approval.id} empty="Nothing waits for you" /><//>
+      <${Newest} at=${desk.at} />
+      ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES} rows=${found.troubles} rowKey="run_id" />`}
       <div class="grid">
         <${Panel} title="Runs now" tools=${html`<${Link} to="/runs" query=${{ start: 'screen' }}>Start a run<//>`}>
           <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))} empty="Nothing runs now" />
           ${found.all_runs > found.runs.length && html`<p><${Link} to="/runs" query=${{ state: 'running' }}>${found.all_runs} run now<//></p>`}<//>
         <${Panel} title="Workers" tools=${quietOf(fleetAge(found.fleet))}><${Workers} found=${found} /><//>
         <${Panel} title="Queues"><${Queues} found=${found} /><//>
-        <${TablePanel} title="Next screens" columns=${SCHEDULED} rows=${found.scheduled} rowKey="name" empty="No screen is scheduled" />
+        <${TablePanel} title="Next screens" columns=${SCHEDULED} rows=${found.running ? found.scheduled : []} rowKey="name"
+          empty=${found.running ? 'No screen is scheduled' : 'None starts while no desk is up: desk up'} />
         <${Panel} title="Standing"><${Standing} standing=${found.standing} database=${found.database} running=${found.running} /><//>
         <${Panel} title="As it happens" tools=${html`<${LiveBadge} live=${live} />`} className="whole">
           ${events.items.length
@@ -48,7 +54,27 @@ export function Desk({ desk }) {
 
 const fleetAge = (fleet) => (fleet.age === null ? 'not asked yet' : `asked ${span(fleet.age * 1000)} ago`);
 
-function Summary({ found: { equity, database, fleet, queues, all_runs: all, waiting } }) {
+/** The newest decision that became an order, from the screener's hit to the fill. at: when the desk was last read. */
+function Newest({ at }) {
+  const newest = useGet('/orders', { limit: 1 }, { deps: [at] });
+  const id = newest.data?.[0]?.order.id;
+  return id ? html`<${NewestOrder} key=${id} id=${id} at=${at} />` : null;
+}
+
+function NewestOrder({ id, at }) {
+  const found = useGet(`/orders/${id}`, {}, { deps: [at] });
+  return html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
+    <${Loaded} from=${found} what="the newest decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//><//>`;
+}
+
+const TROUBLES = [
+  ['Run', (row) => runOf(row.run_id)],
+  ['State', (row) => badgeOf(row.state)],
+  ['What', (row) => html`<${Text} most=${240}>${row.said}<//>`],
+  ['Began', (row) => timeOf(row.at), 'wide'],
+];
+
+function Summary({ found: { equity, database, fleet, queues, all_runs: all, waiting, spent, budget_tokens: budget } }) {
   const queued = queues ? Object.values(queues.queued).reduce((sum, one) => sum + one, 0) : null;
   return html`<section class="tiles" aria-label="Summary">
     <${Tile} name="Equity" to="/account" note=${equity && (equity.current ? equity.day : `as of ${equity.day}`)}>${equity ? money(equity.equity) : 'not marked yet'}<//>
@@ -57,8 +83,8 @@ function Summary({ found: { equity, database, fleet, queues, all_runs: all, wait
     <${Tile} name="Trading" to="/account" note=${database?.why}>${database ? html`<${Badge} tone=${database.trading === 'active' ? 'good' : 'bad'}>${database.trading}<//>` : 'not known'}<//>
     <${Tile} name="Waiting for you" to="/approvals">${waiting.length}<//>
     <${Tile} name="Runs now" to="/runs?state=running">${count(all)}<//>
-    <${Tile} name="Turns in flight" to="/fleet">${count(fleet.turns_in_flight)}<//>
-    <${Tile} name="Queued" to="/fleet">${count(queued)}<//>
+    <${Tile} name="Cost today" to="/runs" note=${`${compact(spent.tokens)} tokens${budget ? ` of ${compact(budget)}` : ''}`}>${costOf(spent)}<//>
+    <${Tile} name="Fleet" to="/fleet" note=${`${count(queued)} queued`}>${count(fleet.turns_in_flight)} turns<//>
   </section>`;
 }
 

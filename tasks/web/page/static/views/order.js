@@ -308,7 +308,8 @@ function arranged(layers, width) {
   return { places, heads, height: y, width: room + BESIDE, down: true };
 }
 
-function Lineage({ detail }) {
+/** The chain of GET /orders/{order}, from the screener's hit to the fill. */
+export function Lineage({ detail }) {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {

@@ -59,6 +59,7 @@ function One({ run, query }) {
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
         name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !FINAL.has(found.state)
         && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
+    ${found && html`<p class="lead">${textOf(found.said)}</p>`}
     <div class="stack">
       ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong>
         <p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link}
