@@ -16,6 +16,7 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
+from chordesk.agents.plans import complete_plan
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SynthesisSubject
@@ -85,7 +86,10 @@ _OWN: Mapping[str, Role] = {
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
             optional=True, reports=False,
         ),
-        trader("trader", PORTFOLIO_GET, COMPANY_GET, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW),
+        trader(
+            "trader", PORTFOLIO_GET, COMPANY_GET, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW,
+            complete=complete_plan,
+        ),
     )
 }  # fmt: skip
 

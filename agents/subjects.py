@@ -6,11 +6,13 @@ hits.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from chordesk.models.analysis import AnalysisRequest, Strategy
 from chordesk.models.board import BoardQuestion, VoicePosition, shift
+from chordesk.models.plans import Sizing, Stress
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Signal
 
@@ -35,6 +37,7 @@ class JudgedSymbol(TypedDict):
     keyRisks: list[str]
     missing: list[str]
     probability: NotRequired[float]
+    sizing: NotRequired[dict[str, Any]]
 
 
 class Constraints(TypedDict):
@@ -192,7 +195,8 @@ class SymbolForecast(TypedDict):
 
 
 class AccountSubject(MarketView):
-    """One account with the verdicts of a run."""
+    """One account with the verdicts of a run. day: of the exchange, today; None where it is not known. stress: losses
+    of the holdings, a `models.plans.Stress`."""
 
     constraints: Constraints
     limits: dict[str, float]
@@ -200,6 +204,8 @@ class AccountSubject(MarketView):
     verdicts: list[JudgedSymbol]
     portfolio: dict[str, Any]
     notes: dict[str, list[str]]
+    day: str | None
+    stress: dict[str, Any] | None
 
 
 class TraderSubject(AccountSubject, total=False):
@@ -322,6 +328,13 @@ def _forecast_row(one: VoicePosition) -> ForecastRow:
     }
 
 
+def sizing_row(found: Sizing) -> dict[str, Any]:
+    """Return a candidate's bounds for its trader: the most money of each, null where it is not known and `missing` says
+    why."""
+    row = found.model_dump(mode="json", by_alias=True, exclude={"symbol", "bounds"})
+    return {**row, "bounds": {one.rule: one.most for one in found.bounds}}
+
+
 def trader_subject(
     account: str,
     verdicts: Iterable[JudgedSymbol],
@@ -329,19 +342,23 @@ def trader_subject(
     settings: Settings,
     notes: Mapping[str, Sequence[str]] | None = None,
     board: Mapping[str, SymbolForecast] | None = None,
+    day: dt.date | None = None,
+    stress: Stress | None = None,
 ) -> TraderSubject:
     """Return the subject of the trader's turn.
 
     portfolio: as the tool portfolio_get returns it, {cash, equity, buyingPower, positions[{symbol, quantity,
     averageCost, marketPrice, priceDate, marketValue, share}]}; its buying power is the capital of the constraints.
     notes: by symbol, lines on its last decisions and their outcomes, oldest first. board: by symbol, what the voices
-    forecast; without any the subject has none.
+    forecast; without any the subject has none. day: of the exchange, today. stress: of the holdings.
     """
     own = constraints(settings, portfolio.get("buyingPower", portfolio.get("cash")))
     found: TraderSubject = {
         "constraints": own,
         "limits": {name: own[name] for name in ("maxOrderNotional", "maxSymbolShare", "cooldownHours")},
         "account": account,
+        "day": None if day is None else day.isoformat(),
+        "stress": None if stress is None else stress.model_dump(mode="json", by_alias=True),
         "verdicts": list(verdicts),
         "portfolio": dict(portfolio),
         "notes": {symbol: list(lines) for symbol, lines in (notes or {}).items()},

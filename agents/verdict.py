@@ -187,7 +187,7 @@ _EXITS = frozenset({ActionKind.REDUCE, ActionKind.CLOSE})
 # The trader's prompt lets it hold and watch on these, and a weak model does not read it.
 _WAITING = frozenset({Rating.HOLD, Rating.CAUTION})
 _FIGURES = ("quantity", "notional", "limit_price", "stop_price", "trail_percent")
-_TERMS = ("side", "order_type", "time_in_force", "legs", *_FIGURES)
+_TERMS = ("side", "order_type", "time_in_force", "legs", "plan", *_FIGURES)
 # Parts of the trader's subject that code made. The texts of verdicts and notes are other models' words.
 _KNOWN = ("portfolio", "limits", "constraints")
 _WHOLE = "reasoning"
@@ -263,13 +263,14 @@ def _supported(
 ) -> Mapping[str, Any]:
     kind = action["action"]
     if kind in _ENTRIES and rating in _WAITING:
-        return _untraded(action, held, f"a verdict of {rating} supports none")
+        return untraded(action, held, f"a verdict of {rating} supports none")
     if kind in _EXITS and not founded and action["symbol"] in held:
-        return _untraded(action, held, "no report with figures speaks against it, and its own have no source")
+        return untraded(action, held, "no report with figures speaks against it, and its own have no source")
     return action
 
 
-def _untraded(action: Mapping[str, Any], held: Collection[str], why: str) -> dict[str, Any]:
+def untraded(action: Mapping[str, Any], held: Collection[str], why: str) -> dict[str, Any]:
+    """Return an action that trades nothing, and says why. held: symbols of the account."""
     kind = ActionKind.HOLD if action["symbol"] in held else ActionKind.WATCH
     reasoning = f"{action['reasoning']} ({action['action']} was asked for; {why}.)"
     return {**action, **dict.fromkeys(_TERMS), "action": kind.value, "reasoning": reasoning}

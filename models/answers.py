@@ -156,12 +156,24 @@ class ActionKind(StrEnum):
     WATCH = "watch"
 
 
+Level = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ActionPlan(Wire):
+    """What a trader plans for a position that it opens or adds to. A null field is filled by code."""
+
+    stop: Level | None = Field(None, description="price at which the thesis is wrong")
+    target: Level | None = Field(None, description="price to close at with a gain")
+    horizon: Annotated[int, Field(ge=1, le=120)] | None = Field(None, description="sessions after which it is closed")
+    review: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = Field(None, description="YYYY-MM-DD")
+
+
 class TraderAction(Wire):
     """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade.
 
     contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
     legs: contracts that are traded together, each as LEG_FORM of models/trading/legs.py; then limit_price is net.
-    time_in_force: None is day.
+    time_in_force: None is day. plan: of what opens or adds.
     """
 
     symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(upper)]
@@ -176,6 +188,7 @@ class TraderAction(Wire):
     time_in_force: TimeInForce | None = None
     contract: Annotated[str, Field(min_length=1, max_length=21)] | None = None
     legs: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = None
+    plan: ActionPlan | None = None
     confidence: Confidence
     reasoning: str
 

@@ -21,6 +21,7 @@ class NoticeKind(StrEnum):
     ORDER_UNKNOWN = "order_unknown"  # sent, without an answer of the broker
     ORDER_REJECTED = "order_rejected"
     FILL = "fill"
+    PLAN_REVIEW = "plan_review"  # the review date of a position's plan has come
     RUN_FINISHED = "run_finished"  # done, or stopped by a person
     RUN_PARTIAL = "run_partial"
     RUN_FAILED = "run_failed"

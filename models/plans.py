@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
-from typing import Annotated
 
-from pydantic import Field
-
-from chordesk.models.answers import Wire
-
-MOST_HORIZON = 120  # sessions
-Level = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from chordesk.models.answers import ActionPlan, TraderAction, Wire
 
 
 class SizeBound(Wire):
@@ -35,13 +29,14 @@ class Sizing(Wire):
     """The bounds of a candidate, worked out by code. most: the strictest known bound, of the rule `bound`; None where
     none is known: nothing is opened then.
 
-    price: the last close. stop: where the position is wrong, of `stop_source`. volatility, beta, sector_share, heat:
-    what a position of `most` adds to the portfolio's volatility a year, its beta and its heat, and the sector's share
-    of equity with it. sessions: of returns behind correlations, beta and volatility. missing: figures that are not
-    known, with the reason.
+    company: a key that all listings of one company share. price: the last close. stop: where the position is wrong, of
+    stop_source. volatility, beta, sector_share, heat: what a position of `most` adds to the portfolio's volatility a
+    year, its beta and its heat, and the sector's share of equity with it. sessions: of returns behind correlations,
+    beta and volatility. missing: figures that are not known, with the reason.
     """
 
     symbol: str
+    company: str
     price: float | None
     atr14: float | None
     stop: float | None
@@ -71,16 +66,6 @@ class Stress(Wire):
     missing: list[str]
 
 
-class ActionPlan(Wire):
-    """What a trader plans for a position. stop: the price at which its thesis is wrong; horizon: sessions after which
-    it is closed whatever came; review: day on which it is looked at again. A null field is filled by code."""
-
-    stop: Level | None = None
-    target: Level | None = None
-    horizon: Annotated[int, Field(ge=1, le=MOST_HORIZON)] | None = None
-    review: dt.date | None = None
-
-
 class ExitReason(StrEnum):
     """Why a position is closed."""
 
@@ -102,3 +87,9 @@ class PositionPlan(ActionPlan):
     stop_source: str | None = None
     ends: dt.date | None = None
     by_code: list[str] = []
+
+
+class DecidedAction(TraderAction):
+    """An action as it is kept: with the whole plan."""
+
+    plan: PositionPlan | None = None

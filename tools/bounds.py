@@ -12,12 +12,14 @@ import numpy as np
 
 from chordesk.models.orders import RiskLimits
 from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
+from chordesk.models.thesis import Pooled
 from chordesk.tools.book import HeatBook, room
 from chordesk.tools.decimals import exact, rounded
 from chordesk.tools.figures import SESSIONS_A_YEAR
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.position_sizing import FRACTION, full_kelly
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, beta, ledoit_wolf
+from chordesk.tools.risk import underlying_of
 from chordesk.tools.risk.amounts import largest_sector
 
 RISK_A_POSITION = 0.0025  # of equity, lost between entry and stop
@@ -27,16 +29,6 @@ GAP_ATRS, MARKET_FALL = 3, 0.10  # of the stress cases
 MOST_OVERLAPS = 3
 
 EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
-
-
-@dataclass(frozen=True, slots=True)
-class NameView:
-    """What the desk concluded of a candidate."""
-
-    low: float | None = None  # lower end of the probability that it beats its benchmark
-    move: float | None = None  # its expected return
-    stop: float | None = None  # price at which the thesis is wrong; None is not known
-    stop_source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +56,15 @@ class Standing:
         book = self.heat.with_position(symbol, money)
         return replace(self, heat=book, exposures=exposures, free_cash=free, orders_left=self.orders_left - 1)
 
+    @property
+    def held(self) -> set[str]:
+        return {row.symbol for row in self.heat.rows} | {underlying_of(name) for name in self.heat.missing}
+
     def company(self, symbol: str) -> str:
         return self.companies.get(symbol, symbol)
 
 
-def sizing(symbol: str, view: NameView, now: Standing) -> Sizing:
+def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     """Return the bounds of one more long position in a symbol, the strictest of which holds.
 
     Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
@@ -78,11 +74,11 @@ def sizing(symbol: str, view: NameView, now: Standing) -> Sizing:
     """
     price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
     atr = None if price is None or unit is None else unit * price / STOP_ATRS
-    stop, source = _stop(view, price, atr)
+    stop, source = _stop(pooled, price, atr)
     distance = None if price is None or stop is None else (price - stop) / price
     if distance is not None and unit is not None:
         distance = max(distance, unit * NOISE_ATRS / STOP_ATRS)
-    bounds = [*_by_risk(symbol, view, now, distance), *_by_limits(symbol, now)]
+    bounds = [*_by_risk(symbol, pooled, now, distance), *_by_limits(symbol, now)]
     known = [one for one in bounds if one.most is not None]
     held = min(known, key=lambda one: one.most or 0.0, default=None) if price is not None and equity else None
     most = held.most if held is not None else None
@@ -94,6 +90,7 @@ def sizing(symbol: str, view: NameView, now: Standing) -> Sizing:
     own_beta = _beta(now, symbol)
     return Sizing(
         symbol=symbol,
+        company=now.company(symbol),
         price=rounded(price),
         atr14=rounded(atr),
         stop=rounded(stop),
@@ -112,17 +109,17 @@ def sizing(symbol: str, view: NameView, now: Standing) -> Sizing:
     )
 
 
-def _stop(view: NameView, price: float | None, atr: float | None) -> tuple[float | None, str | None]:
+def _stop(pooled: Pooled, price: float | None, atr: float | None) -> tuple[float | None, str | None]:
     if price is None:
         return None, None
-    if view.stop is not None and view.stop < price:
-        return view.stop, view.stop_source
+    if pooled.invalidation_price is not None and pooled.invalidation_price < price:
+        return pooled.invalidation_price, pooled.invalidation_source
     if atr is None or STOP_ATRS * atr >= price:
         return None, None
     return price - STOP_ATRS * atr, f"{STOP_ATRS} ATR14 below the last close"
 
 
-def _by_risk(symbol: str, view: NameView, now: Standing, distance: float | None) -> list[SizeBound]:
+def _by_risk(symbol: str, pooled: Pooled, now: Standing, distance: float | None) -> list[SizeBound]:
     equity, unit = now.heat.equity, now.heat.units.get(symbol)
     if not equity or equity <= 0:
         why = "the account's equity is not known"
@@ -138,7 +135,7 @@ def _by_risk(symbol: str, view: NameView, now: Standing, distance: float | None)
         pressed = _pressed(symbol, now)
         why = f"{why}, divided by {pressed:.2f} for holdings that move with it"
         found.append(_bound(OVERLAP, equal / pressed, why))
-        found.append(_kelly(view, equity, distance))
+        found.append(_kelly(pooled, equity, distance))
     if unit is None:
         return [*found, SizeBound(rule=HEAT, most=None, why=f"no ATR14 of {symbol}")]
     left = room(now.heat, _with_new(symbol, now), unit, now.limits.max_drawdown)
@@ -152,13 +149,13 @@ def _bound(rule: str, most: float | Decimal, why: str) -> SizeBound:
     return SizeBound(rule=rule, most=math.floor(max(float(most), 0.0) * 100) / 100, why=why)
 
 
-def _kelly(view: NameView, equity: float, distance: float) -> SizeBound:
-    if view.low is None:
+def _kelly(pooled: Pooled, equity: float, distance: float) -> SizeBound:
+    if pooled.low is None:
         return SizeBound(rule=KELLY, most=None, why="no pooled probability with an interval")
-    payoff = view.move / distance if view.move is not None and view.move > 0 else 1.0
+    payoff = pooled.move / distance if pooled.move is not None and pooled.move > 0 else 1.0
     even = 1 / (1 + payoff)
-    stake = FRACTION * full_kelly(view.low, even)
-    why = f"a quarter of Kelly at the lower end {view.low:.2f} against {even:.2f}, over {distance:.2%} to the stop"
+    stake = FRACTION * full_kelly(pooled.low, even)
+    why = f"a quarter of Kelly at the lower end {pooled.low:.2f} against {even:.2f}, over {distance:.2%} to the stop"
     return _bound(KELLY, stake * equity / distance, why)
 
 

@@ -167,8 +167,6 @@ MOVERS = 100  # requested length of the movers list
 DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
 HEADLINES = 10  # requested headlines
 
-# The trader's sizing.
-SIZE_BY_CONFIDENCE: Mapping[str, float] = {"high": 1.0, "medium": 0.75, "low": 0.5}
+# The trader: sizes are the bounds that code worked out.
 CASH_RESERVE = 0.02  # share of buying power that stays unused: an order's fill price is not known yet
-SHARE_MARGIN = 0.98  # how much of the allowed share of one symbol is used, for the same reason
 REDUCE_BY = 0.5  # share of a holding that a CAUTION verdict sells

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, Index, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, UniqueConstraint
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
@@ -16,6 +16,9 @@ class Order(Dated, table=True):
     fence: token of the submitter that moved it to `submitting`; sent_at: real time of that move.
     protects: of a protective order, the id of the order that opened or last added to its position; its own id where no
     order of the desk did.
+
+    plan: of an order that opens or adds, a `models.plans.PositionPlan`, which its position keeps; null without one.
+    exit_reason: why it closes a position, of `models.plans.ExitReason`; null where the trader or a person gave its own.
 
     legs: of an order that trades several contracts together, each with contract, side and ratio; then quantity is in
     units, and limit_price is net.
@@ -55,6 +58,8 @@ class Order(Dated, table=True):
     contract: str | None = None
     legs: list[dict[str, Any]] | None = Field(default=None, sa_type=JSON)
     multiplier: float = 1.0
+    plan: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+    exit_reason: str | None = None
     protects: str | None = Field(default=None, index=True)
     state: str
     denial_code: str | None = None

@@ -67,6 +67,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.ORDER_UNKNOWN: ("An order is unknown", "orders are unknown"),
     NoticeKind.ORDER_REJECTED: ("An order was rejected", "orders were rejected"),
     NoticeKind.FILL: ("An order was filled", "fills"),
+    NoticeKind.PLAN_REVIEW: ("A position is to be reviewed", "reviews of positions"),
     NoticeKind.RUN_FINISHED: ("A run has ended", "runs have ended"),
     NoticeKind.RUN_PARTIAL: ("A run is partial", "runs are partial"),
     NoticeKind.RUN_FAILED: ("A run has failed", "runs have failed"),
@@ -168,7 +169,14 @@ def _order_rejected(notice: Notice, _: Wording) -> str:
 def _fill(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     what = f"{figure(float(facts['quantity']))} {symbol(facts['symbol'])} at {money(float(facts['price']))}"
-    return f"{_SIDES.get(str(facts.get('side')), 'Filled')} {what} on {quoted(facts.get('account'), 40)}"
+    why = f", for its plan: {quoted(facts['exit'], 40)}" if facts.get("exit") else ""
+    return f"{_SIDES.get(str(facts.get('side')), 'Filled')} {what} on {quoted(facts.get('account'), 40)}{why}"
+
+
+def _plan_review(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    held = f"{symbol(notice.subject)} on {quoted(facts.get('account'), 40)}"
+    return f"{held}: the review of its plan is due since {facts.get('review')}; its research is due with it"
 
 
 def _run(notice: Notice, _: Wording) -> str:
@@ -226,6 +234,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.ORDER_UNKNOWN: _order_unknown,
     NoticeKind.ORDER_REJECTED: _order_rejected,
     NoticeKind.FILL: _fill,
+    NoticeKind.PLAN_REVIEW: _plan_review,
     NoticeKind.RUN_FINISHED: _run,
     NoticeKind.RUN_PARTIAL: _run,
     NoticeKind.RUN_FAILED: _run,

@@ -23,6 +23,7 @@ from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DeskError
+from chordesk.models.notices import is_noted
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
@@ -39,8 +40,9 @@ from chordesk.tasks.reading.runs import turn_phases
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.messages import STATUS, sender_app
 from chordesk.tasks.worker.schedule import BeatState, beat_schedule, beat_state
+from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.halting import trading_state
-from chordesk.tools.orders.protection import unprotected
+from chordesk.tools.orders.protection import held_plans, review_key, unprotected
 
 ASK_SECONDS = 1.0
 UNACKED = "unacked"
@@ -114,11 +116,46 @@ class UnprotectedShares(Frozen):
     why: str
 
 
+class PositionPlanRow(Frozen):
+    """The plan of a position: prices that end it, its last session, and its review, which has come where it is due."""
+
+    symbol: str
+    quantity: float
+    stop: float | None
+    target: float | None
+    ends: dt.date | None
+    review: str | None
+    due: bool
+
+    def __str__(self) -> str:
+        parts = [f"stop {money(self.stop)}"] if self.stop is not None else ["no stop"]
+        parts += [f"target {money(self.target)}"] if self.target is not None else []
+        parts += [f"ends {self.ends}"] if self.ends is not None else []
+        parts += [f"review {self.review}{' is due' if self.due else ''}"] if self.review is not None else []
+        return f"plan of {plain(self.quantity)} {self.symbol}: {', '.join(parts)}"
+
+
+def position_plans(session: Session, account: str) -> list[PositionPlanRow]:
+    return [
+        PositionPlanRow(
+            symbol=holding.symbol,
+            quantity=float(holding.held),
+            stop=plan.stop,
+            target=plan.target,
+            ends=plan.ends,
+            review=plan.review,
+            due=is_noted(session, review_key(order)),
+        )
+        for holding, order, plan in held_plans(session, account)
+    ]
+
+
 class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
-    not. unprotected: shares without the stop that they ought to have. notifications: how each channel stands."""
+    not. plans: of the positions. unprotected: shares without the stop that they ought to have. notifications: how each
+    channel stands."""
 
     trading: TradingState
     why: str
@@ -127,6 +164,7 @@ class DatabaseState(Frozen):
     phases: dict[str, int] = {}
     oldest: OldestStep | None
     sweep: LastSweep
+    plans: list[PositionPlanRow]
     unprotected: list[UnprotectedShares]
     notifications: NotificationsState
 
@@ -278,6 +316,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         phases=turn_phases(session, select(Run.id).where(col(Run.state).in_(RUN_LIVE))),
         oldest=_oldest(session),
         sweep=_sweep(session),
+        plans=position_plans(session, settings.account),
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
         notifications=messages.state(session),
     )

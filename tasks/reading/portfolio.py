@@ -24,6 +24,7 @@ class DueReason(StrEnum):
     INITIAL_RUN = "initial_run"
     UNREALIZED_CHANGE = "unrealized_change_trigger"
     PRICE_MOVE = "price_move_trigger"
+    PLAN_REVIEW = "plan_review"  # the review date of its plan came after the last look
     AGE_TIMEOUT = "age_timeout"
 
 

@@ -21,6 +21,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.portfolio import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tools.holdings import Holding, holdings
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.orders.protection import held_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,19 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(dt.timedelta(hours=settings.role_age_hours), settings.price_move)
 
 
-def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, asked: bool = False) -> Due | NotDue:
-    """Return whether a role is due, and why, or when it is next. last: None when the role never reviewed the holding; a
-    review of later than now counts as none. asked: a person wants it. A figure that is missing at either review
-    triggers nothing."""
+def due(
+    last: HoldingSnapshot | None,
+    now: HoldingSnapshot,
+    limits: Limits,
+    *,
+    asked: bool = False,
+    review: str | None = None,
+) -> Due | NotDue:
+    """Return whether a role is due, and why, or when it is next.
+
+    last: None when the role never reviewed the holding; a review of later than now counts as none. asked: a person
+    wants it. review: day of its plan's review. A figure that is missing at either review triggers nothing.
+    """
     if asked:
         return Due(DueReason.MANUAL, "manual")
     if last is None or last.at > now.at:
@@ -74,6 +85,8 @@ def due(last: HoldingSnapshot | None, now: HoldingSnapshot, limits: Limits, *, a
         return Due(DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
     if _reaches(moved, limits.move):
         return Due(DueReason.PRICE_MOVE, f"price {signed(moved)}")
+    if review is not None and exchange_day(last.at).isoformat() < review <= exchange_day(now.at).isoformat():
+        return Due(DueReason.PLAN_REVIEW, f"review of its plan on {review}")
     if now.at - last.at >= limits.age:
         return Due(DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
     figures = (("price", last.price, now.price, moved), ("unrealized", last.unrealized, now.unrealized, gained))
@@ -166,8 +179,9 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
     with desk.store.read() as session:
         rows = RoleScheduleStore(account, desk.market.name).rows(session, now)
         reports = _last_reports(session, rows.values())
+        reviews = {one.symbol: kept.review for one, _, kept in held_plans(session, account)}
     limits, roles = limits_of(desk.settings), research_roles(desk.settings)
-    return [plan(one, rows, reports, now, limits, roles, asked=force) for one in held]
+    return [plan(one, rows, reports, now, limits, roles, asked=force, review=reviews.get(one.symbol)) for one in held]
 
 
 def _last_reports(session: Session, rows: Iterable[RoleSchedule]) -> Mapping[str, Report]:
@@ -184,9 +198,13 @@ def plan(
     roles: Sequence[str],
     *,
     asked: bool = False,
+    review: str | None = None,
 ) -> HoldingPlan:
-    """Return the plan of one holding. rows: the schedule's, by symbol and role; reports: the rows' reports, by id.
-    roles: the desk's research roles. asked: every role runs."""
+    """Return the plan of one holding.
+
+    rows: the schedule's, by symbol and role; reports: the rows' reports, by id. roles: the desk's research roles.
+    asked: every role runs. review: as of `due`.
+    """
     seen = HoldingSnapshot(now, holding.price, holding.unrealized)
     found: list[DueRole] = []
     skipped: list[SkippedRole] = []
@@ -195,7 +213,7 @@ def plan(
         report = reports.get(row.report_id or "") if row else None
         # A review without its report does not count: a verdict has nothing to rest on.
         last = HoldingSnapshot(row.last_at, row.last_price, row.last_unrealized) if row and report else None
-        answer = due(last, seen, limits, asked=asked)
+        answer = due(last, seen, limits, asked=asked, review=review)
         if isinstance(answer, Due):
             found.append(DueRole(role=role, reason=answer.reason, why=answer.text))
         elif last is not None and report is not None:

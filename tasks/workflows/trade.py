@@ -10,7 +10,8 @@ import structlog
 from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
-from chordesk.agents.subjects import JudgedSymbol, trader_subject
+from chordesk.agents.bounding import bounded_actions
+from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
 from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, with_rogue_calls
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, Skipped, Stance
@@ -18,6 +19,7 @@ from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
+from chordesk.models.thesis import Pooled
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -40,6 +42,8 @@ from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import trader_board
 from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import ID, Request, new_run, open_run
+from chordesk.tools.bounds import sizing, stress
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.drafting import last_notes
@@ -47,6 +51,7 @@ from chordesk.tools.orders.flow import process_decision
 from chordesk.tools.registry import Arguments, ToolContext
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
+from chordesk.tools.standing import standing_of
 
 log = structlog.get_logger(__name__)
 
@@ -99,6 +104,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts, against = _verdicts(session, run), _spoken_against(session, run)
+        concluded = _concluded(session, run)
         source = research_run(run)
         cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
@@ -110,7 +116,10 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     earlier = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
-    brief = trader_subject(run.account, verdicts, portfolio, settings, earlier, board)
+    standing, day = standing_of(context, concluded), exchange_day(context.clock.now())
+    for one in verdicts:
+        one["sizing"] = sizing_row(sizing(one["symbol"], concluded[one["symbol"]], standing))
+    brief = trader_subject(run.account, verdicts, portfolio, settings, earlier, board, day, stress(standing))
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
@@ -131,6 +140,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         ratings = {symbol: rating for symbol, (rating, _) in rated.items()}
         names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
         actions = supported_actions(actions, ratings, against, names, found)
+        actions = bounded_actions(actions, concluded, standing, day)
         reasoning += note(found)
     if (rogue := rogue_note(turned)) is not None:
         actions, reasoning = with_rogue_calls(actions), f"{reasoning} ({rogue}.)"
@@ -172,6 +182,14 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     ).all()
     odds = odds_of_run(session, source)
     return [_judged(verdict, instrument, odds(verdict)) for verdict, instrument in rows]
+
+
+def _concluded(session: Session, run: Run) -> dict[str, Pooled]:
+    """Return what the theses of each verdict came to, by symbol; an empty one for a verdict of stances."""
+    rows = session.exec(
+        select(Verdict.symbol, Verdict.pooled).where(col(Verdict.run_id).in_({research_run(run), run.id}))
+    ).all()
+    return {symbol: Pooled.model_validate(pooled or {}) for symbol, pooled in rows}
 
 
 def _spoken_against(session: Session, run: Run) -> set[str]:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.settings import Settings
+from chordesk.models.thesis import Pooled
 from chordesk.tools.book import HeatBook, HeldHeat
-from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, NameView, Standing, sizing, stress
+from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, Standing, sizing, stress
 from chordesk.tools.price_panel import ledoit_wolf
 from chordesk.tools.risk import limits_of
 
@@ -64,7 +65,7 @@ def test_sizes_fall_with_atr() -> None:
     draw = np.random.default_rng(7)
     atrs = {name: float(draw.uniform(0.008, 0.06)) for name in NAMES} | {"PTV": 0.025, "CF": 0.041}
     now = standing({}, atrs, {})
-    found = {name: sizing(name, NameView(), now) for name in atrs}
+    found = {name: sizing(name, Pooled(), now) for name in atrs}
     assert (found["PTV"].most, found["CF"].most) == (5_000.0, 3_048.78)
     assert (found["PTV"].bound, found["PTV"].stop) == (EQUAL_RISK, 47.5)
     own = [min(250 / (2 * atrs[name]), 10_000.0) for name in atrs]
@@ -81,47 +82,48 @@ def test_sizes_fall_with_correlation() -> None:
         share = place / (len(NAMES) - 1)
         returns[name] = share * base + math.sqrt(1 - share**2) * draw.normal(0, 0.01, SESSIONS)
     now = standing({"HELD": 5_000.0}, dict.fromkeys(returns, 0.025), returns)
-    sizes = [sizing(name, NameView(), now).most or 0.0 for name in NAMES]
+    sizes = [sizing(name, Pooled(), now).most or 0.0 for name in NAMES]
     own = [
         5_000 / math.sqrt(1 + max(float(np.corrcoef(base, returns[name])[0, 1]), 0.0) * 0.0025 / 0.0025)
         for name in NAMES
     ]
     assert spearman(sizes, own) >= 0.9
     assert sizes == pytest.approx(own, abs=0.02)
-    twin = sizing("HELD", NameView(), now)
+    twin = sizing("HELD", Pooled(), now)
     assert twin.most == pytest.approx(5_000 / math.sqrt(2), abs=0.02)
 
 
 def test_kelly_takes_the_lower_end_and_a_near_stop_counts_as_an_atr() -> None:
     """p .6 at even odds is a stake of (.6 - .5) / .5 / 4 = .05 of equity at risk, over 5 % to the stop: all of it."""
     now = standing({}, {"A": 0.025}, {}, **WIDE)
-    by = {one.rule: one for one in sizing("A", NameView(low=0.6), now).bounds}
+    by = {one.rule: one for one in sizing("A", Pooled(low=0.6), now).bounds}
     assert by[KELLY].most == pytest.approx(EQUITY)
-    assert {one.rule: one.most for one in sizing("A", NameView(low=0.5), now).bounds}[KELLY] == 0
-    by = {one.rule: one for one in sizing("A", NameView(low=0.5, move=0.10), now).bounds}
+    assert {one.rule: one.most for one in sizing("A", Pooled(low=0.5), now).bounds}[KELLY] == 0
+    by = {one.rule: one for one in sizing("A", Pooled(low=0.5, move=0.10), now).bounds}
     assert by[KELLY].most == pytest.approx(0.25 * (0.5 - 1 / 3) / (2 / 3) * EQUITY / 0.05), "twice as far as the stop"
-    near = sizing("A", NameView(stop=49.9, stop_source="chart: low20"), now)
+    near = sizing("A", Pooled(invalidation_price=49.9, invalidation_source="chart: low20"), now)
     assert (near.stop, near.stop_source) == (49.9, "chart: low20")
     assert near.most == 10_000, "0.25 % of equity over one ATR of 2.5 %"
-    assert sizing("A", NameView(stop=51.0), now).stop == 47.5, "a level above the close is no stop of a long position"
+    above = sizing("A", Pooled(invalidation_price=51.0), now)
+    assert above.stop == 47.5, "a level above the close is no stop of a long position"
 
 
 def test_what_is_missing_is_said_and_the_strictest_known_bound_holds() -> None:
     now = standing({"B": 1_000.0}, {"B": 0.02}, {})
-    bare = sizing("A", NameView(), replace(now, heat=replace(now.heat, closes={"A": 50.0, "B": 50.0})))
+    bare = sizing("A", Pooled(), replace(now, heat=replace(now.heat, closes={"A": 50.0, "B": 50.0})))
     assert (bare.most, bare.bound, bare.stop, bare.atr14) == (10_000.0, "largest order", None, None)
     assert any(line.startswith("equal risk: no ATR14") for line in bare.missing)
     assert any(line.startswith("Kelly: ") for line in bare.missing)
-    unpriced = sizing("C", NameView(low=0.7), now)
+    unpriced = sizing("C", Pooled(low=0.7), now)
     assert (unpriced.most, unpriced.bound) == (None, None)
-    unvalued = sizing("B", NameView(), replace(now, heat=replace(now.heat, equity=None)))
+    unvalued = sizing("B", Pooled(), replace(now, heat=replace(now.heat, equity=None)))
     assert unvalued.most is None
 
 
 def test_listings_of_one_company_are_one_symbol() -> None:
     now = standing({"UA": 9_500.0}, {"UA": 0.01, "UAA": 0.01}, {})
-    apart = sizing("UAA", NameView(), now)
-    one = sizing("UAA", NameView(), replace(now, companies={"UA": "under armour", "UAA": "under armour"}))
+    apart = sizing("UAA", Pooled(), now)
+    one = sizing("UAA", Pooled(), replace(now, companies={"UA": "under armour", "UAA": "under armour"}))
     assert apart.most is not None
     assert apart.most > 500
     assert (one.most, one.bound) == (500.0, "share of one symbol")
@@ -146,7 +148,7 @@ def test_no_bound_is_exceeded_whatever_the_book(
     now = standing(held, atrs, moves(seed, 12, common), cash)
     limits = now.limits
     for name in NAMES[count:]:
-        found = sizing(name, NameView(low=low), now)
+        found = sizing(name, Pooled(low=low), now)
         assert found.most is not None
         assert found.most >= 0
         assert found.most == min(one.most for one in found.bounds if one.most is not None)
@@ -194,7 +196,7 @@ def test_a_shrunk_covariance_lies_between_the_sample_and_equal_variances(seed: i
 def test_what_a_position_adds() -> None:
     """Alone, 5 % of equity with a daily volatility s adds .05 s sqrt(252); heat is that of its size."""
     returns = {"A": np.tile([0.01, -0.01], 30)}
-    found = sizing("A", NameView(), standing({}, {"A": 0.025}, returns))
+    found = sizing("A", Pooled(), standing({}, {"A": 0.025}, returns))
     assert found.volatility == pytest.approx(0.05 * 0.01 * math.sqrt(252), abs=1e-4)
     assert found.heat == pytest.approx(0.0025)
     assert (found.sector_share, found.sessions) == (0.05, 60)

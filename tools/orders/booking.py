@@ -38,6 +38,8 @@ def state(session: Session, order: Order, was: str | None) -> None:
 def fill_event(session: Session, order: Order, row: Fill) -> None:
     names = ("account", "symbol", "side", "quantity", "price")
     facts: dict[str, Any] = {"order": order.id, "fill": row.id, **{name: getattr(row, name) for name in names}}
+    if order.exit_reason:
+        facts["exit"] = order.exit_reason
     event_log.append(session, [event(EventType.ORDER_FILL, order.run_id, **facts)])
 
 

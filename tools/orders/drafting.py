@@ -18,7 +18,7 @@ from sqlalchemy import Row, bindparam, update
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log, events
-from chordesk.models.answers import ActionKind, TraderAction
+from chordesk.models.answers import ActionKind, Rating, TraderAction
 from chordesk.models.contracts import (
     LEG_FORM,
     SHARES_PER_CONTRACT,
@@ -31,6 +31,7 @@ from chordesk.models.contracts import (
 from chordesk.models.errors import OrderError
 from chordesk.models.order_terms import TIMES_IN_FORCE, misfit, unsupported
 from chordesk.models.orders import DenialCode, Denied, RiskLimits
+from chordesk.models.plans import DecidedAction, ExitReason
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
@@ -46,6 +47,8 @@ from chordesk.tools.risk import deny, limits_of, no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}
+_ENTRIES = (ActionKind.OPEN, ActionKind.ADD)
+_TURNED = (Rating.PASS, Rating.CAUTION)  # verdicts on which what is held is given back
 _COLUMNS = {"action", "side", "quantity", "notional", "order_type", "limit_price", "contract"}
 _COLUMNS |= {"stop_price", "trail_percent", "time_in_force"}
 
@@ -121,6 +124,8 @@ def _draft(
         market_at=now,
         **columns,
     )
+    if verdict is not None and order.action not in _ENTRIES and verdict.rating in _TURNED:
+        order.exit_reason = ExitReason.VERDICT
     session.add(order)
     session.flush()
     booking.state(session, order, None)
@@ -133,7 +138,7 @@ def _draft(
 def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], Denied | None]:
     """Return the row's columns, and a denial if the action is malformed."""
     try:
-        action = TraderAction.model_validate(raw)
+        action = DecidedAction.model_validate(raw)
     except ValidationError as error:
         item = error.errors()[0]
         where = ".".join(str(part) for part in item["loc"]) or "action"
@@ -141,6 +146,8 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         return known, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
     columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
     columns["time_in_force"] = action.time_in_force or "day"
+    if action.plan is not None and action.action in _ENTRIES:
+        columns["plan"] = action.plan.model_dump(mode="json", exclude_none=True)
     if action.contract is not None:
         parsed = parse_contract(action.contract.strip().upper())
         columns["contract"] = parsed.symbol if parsed else action.contract

@@ -191,7 +191,8 @@ def _order_facts(order: Order) -> dict[str, object]:
     names = ("run_id", "decision_id", "ordinal", "account", "symbol", "contract", "action", "side", "quantity")
     terms = ("notional", "order_type", "limit_price", "stop_price", "trail_percent", "time_in_force")
     facts: dict[str, object] = {name: getattr(order, name) for name in (*names, *terms)}
-    return {**facts, "legs": order.legs} if order.legs else facts
+    more = {"legs": order.legs, "plan": order.plan, "exit_reason": order.exit_reason}
+    return {**facts, **{name: value for name, value in more.items() if value}}
 
 
 def _denial_facts(order: Order) -> dict[str, object]:

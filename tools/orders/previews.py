@@ -24,7 +24,7 @@ from chordesk.tools.orders import approvals, audit
 from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import SizedOrder
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, in_force, notional_of
-from chordesk.tools.orders.stops import preview_of
+from chordesk.tools.orders.stops import plan_of, preview_of
 from chordesk.tools.risk import deny
 
 _UNPRICED = "unpriced"  # in a preview's canonical text
@@ -71,6 +71,7 @@ def canonical(
         "multiplier": plain(order.multiplier),
         "notional": plain(notional_of(order, price)),
         "orderType": order.order_type,
+        "plan": order.plan,
         "price": plain(price),
         "pricedAt": _moment(priced_at),
         "protection": _protection(order, price, terms.protect),
@@ -91,7 +92,7 @@ def canonical(
 def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
     if order.contract is not None or not order.quantity:
         return None
-    return preview_of(rule, order.action, order.side or "", exact(order.quantity), exact(price))
+    return preview_of(rule, order.action, order.side or "", exact(order.quantity), exact(price), plan_of(order))
 
 
 def _moment(moment: dt.datetime) -> str:

@@ -1,26 +1,34 @@
-"""Protection: shares without a standing stop, and the protective orders that are placed for them, one each."""
+"""Protection: shares without a standing stop, and the protective orders that are placed for them, one each: the stop of
+a rule or of the position's plan, and the exit once that plan is over."""
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 import structlog
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, and_, col, func, select
 
-from chordesk.models.errors import DeskError, FencedOff
+from chordesk.models.errors import DeskError, FencedOff, MarketError
+from chordesk.models.notices import is_noted, note
+from chordesk.models.notifications import NoticeKind
 from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import Denied
+from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunKind, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, Order
+from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Decision
-from chordesk.tools.decimals import money, plain
+from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import quote_of
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
 from chordesk.tools.orders.accounts import books_day
 from chordesk.tools.orders.booking import advance
@@ -33,11 +41,14 @@ from chordesk.tools.orders.stops import (
     ShareHolding,
     holdings,
     left_of,
+    plan_of,
+    planned_stop,
     stop_for,
     trailed,
     working_protection,
 )
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, ensure_reconciled, withdraw
+from chordesk.tools.risk import is_current, limits_of
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
 REFUSED_FOR = dt.timedelta(minutes=15)
@@ -55,11 +66,10 @@ class Unprotected:
 
 
 def unprotected(session: Session, settings: Settings) -> list[Unprotected]:
-    """Return the account's positions in shares without a standing stop for their whole quantity, by symbol; none while
-    DESK_PROTECT is `none`."""
-    if settings.protect == "none":
-        return []
-    found = (_uncovered(session, settings, holding) for holding in holdings(session, settings.account))
+    """Return the account's positions in shares without a standing stop for their whole quantity, by symbol, of those
+    that DESK_PROTECT or their plan give one."""
+    held = [one for one in holdings(session, settings.account) if standing_stop(session, settings, one) is not None]
+    found = (_uncovered(session, settings, holding) for holding in held)
     return [row for row in found if row is not None]
 
 
@@ -76,6 +86,118 @@ def _uncovered(session: Session, settings: Settings, holding: ShareHolding) -> U
         reasons.append(f"{plain(bound)} are in other orders, bound by written calls or no whole share")
     free = max(lacking - bound, Decimal(0))
     return Unprotected(holding.symbol, float(lacking), float(free), "; ".join(reasons))
+
+
+def standing_stop(session: Session, settings: Settings, holding: ShareHolding) -> ProtectiveStop | None:
+    """Return the stop that a position should have at its broker; None where neither rule nor plan gives one."""
+    rule = parse_protection(settings.protect)
+    symbol, held, free, cost = holding.symbol, holding.held, holding.free, holding.cost
+    of_rule = stop_for(rule, symbol, held, free, cost) if rule is not None else None
+    return planned_stop(_plan(session, holding), of_rule, _closing(holding))
+
+
+HeldPlan = tuple[ShareHolding, Order, PositionPlan]
+
+
+def held_plans(session: Session, account: str) -> list[HeldPlan]:
+    """Return the positions that have a plan, by symbol, with the order that opened or last added to each."""
+    found: list[HeldPlan] = []
+    for holding in holdings(session, account):
+        order = session.get(Order, holding.opened_by) if holding.opened_by else None
+        plan = plan_of(order)
+        if order is not None and plan is not None:
+            found.append((holding, order, plan))
+    return found
+
+
+def _plan(session: Session, holding: ShareHolding) -> PositionPlan | None:
+    return plan_of(session.get(Order, holding.opened_by)) if holding.opened_by else None
+
+
+def _closing(holding: ShareHolding, end: PlanEnd | None = None) -> ProtectiveStop:
+    """Return the order that closes a position at market."""
+    side, reason = "sell" if holding.held > 0 else "buy", end.reason if end is not None else None
+    at = holding.cost if end is None else end.price
+    return ProtectiveStop(holding.symbol, side, holding.free, None, at, None, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEnd:
+    """The plan of a position is over, at a price of now."""
+
+    reason: ExitReason
+    price: Decimal
+
+
+Ends = Mapping[str, PlanEnd]
+
+
+def plan_ends(context: SubmissionContext) -> Ends:
+    """Return the positions whose plan is over now, by symbol; none while the exchange is closed. One without a price of
+    now waits for it, behind its standing stop."""
+    with context.store.read() as session:
+        plans = held_plans(session, context.broker.name)
+    _note_reviews(context, plans)
+    found: dict[str, PlanEnd] = {}
+    if not plans or not context.market.clock.is_open():
+        return found
+    limits, now = limits_of(context.settings), context.market.clock.now()
+    for holding, _, plan in plans:
+        try:
+            quote = quote_of(context.market, holding.symbol)
+        except MarketError:
+            continue
+        reason = ending(plan, exchange_day(now), exact(quote.price), long=holding.held > 0)
+        if reason is not None and is_current(quote, now, limits):
+            found[holding.symbol] = PlanEnd(reason, exact(quote.price))
+    return found
+
+
+def _note_reviews(context: SubmissionContext, plans: Sequence[HeldPlan]) -> None:
+    """Note each review that has come, once."""
+    account, now = context.broker.name, context.market.clock.now()
+    today = exchange_day(now).isoformat()
+    due = [(order, plan.review) for _, order, plan in plans if plan.review is not None and plan.review <= today]
+    if not due or is_backtest(account):
+        return
+    with context.store.session() as session:
+        for order, review in due:
+            if not is_noted(session, key := review_key(order)):
+                facts = {"account": account, "order": order.id, "review": review}
+                kind = NoticeKind.PLAN_REVIEW.value
+                made = Notice(
+                    key=key, kind=kind, subject=order.symbol, facts=facts, run_id=order.run_id, occurred_at=utcnow()
+                )
+                note(session, made)
+
+
+def review_key(order: Order) -> str:
+    return f"{NoticeKind.PLAN_REVIEW.value}:{order.id}"
+
+
+def ending(plan: PositionPlan, day: dt.date, price: Decimal, *, long: bool) -> ExitReason | None:
+    """Return why the plan of a position is over on a day, at its last price; None while it is not."""
+    if plan.stop is not None and (price <= plan.stop if long else price >= plan.stop):
+        return ExitReason.INVALIDATION
+    if plan.target is not None and (price >= plan.target if long else price <= plan.target):
+        return ExitReason.TARGET
+    return ExitReason.HORIZON if plan.ends is not None and day >= plan.ends else None
+
+
+def wanted_order(
+    session: Session, context: SubmissionContext, holding: ShareHolding, ends: Ends
+) -> ProtectiveStop | None:
+    """Return the protective order that a position should have now: its exit once its plan is over, else its standing
+    stop, which is its exit where its price has come there."""
+    stop, end = standing_stop(session, context.settings, holding), ends.get(holding.symbol)
+    if end is None or (end.reason is ExitReason.INVALIDATION and _stands(session, context, holding, stop)):
+        return stop
+    return _closing(holding, end)
+
+
+def _stands(session: Session, context: SubmissionContext, holding: ShareHolding, stop: ProtectiveStop | None) -> bool:
+    working = working_protection(session, context.broker.name, holding.symbol)
+    return stop is not None and any(stop.is_that_of(order, left_of(session, order)) for order in working)
 
 
 def obstacle(session: Session, settings: Settings, symbol: str) -> str | None:
@@ -108,15 +230,17 @@ FIRST_ORDINAL = 10_000
 POLICY = "protection"
 
 
-def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprotected | None:
-    """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed. It
-    can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
-    trading is not halted and, for real money, a mandate."""
+def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: Ends) -> Unprotected | None:
+    """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed.
+
+    It can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
+    trading is not halted and, for real money, a mandate.
+    """
     token = context.lease.acquire()
     with context.store.session() as session:
         accounts.require(session, context.broker.name, token)
         session.get(Account, context.broker.name, with_for_update=True)
-        stop, holding = _wanted(session, context, symbol)
+        stop, holding = _wanted(session, context, symbol, ends)
         if stop is None or holding is None or working_protection(session, context.broker.name, symbol):
             return None
         why = obstacle(session, context.settings, symbol)
@@ -139,13 +263,11 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot) -> Unprot
 
 
 def _wanted(
-    session: Session, context: SubmissionContext, symbol: str
+    session: Session, context: SubmissionContext, symbol: str, ends: Ends
 ) -> tuple[ProtectiveStop | None, ShareHolding | None]:
-    rule = parse_protection(context.settings.protect)
     holding = next(iter(holdings(session, context.broker.name, symbol)), None)
-    if rule is None or holding is None or not holding.free:
+    if holding is None or not holding.free or (stop := wanted_order(session, context, holding, ends)) is None:
         return None, holding
-    stop = stop_for(rule, symbol, holding.held, holding.free, holding.cost)
     before = _trail_before(session, context.broker.name, holding, stop)
     return (stop if before is None else stop.raised(trailed(context.market, before))), holding
 
@@ -163,7 +285,8 @@ def _trail_before(session: Session, account: str, holding: ShareHolding, stop: P
 def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, holding: ShareHolding) -> Order:
     """Write the order's row in the decision of the order that opened the position, or in one of its own."""
     account, opened = context.broker.name, session.get(Order, holding.opened_by) if holding.opened_by else None
-    why = f"DESK_PROTECT={context.settings.protect}: {plain(stop.quantity)} {stop.symbol}, cost {money(stop.reference)}"
+    by = f"DESK_PROTECT={context.settings.protect}" if stop.reason is None else f"its plan, {stop.reason}"
+    why = f"{by}: {plain(stop.quantity)} {stop.symbol}, {_reference(stop)} {money(stop.reference)}"
     if opened is None:
         author = ("desk", POLICY)
         decision = write_decision(session, context.market, account, RunKind.PROTECT, author, why, [])
@@ -182,9 +305,10 @@ def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, h
         side=stop.side,
         quantity=float(stop.quantity),
         order_type=stop.order_type,
-        stop_price=float(stop.stop_price),
+        stop_price=None if stop.stop_price is None else float(stop.stop_price),
         trail_percent=stop.trail_percent,
-        time_in_force="gtc",
+        time_in_force="day" if stop.stop_price is None else "gtc",
+        exit_reason=stop.reason,
         protects=opened.id if opened else id_,
         state=OrderState.DRAFTED.value,
         market_at=context.market.clock.now(),
@@ -198,6 +322,10 @@ def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, h
     return order
 
 
+def _reference(stop: ProtectiveStop) -> str:
+    return "at" if stop.stop_price is None else "cost"
+
+
 def _next_ordinal(session: Session, decision_id: str) -> int:
     last = session.exec(select(func.max(Order.ordinal)).where(col(Order.decision_id) == decision_id)).one()
     return max(FIRST_ORDINAL, (last if last is not None else 0) + 1)
@@ -206,14 +334,13 @@ def _next_ordinal(session: Session, decision_id: str) -> int:
 def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None) -> list[Unprotected]:
     if not context.settings.trader_live or not _has_work(context) or ensure_reconciled(context) is not None:
         return []
-    for order_id in misfits(context):
+    ends = plan_ends(context)
+    for order_id in misfits(context, ends):
         withdraw(context, order_id)
-    if parse_protection(context.settings.protect) is None:
-        return []
     reasons = {}
     for holding in _bare(context):
         try:
-            left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()))
+            left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()), ends)
         except FencedOff:
             raise
         except DeskError as error:
@@ -228,19 +355,24 @@ def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None)
 
 
 def _has_work(context: SubmissionContext) -> bool:
-    """Return whether there is a rule or an order of one, on a day that is not over for the books."""
+    """Return whether there is a rule, a protective order or a held plan, on a day that is not over for the books."""
     with context.store.read() as session:
         if context.settings.protect == "none" and not working_protection(session, context.broker.name):
-            return False
+            held = and_(col(Position.symbol) == col(Order.symbol), col(Position.account) == col(Order.account))
+            planned = select(Order.id).join(Position, held).where(col(Order.plan).is_not(None))
+            if session.exec(planned.where(col(Order.account) == context.broker.name).limit(1)).first() is None:
+                return False
         day = books_day(session, context.broker.name)
     return day is None or exchange_day(context.market.clock.now()) >= day
 
 
-def misfits(context: SubmissionContext) -> list[str]:
+def misfits(context: SubmissionContext, ends: Ends) -> list[str]:
     """Return ids of working protective orders that do not fit their positions, the oldest first. Two on one symbol
-    never fit. An order that could not be replaced now, as without a mandate, is better than none: it stays unless it
-    would close more than is free."""
-    rule = parse_protection(context.settings.protect)
+    never fit.
+
+    An order that could not be replaced now, as without a mandate, is better than none: it stays unless it would close
+    more than is free.
+    """
     found = []
     with context.store.read() as session:
         held = {row.symbol: row for row in holdings(session, context.broker.name)}
@@ -248,13 +380,25 @@ def misfits(context: SubmissionContext) -> list[str]:
         symbols = [order.symbol for order in orders]
         for order in orders:
             holding, left = held.get(order.symbol), left_of(session, order)
-            if holding is None or symbols.count(order.symbol) > 1 or _closes_more(order, left, holding):
+            if (
+                holding is None
+                or symbols.count(order.symbol) > 1
+                or _closes_more(order, left, holding)
+                or not _fits(session, context, order, holding, ends)
+            ):
                 found.append(order.id)
-            elif rule is not None:  # what was placed under a rule stays without one
-                stop = stop_for(rule, order.symbol, holding.held, holding.free, holding.cost)
-                if not stop.is_that_of(order, left) and obstacle(session, context.settings, order.symbol) is None:
-                    found.append(order.id)
     return found
+
+
+def _fits(session: Session, context: SubmissionContext, order: Order, holding: ShareHolding, ends: Ends) -> bool:
+    """Return whether a protective order is the one that its position should have, or stays for want of another: what
+    was placed under a rule stays without one. An exit that was sent is not taken back."""
+    if order.order_type == "market":
+        return True
+    wanted = wanted_order(session, context, holding, ends)
+    if wanted is None or wanted.is_that_of(order, left_of(session, order)):
+        return True
+    return obstacle(session, context.settings, order.symbol) is not None
 
 
 def _closes_more(order: Order, left: Decimal, holding: ShareHolding) -> bool:

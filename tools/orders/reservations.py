@@ -35,17 +35,36 @@ def earlier(order: Order) -> ColumnElement[bool]:
     )
 
 
+def _of(account: str) -> ColumnElement[bool]:
+    """Return a condition for an account's orders. Protective ones do not count: they give way to every order that sells
+    what they hold, before it is sent."""
+    return and_(col(Order.account) == account, col(Order.protects).is_(None))
+
+
 def _others(order: Order) -> ColumnElement[bool]:
-    """The account's other orders. Protective ones do not count: they give way to every sale."""
-    return and_(col(Order.account) == order.account, col(Order.id) != order.id, col(Order.protects).is_(None))
+    return and_(_of(order.account), col(Order.id) != order.id)
 
 
 def reservations_of(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
-    """Orders that may still fill; each side of a symbol counts as if the other never filled."""
+    """Return the reservations of other orders that may still fill, with those of the order's decision that were cleared
+    before it."""
+    which = and_(_others(order), or_(col(Order.state).in_(ORDER_OPEN), earlier(order)))
+    return _reservations(session, which, view, limits)
+
+
+def reservations_on(session: Session, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
+    """Return the reservations of all orders of an account that may still fill."""
+    return _reservations(session, and_(_of(view.account), col(Order.state).in_(ORDER_OPEN)), view, limits)
+
+
+def _reservations(
+    session: Session, which: ColumnElement[bool], view: AccountView, limits: RiskLimits
+) -> tuple[Reservation, ...]:
+    """Return the reservations of some orders; each side of a symbol counts as if the other never filled."""
     rows = session.exec(
         select(Order, Preview)
         .join(Preview, col(Preview.order_id) == col(Order.id))
-        .where(_others(order), or_(col(Order.state).in_(ORDER_OPEN), earlier(order)))
+        .where(which)
         .order_by(col(Order.created_at), col(Order.ordinal))
     ).all()
     booked = filled_quantities(session, [other.id for other, _ in rows])
@@ -114,19 +133,26 @@ def last_order_at(session: Session, order: Order, now: dt.datetime, limits: Risk
 def recent_orders(session: Session, order: Order) -> int:
     """Orders sent within the last minute of real time, and those of this decision that go before."""
     sent = and_(col(Order.state).in_(_SENT), func.coalesce(Order.sent_at, Order.updated_at) > (utcnow() - _MINUTE))
-    return _count(session, order, or_(sent, earlier(order)))
+    return _count(session, _others(order), or_(sent, earlier(order)))
 
 
 def orders_today(session: Session, order: Order, now: dt.datetime) -> int:
     """Count orders of the exchange's day that were sent or wait to be, and those of this decision that go before."""
+    return _count(session, _others(order), or_(_of_day(now), earlier(order)))
+
+
+def orders_of_day(session: Session, account: str, now: dt.datetime) -> int:
+    return _count(session, _of(account), _of_day(now))
+
+
+def _of_day(now: dt.datetime) -> ColumnElement[bool]:
     start, end = _day(now)
     today = and_(col(Order.market_at) >= start, col(Order.market_at) < end)
-    claimed = and_(col(Order.state).in_((*_SENT, *WAITING)), today)
-    return _count(session, order, or_(claimed, earlier(order)))
+    return and_(col(Order.state).in_((*_SENT, *WAITING)), today)
 
 
-def _count(session: Session, order: Order, which: ColumnElement[bool]) -> int:
-    return session.exec(select(func.count()).select_from(Order).where(_others(order), which)).one()
+def _count(session: Session, *which: ColumnElement[bool]) -> int:
+    return session.exec(select(func.count()).select_from(Order).where(*which)).one()
 
 
 def _day(now: dt.datetime) -> tuple[dt.datetime, dt.datetime]:

@@ -89,11 +89,9 @@ def _meet(context: SubmissionContext) -> None:
     with context.store.read() as session:
         orders = list(_sent(session, context.broker.name))
         symbols = symbols_of(session, orders, context.broker.name) if orders else set()
-    if not orders:
-        return
-    snapshot = take_snapshot(context.market, symbols)
+    snapshot = take_snapshot(context.market, symbols) if orders else None
     for order in orders:
-        poll(context, snapshot, order.id)
+        poll(context, snapshot or take_snapshot(context.market, ()), order.id)
     keep_protected(context, snapshot)
 
 

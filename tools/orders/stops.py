@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.contracts import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
 from chordesk.models.errors import MarketError
 from chordesk.models.order_terms import Protection, parse_protection
+from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
@@ -29,23 +30,27 @@ class ProtectiveStop:
     """A protective order as it should be: it closes `quantity` shares of `symbol`.
 
     reference: price that the percentage is measured from; trail_percent is None for a stop that stays where it is.
+    reason: of an order that ends a position's plan. stop_price: None where the position is closed now, at market.
     """
 
     symbol: str
     side: str
     quantity: Decimal
-    stop_price: Decimal
+    stop_price: Decimal | None
     reference: Decimal
     trail_percent: float | None
+    reason: ExitReason | None = None
 
     @property
     def order_type(self) -> str:
+        if self.stop_price is None:
+            return "market"
         return "stop" if self.trail_percent is None else "trailing_stop"
 
     def raised(self, stop: Decimal) -> ProtectiveStop:
         """Return the stop at this price, unless its own is closer to the market."""
-        closer = max(stop, self.stop_price) if self.side == "sell" else min(stop, self.stop_price)
-        return replace(self, stop_price=closer)
+        own = self.stop_price if self.stop_price is not None else stop
+        return replace(self, stop_price=max(stop, own) if self.side == "sell" else min(stop, own))
 
     def is_that_of(self, order: Order, left: Decimal) -> bool:
         """Return whether a working order, of which so much is not filled yet, is this one. A trail has moved since it
@@ -53,7 +58,7 @@ class ProtectiveStop:
         same = (order.side, order.order_type, left) == (self.side, self.order_type, self.quantity)
         if not same or self.trail_percent is not None:
             return same and order.trail_percent == self.trail_percent
-        return exact(order.stop_price or 0) == self.stop_price
+        return exact(order.stop_price or 0) == (self.stop_price or 0)
 
 
 def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: Decimal) -> ProtectiveStop:
@@ -61,6 +66,18 @@ def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: 
     side = "sell" if held > 0 else "buy"
     trail = rule.percent if rule.kind == "trail" else None
     return ProtectiveStop(symbol, side, free, stop_price(rule.percent, side, cost), cost, trail)
+
+
+def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: ProtectiveStop) -> ProtectiveStop | None:
+    """Return the one standing stop of a position: the plan's or the rule's, whichever is closer to the market. bare:
+    the closing of the position, without a price."""
+    if plan is None or plan.stop is None:
+        return stop
+    at = exact(plan.stop).quantize(CENT if plan.stop >= 1 else TICK, ROUND_CEILING)
+    if stop is None:
+        return replace(bare, stop_price=at, reason=ExitReason.INVALIDATION)
+    raised = stop.raised(at)
+    return replace(raised, reason=ExitReason.INVALIDATION) if raised != stop else stop
 
 
 def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
@@ -91,18 +108,24 @@ def trailed(market: MarketData, order: Order) -> Decimal:
     return min(started, min((exact(float(low[place])) * (1 + share) for place in later), default=started))
 
 
-def preview_of(rule: str, action: str, side: str, quantity: Decimal, price: Decimal) -> Mapping[str, Any] | None:
+def preview_of(
+    rule: str, action: str, side: str, quantity: Decimal, price: Decimal, plan: PositionPlan | None = None
+) -> Mapping[str, Any] | None:
     """Return the protective order that a fill of an opening order at this price would get, for its preview; None where
     it would get none."""
     found = parse_protection(rule)
-    if found is None or action not in ("open", "add"):
+    if action not in ("open", "add"):
         return None
-    stop = stop_for(found, "", quantity if side == "buy" else -quantity, quantity, price)
+    of_rule = stop_for(found, "", quantity if side == "buy" else -quantity, quantity, price) if found else None
+    bare = ProtectiveStop("", "sell" if side == "buy" else "buy", quantity, None, price, None)
+    stop = planned_stop(plan, of_rule, bare)
+    if stop is None or stop.stop_price is None:
+        return None
     trail = None if stop.trail_percent is None else plain(stop.trail_percent)
     return {
         "orderType": stop.order_type,
         "quantity": plain(quantity),
-        "rule": rule,
+        "rule": rule if stop.reason is None else "plan",
         "side": stop.side,
         "stopPrice": plain(stop.stop_price),
         "timeInForce": "gtc",
@@ -122,6 +145,10 @@ def preview_text(payload: str) -> str | None:
 
 
 ZERO = Decimal(0)
+
+
+def plan_of(order: Order | None) -> PositionPlan | None:
+    return PositionPlan.model_validate(order.plan) if order is not None and order.plan else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
@@ -13,27 +12,6 @@ from chordesk.models.contracts import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is not an order
-
-
-@dataclass(slots=True)
-class Room:
-    """Money that may still be spent. A field is None when it is not known, and then nothing is opened."""
-
-    cash: float | None
-    equity: float | None
-    order: float | None
-    share: float | None
-
-    def size(self, confidence: str) -> float | None:
-        """Return the notional of one order in account currency, within every limit; None when a limit is not known."""
-        if self.cash is None or self.equity is None or self.order is None or self.share is None:
-            return None
-        largest = min(self.order, self.share * self.equity * limits.SHARE_MARGIN)
-        return min(largest * limits.SIZE_BY_CONFIDENCE.get(confidence, 0.0), self.cash)
-
-    def spend(self, notional: float) -> None:
-        if self.cash is not None:
-            self.cash -= notional
 
 
 @policy("trader")
@@ -51,12 +29,13 @@ def decide(case: Case) -> Call | Payload:
     prices = {row.get("symbol"): number(row, "close") for row in case.rows("signals_get", "signals")}
     by_symbol = {str(row["symbol"]): row for row in verdicts}
     actions = [_held(row, by_symbol.get(_underlying(symbol))) for symbol, row in sorted(held.items())]
-    room = _room(case, portfolio)
+    left = _cash(portfolio)
     names = {_underlying(symbol) for symbol in held}
     fresh = [row for row in verdicts if row["symbol"] not in names]
     for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
-        if (action := _fresh(row, prices.get(row["symbol"]), room, _tradable(case.subject))) is not None:
+        if (action := _fresh(row, prices.get(row["symbol"]), left, _tradable(case.subject))) is not None:
             actions.append(action)
+            left = None if left is None else left - (action["notional"] or 0.0)
     return {"actions": actions, "reasoning": _reasoning(case, actions, verdicts)}
 
 
@@ -74,17 +53,11 @@ def _portfolio(case: Case) -> Payload:
     return {}
 
 
-def _room(case: Case, portfolio: Payload) -> Room:
-    bounds = case.subject.get("limits")
-    bounds = bounds if isinstance(bounds, dict) else {}
+def _cash(portfolio: Payload) -> float | None:
+    """Return the money that may be spent; None when it is not known."""
     power = number(portfolio, "buyingPower")
     power = number(portfolio, "cash") if power is None else power
-    return Room(
-        cash=max(power * (1 - limits.CASH_RESERVE), 0.0) if power is not None else None,
-        equity=number(portfolio, "equity"),
-        order=number(bounds, "maxOrderNotional"),
-        share=number(bounds, "maxSymbolShare"),
-    )
+    return None if power is None else max(power * (1 - limits.CASH_RESERVE), 0.0)
 
 
 def _held(position: Payload, verdict: Payload | None) -> Payload:
@@ -128,30 +101,36 @@ def _tradable(subject: Payload) -> str:
     return "options" if subject["constraints"]["optionsMode"] == "options-only" else "both"
 
 
-def _fresh(verdict: Payload, price: float | None, room: Room, tradable: str) -> Payload | None:
+def _fresh(verdict: Payload, price: float | None, cash: float | None, tradable: str) -> Payload | None:
     symbol, rating = str(verdict["symbol"]), str(verdict.get("rating"))
     confidence = str(verdict.get("confidence", "low"))
+
+    def watch(why: str) -> Payload:
+        return _action(symbol, "watch", confidence, why)
+
     if rating in ("HOLD", "CAUTION"):
-        return _action(symbol, "watch", confidence, f"the verdict is {rating} and it is not held")
+        return watch(f"the verdict is {rating} and it is not held")
     if rating != "BUY":
         return None
     kind = "options" if verdict.get("instrument") == "option" else "stocks"
     if tradable not in (kind, "both"):
-        return _action(symbol, "watch", confidence, f"the verdict is BUY, but only {tradable} may be traded")
+        return watch(f"the verdict is BUY, but only {tradable} may be traded")
     if kind == "options":
-        return _action(symbol, "watch", confidence, "the verdict is BUY as an option, and no rule chooses a contract")
-    if (notional := room.size(confidence)) is None:
-        return _action(symbol, "watch", confidence, "the verdict is BUY, but equity, cash or a limit is not known")
+        return watch("the verdict is BUY as an option, and no rule chooses a contract")
+    size = verdict.get("sizing")
+    most = number(size, "most") if isinstance(size, dict) else None
+    if most is None or cash is None or not isinstance(size, dict):
+        return watch("the verdict is BUY, but its bound or the cash is not known")
     if price is None:
-        return _action(symbol, "watch", confidence, "the verdict is BUY, but its price is missing")
-    notional = int(notional * 100) / 100
-    if notional <= 0:
-        return _action(symbol, "watch", confidence, "the verdict is BUY, but no cash is left to open it with")
+        return watch("the verdict is BUY, but its price is missing")
+    notional = int(min(most, cash) * 100) / 100
+    bound = f"the bound by {size.get('bound')}" if most <= cash else "the cash that is left"
     if notional < max(price, _LEAST_TRADE):
-        return _action(symbol, "watch", confidence, f"the verdict is BUY, but {notional:.2f} buys no share at {price}")
-    room.spend(notional)
-    reason = f"the verdict is BUY at {confidence} confidence; {notional:.2f} is within every limit"
-    return {**_action(symbol, "open", confidence, reason), "side": "buy", "notional": notional, "orderType": "market"}
+        return watch(f"the verdict is BUY, but {notional:.2f} by {bound} buys no share at {price}")
+    reason = f"the verdict is BUY; {notional:.2f} is {bound}"
+    plan = {"stop": number(size, "stop"), "target": None, "horizon": None, "review": None}
+    traded = {"side": "buy", "notional": notional, "orderType": "market", "plan": plan}
+    return {**_action(symbol, "open", confidence, reason), **traded}
 
 
 def _sale(symbol: str, action: str, quantity: float, confidence: str, reason: str) -> Payload:
@@ -164,7 +143,7 @@ def _action(symbol: str, action: str, confidence: str, reason: str) -> Payload:
     return {
         "symbol": _underlying(symbol), "action": action, "side": None, "quantity": None, "notional": None,
         "orderType": None, "limitPrice": None, "stopPrice": None, "trailPercent": None, "timeInForce": None,
-        "contract": contract.symbol if contract else None, "legs": None,
+        "contract": contract.symbol if contract else None, "legs": None, "plan": None,
         "confidence": confidence if confidence in _ORDER else "low", "reasoning": f"{PREFIX} {reason}.",
     }  # fmt: skip
 
@@ -176,4 +155,4 @@ def _reasoning(case: Case, actions: Iterable[Payload], verdicts: Iterable[Payloa
     rated = ", ".join(f"{ratings.count(rating)} {rating}" for rating in dict.fromkeys(ratings)) or "no verdict"
     missing = case.gaps(["portfolio_get"])
     tail = f" Missing: {'; '.join(missing[:6])}." if missing else ""
-    return f"{PREFIX} {rated} lead to {counts}; sizes follow confidence within the limits.{tail}"
+    return f"{PREFIX} {rated} lead to {counts}; sizes are the bounds that code worked out.{tail}"

@@ -604,12 +604,12 @@ def _tables() -> None:
         "id",
         text="id run_id decision_id account symbol action time_in_force state",
         text_or_null=(
-            "verdict_id side order_type contract protects denial_code denial_reason measured limit_text "
+            "verdict_id side order_type contract exit_reason protects denial_code denial_reason measured limit_text "
             "broker_order_id message"
         ),
         time="created_at market_at updated_at",
         time_or_null="sent_at",
-        json_or_null="legs",
+        json_or_null="legs plan",
         real="multiplier",
         real_or_null="quantity notional limit_price stop_price trail_percent",
         integer="ordinal",

@@ -112,6 +112,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
     last = found.sweep
     if last.seconds is not None:
         parts.append(Text(f"last sweep: {span(last.seconds)} ago, {tally(last.found)}"))
+    parts += [Text(str(one), style="yellow" if one.due else "") for one in found.plans]
     parts += [
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected

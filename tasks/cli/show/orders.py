@@ -22,7 +22,7 @@ from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.stops import preview_text
+from chordesk.tools.orders.stops import plan_of, preview_text
 
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview
@@ -115,8 +115,26 @@ def _terms(order: Order) -> Iterable[Text]:
     yield Text(f"account {order.account}, {kind}, {new_york(order.market_at)}, run {order.run_id[:SHORT_ID]}")
     if order.protects:
         yield Text(f"protects the position of order {order.protects[:SHORT_ORDER]}")
+    if order.exit_reason:
+        yield Text(f"closes its position: {order.exit_reason}")
+    yield from _plan(order)
     if order.message:
         yield Text(f"note: {paragraph(order.message, _LONGEST)}")
+
+
+def _plan(order: Order) -> Iterable[Text]:
+    plan = plan_of(order)
+    if plan is None:
+        return
+    prices = [f"{name} {money(value)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))]
+    days = [f"{name} {value}" for name in ("ends", "review") if (value := getattr(plan, name)) is not None]
+    source = f" (stop: {paragraph(plan.stop_source)})" if plan.stop_source else ""
+    yield Text(f"plan: {', '.join((*prices, *days))}{source}")
+    if plan.by_code:
+        yield Text(f"  by code, for its trader named none: {', '.join(plan.by_code)}", style="dim")
+    if plan.most is not None:
+        asked = f"; {money(plan.asked)} was asked for" if plan.asked is not None else ""
+        yield Text(f"bound: at most {money(plan.most)} by {paragraph(plan.bound)}{asked}")
 
 
 def _rogue(rows: Sequence[RogueRow]) -> Iterable[Text]:

@@ -56,6 +56,8 @@ def answers(found: RealDesk) -> dict[str, Any]:
             )
         )  # fmt: skip
     told["ratings"] = {one["symbol"]: one["rating"] for one in judged}
+    for one in judged:
+        one["sizing"] = {"most": 5_000.0, "bound": "equal risk", "stop": None}
     told["trader"] = found.turn("trader", trader_subject("paper", judged, PORTFOLIO, found.settings))[0].answer
     for symbol in SYMBOLS:
         told[f"csp {symbol}"] = analysis(found, symbol, "csp")

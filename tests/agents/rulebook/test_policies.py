@@ -70,8 +70,13 @@ def position(symbol: str, quantity: float | None, **more: Any) -> Row:
     return {"symbol": symbol, "quantity": quantity, "averageCost": 40.0, "marketPrice": 50.0, **more}
 
 
-def verdict(symbol: str, rating: str, confidence: str = "high", instrument: str = "equity") -> Row:
-    return {"symbol": symbol, "instrument": instrument, "rating": rating, "confidence": confidence}
+def sized(most: float | None, stop: float | None = None) -> Row:
+    return {"most": most, "bound": "equal risk", "stop": stop}
+
+
+def verdict(symbol: str, rating: str, confidence: str = "high", instrument: str = "equity", **more: Any) -> Row:
+    found = {"symbol": symbol, "instrument": instrument, "rating": rating, "confidence": confidence}
+    return {**found, "sizing": sized(1e4), **more}
 
 
 def traded(desk: Desk, verdicts: list[Row], **changes: Any) -> list[Row]:
@@ -188,7 +193,7 @@ def test_the_trader_stays_within_its_money_and_its_mode(
     bought = {row["symbol"] for row in verdicts if row["rating"] == "BUY" and row["instrument"] == "equity"}
     assert {action["symbol"] for action in opened} <= (set() if mode == (False, "options-only") else bought)
     assert sum(action["notional"] for action in opened) <= (desk.portfolio["cash"] or 0)
-    assert all(action["notional"] <= min(1e4, 0.1 * desk.portfolio["equity"]) for action in opened)
+    assert all(action["notional"] <= 1e4 for action in opened)
     long = {row["symbol"]: row["quantity"] for row in desk.portfolio["positions"]}
     assert all(
         action["quantity"] <= long[action["symbol"]]
@@ -237,3 +242,14 @@ def test_without_data_nothing_is_confirmed(role: str) -> None:
         assert "no data to judge it by. Missing: " in answer["summary"]
         assert tools or "not offered" in answer["summary"]
         assert tools is not failing or "took too long" in answer["summary"]
+
+
+def test_an_entry_has_the_size_and_the_stop_that_code_worked_out() -> None:
+    desk = Desk()
+    desk.signals, desk.portfolio = {"AA": CALM}, portfolio(1e5, 1e5)
+    (row,) = traded(desk, [verdict("AA", "BUY", sizing=sized(3_048.78, stop=45.9))])
+    assert (row["notional"], row["plan"]["stop"]) == (3_048.78, 45.9)
+    assert "3048.78 is the bound by equal risk" in row["reasoning"]
+    for most, action in ((50.0, "open"), (49.99, "watch"), (None, "watch")):
+        (row,) = traded(desk, [verdict("AA", "BUY", sizing=sized(most))])
+        assert row["action"] == action

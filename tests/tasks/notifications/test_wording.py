@@ -54,6 +54,11 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
         "/orders/230cfea0-2e99",
     ),
     NoticeKind.FILL: ({**ORDER, "price": 126.0}, "Sold 2.5 IBM at 126.00 on paper", "/orders/230cfea0-2e99"),
+    NoticeKind.PLAN_REVIEW: (
+        {"account": "paper", "order": ORDER["order"], "review": "2010-08-26"},
+        "IBM on paper: the review of its plan is due since 2010-08-26; its research is due with it",
+        "/orders/230cfea0-2e99",
+    ),
     NoticeKind.RUN_FINISHED: (
         {"kind": "screen", "state": "done", "notes": ["all well"]},
         "screen 01a208f22ccf13f0 is done",
@@ -98,6 +103,7 @@ CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
     ),
 }
 SUBJECTS = {
+    NoticeKind.PLAN_REVIEW: "IBM",
     NoticeKind.ROOM: "host",
     NoticeKind.FORGED: "ops",
     NoticeKind.WORKER_LOST: "research@host:123:abc",

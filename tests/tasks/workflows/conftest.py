@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
+from sqlmodel import col
 
 from chordesk.models.database.store import Store
-from chordesk.models.states import RUN_FINAL
-from chordesk.models.tables.orders import Account, Fill, Position
+from chordesk.models.states import RUN_FINAL, OrderState
+from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
@@ -144,4 +145,7 @@ def floor(shared: Floor) -> Floor:
         for table in (Position, Fill):
             session.execute(delete(table))
         session.execute(update(Account).values(cash=Account.opening_cash))
+        # A stop that stands since a later day would have brought the books there.
+        stops = update(Order).where(col(Order.protects).is_not(None))
+        session.execute(stops.values(state=OrderState.CANCELLED))
     return shared

@@ -122,7 +122,7 @@ def test_with_live_trading_on_an_order_fills_at_the_next_open_and_the_next_one_w
     to_next_session(live.store, live.processes.settings)
     with live.store.read() as session:
         codes = session.exec(select(Order.denial_code).where(Order.symbol == "CVX").order_by(col(Order.created_at)))
-        assert codes.all() == [None, "cooldown"]
+        assert codes.all() == [None, "cooldown", None], "the last is the stop of its plan"
         assert session.get_one(Position, ("paper", "CVX")).quantity == 10
 
 
@@ -138,7 +138,7 @@ def test_the_next_prompts_have_the_outcome_of_a_decision(floor: Floor) -> None:
     floor.research("HAL")
     for role in ("quick", "risk"):
         last = floor.model.subjects[role]["memory"].splitlines()[-1]
-        assert last.startswith("last trade note: 2010-08-12 open HAL: not sent, notional_per_order: ")
+        assert last.startswith("last trade note: 2010-08-12 open HAL: buy ")
 
 
 def test_the_trader_reads_a_probability_once_verdicts_like_it_have_one(floor: Floor) -> None:

@@ -72,6 +72,7 @@ def test_a_preview_is_canonical_and_hashed(new_desk: NewDesk) -> None:
         "multiplier": "1",
         "notional": "300.3",
         "orderType": "limit",
+        "plan": None,
         "price": "100.1",
         "pricedAt": "2010-08-12T19:55:00+00:00",
         "protection": None,

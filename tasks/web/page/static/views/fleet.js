@@ -1,7 +1,7 @@
 // The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
 import {
-  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, joined, Link, Loaded, numOf, Panel, plain, runOf, span,
+  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, joined, Link, Loaded, money, numOf, Panel, plain, runOf, span,
   symbolOf, Table, TablePanel, textOf, timeOf, useGet,
 } from '../lib/view.js';
 
@@ -39,6 +39,7 @@ function Whole({ status, age }) {
     <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
       empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} />
+    ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS} rows=${database.plans} rowKey="symbol" />`}
     ${database?.unprotected.length > 0 && html`<${TablePanel} title="Shares without a stop" columns=${LACKING} rows=${database.unprotected} rowKey="symbol" />`}
   </div>`;
 }
@@ -68,6 +69,14 @@ const PARKED = [
   ['Model', 'model'],
   ['For', (row) => span(row.seconds * 1000), 'num'],
   ['Why', 'reason'],
+];
+const PLANS = [
+  ['Symbol', (row) => symbolOf(row.symbol)],
+  ['Shares', (row) => figure(row.quantity, 0), 'num'],
+  ['Stop', (row) => money(row.stop), 'num'],
+  ['Target', (row) => money(row.target), 'num'],
+  ['Ends', 'ends'],
+  ['Review', (row) => (row.due ? html`<${Badge} tone="warn">due<//> ${textOf(row.review)}` : textOf(row.review))],
 ];
 const LACKING = [
   ['Symbol', (row) => symbolOf(row.symbol)],

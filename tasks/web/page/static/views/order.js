@@ -112,6 +112,15 @@ const FORECASTS = [
 ];
 const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} />`;
 
+const planRows = (plan) => [
+  ['Bound', html`at most <span class="num">${money(plan.most)}</span> by ${textOf(plan.bound)}${plan.asked
+    && html`; <span class="num">${money(plan.asked)}</span> was asked for`}`],
+  ['Plan', html`entry <span class="num">${money(plan.entry)}</span>, stop <span class="num">${money(plan.stop)}</span>${plan.target
+    && html`, target <span class="num">${money(plan.target)}</span>`}`],
+  ['Ends', textOf(plan.ends)],
+  ['Review', textOf(plan.review)],
+];
+
 const Terms = ({ order }) => html`<${Facts} rows=${[
   ['Id', html`<code>${plain(order.id)}</code>`],
   ['Run', runOf(order.run_id)],
@@ -119,6 +128,8 @@ const Terms = ({ order }) => html`<${Facts} rows=${[
   ['Action', `${plain(order.action)}${order.side ? `, ${plain(order.side)}` : ''}`],
   ['Quantity', numOf(quantity(order.quantity))],
   ['Type', numOf(priceTerms(order))],
+  ...(order.exit_reason ? [['Closes its position for', plain(order.exit_reason)]] : []),
+  ...(order.plan ? planRows(order.plan) : []),
   ['In force', plain(order.time_in_force)],
   ['Market time', timeOf(order.market_at)],
   ['Made', timeOf(order.created_at)],

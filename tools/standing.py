@@ -1,0 +1,84 @@
+"""What an account stands at before its trader's turn: holdings, open orders, limits, and what moves together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+
+import numpy as np
+
+from chordesk.models.errors import DeskError
+from chordesk.models.market import Listing
+from chordesk.tools.book import heat_book
+from chordesk.tools.bounds import Standing
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.protocol import Floats
+from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.model_tools.portfolio import store_of, valued
+from chordesk.tools.orders.reservations import orders_of_day, reservations_on
+from chordesk.tools.price_panel import log_returns
+from chordesk.tools.registry import Gaps, ToolContext
+from chordesk.tools.risk import free_cash, limits_of, underlying_of
+from chordesk.tools.risk.exposure import book_exposures
+
+MARKET_NAMES = 100  # of the universe, whose mean return is the market's
+# What tells one listing of a company from another in its name.
+_LISTING_WORDS = re.compile(
+    r"\b(class|cl|series|common|ordinary|stock|shares?|inc|corp|corporation|co|company|plc|ltd|[a-c])\b"
+)
+
+
+def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
+    """Return the standing of the context's account for positions in these symbols."""
+    limits, wanted = limits_of(context.settings), list(dict.fromkeys(symbols))
+    book = heat_book(context, wanted)
+    account = valued(context, Gaps())
+    cash: Decimal | None = exact(context.settings.starting_cash)
+    exposures: dict[str, Decimal] | None = {}
+    held, today = set[str](), 0
+    if account is not None:  # else it is opened with its first order
+        with store_of(context).read() as session:
+            reserved = reservations_on(session, account, limits)
+            today = orders_of_day(session, account.account, context.clock.now())
+        exposures = book_exposures(account.positions, reserved)
+        free = free_cash(account)
+        cash = None if free is None else free - sum((exact(one.cash) for one in reserved), Decimal(0))
+        held = {underlying_of(one.symbol) for one in account.positions} | {one.symbol for one in reserved}
+    listings = {symbol: _listing(context, symbol) for symbol in sorted(held.union(wanted))}
+    market, names = _market(context)
+    return Standing(
+        heat=book,
+        limits=limits,
+        free_cash=cash,
+        exposures=exposures,
+        sectors={symbol: one.sector for symbol, one in listings.items()},
+        companies={symbol: company_of(one) for symbol, one in listings.items()},
+        orders_left=limits.max_trades_per_day - today,
+        market=market,
+        market_names=names,
+    )
+
+
+def _listing(context: ToolContext, symbol: str) -> Listing:
+    try:
+        return context.market.listing(symbol)
+    except DeskError:
+        return Listing(symbol=symbol)
+
+
+def company_of(listing: Listing) -> str:
+    """Return a key that all listings of a company share: its name without what tells its listings apart, else its
+    symbol without a class."""
+    words = _LISTING_WORDS.sub(" ", re.sub(r"[^a-z0-9 ]", " ", (listing.name or "").lower()))
+    return " ".join(words.split()) or re.split(r"[.-]", listing.symbol)[0]
+
+
+def _market(context: ToolContext) -> tuple[Floats | None, int]:
+    """Return the mean daily returns of the first names of the universe, and of how many."""
+    try:
+        names = resolve_universe(context.settings.universe, context.market)[:MARKET_NAMES]
+        found = log_returns(context, names)
+    except DeskError:
+        return None, 0
+    return (np.mean(list(found.values()), axis=0), len(found)) if found else (None, 0)
