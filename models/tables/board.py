@@ -69,13 +69,14 @@ class Forecast(Identified, Dated, table=True):
         UniqueConstraint("run_id", "voice", "round", "question_id"),
         Index("ix_forecast_account", "account", "market_at"),
         Index("ix_forecast_booked", "account", "booked"),
+        Index("ix_forecast_question_id", "question_id", "account", "voice"),
         Index("ix_forecast_voice", "account", "voice", "market_at"),
     )
 
     run_id: str = Field(foreign_key="run.id", index=True)
     step_id: str = Field(foreign_key="step.id", index=True)
     turn_id: str = Field(foreign_key="turn.id", index=True)
-    question_id: str = Field(foreign_key="question.id", index=True)
+    question_id: str = Field(foreign_key="question.id")
     account: str
     voice: str
     round: int

@@ -25,7 +25,10 @@ class Run(Identified, table=True):
     0009. regime: `models.market.Regime` of its market on its day, or `missing` with the reason; null before a turn.
     """
 
-    __table_args__ = (UniqueConstraint("schedule", "slot"),)
+    __table_args__ = (
+        UniqueConstraint("schedule", "slot"),
+        Index("ix_run_parent_run_id", "parent_run_id", "created_at", "id"),
+    )
 
     kind: str
     state: str = Field(index=True)
@@ -41,7 +44,7 @@ class Run(Identified, table=True):
     summary: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     schedule: str | None = None
     slot: str | None = None
-    parent_run_id: str | None = Field(default=None, foreign_key="run.id", index=True)
+    parent_run_id: str | None = Field(default=None, foreign_key="run.id")
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
     deadline_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)

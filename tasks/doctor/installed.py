@@ -10,7 +10,7 @@ from chordesk.agents.roles import GRAPH_ROLES, ROLES
 from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
 from chordesk.models.database.store import current
-from chordesk.models.states import STEP_FINAL
+from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.doctor.check import Check, CheckContext, ok, warn
@@ -31,7 +31,7 @@ def features_found(context: CheckContext) -> Check:
 def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
     if current(context.settings.database)[0] is None:
         return
-    waiting = select(Step.kind, Step.run_id).where(col(Step.state).not_in(STEP_FINAL)).distinct()
+    waiting = select(Step.kind, Step.run_id).where(col(Step.state).in_(set(StepState) - STEP_FINAL)).distinct()
     with context.desk.store.read() as session:
         steps = dict(session.exec(waiting).all())
         threads = set(session.exec(select(KeptThread.role).distinct()).all())

@@ -21,7 +21,7 @@ from chordesk.models.database.store import AWAY, Store
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Artifact, Run
+from chordesk.models.tables.runs import Artifact, Run, Turn
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention.amounts import Amount, total
@@ -117,6 +117,7 @@ def _needed(session: Session, files: Sequence[StoredFile], before: dt.datetime) 
 # A thread is changed under its lease, so never while a conversation uses it.
 
 DAILY_KEY, DAY_SECONDS = "desk:threads-gc", 86_400
+_ROWS_AT_ONCE = 500
 _ThreadKey = tuple[str, str, str]  # role, subject, id
 
 
@@ -159,6 +160,7 @@ async def _collect(desk: Desk, policy: Policy) -> Collected:
                 forgotten, deleted = await _clear(desk.store, lease, thread_id, policy)
                 threads, rollouts = threads + forgotten, rollouts + deleted
         blobs, size = _delete_unnamed(desk, policy, await registry.records())
+    _delete_traceless(desk.store, policy)
     return Collected(threads, rollouts, blobs, size, busy)
 
 
@@ -229,6 +231,21 @@ def _delete(store: Store, thread_id: str, copies: Sequence[Rollout]) -> None:
     with store.session() as session:
         which = col(Rollout.generation).in_([copy.generation for copy in copies])
         session.connection().execute(delete(Rollout).where(col(Rollout.thread_id) == thread_id, which))
+
+
+def _delete_traceless(store: Store, policy: Policy) -> None:
+    """Delete the rows of threads of which nothing is left: no copy, no turn, and no age at which a run would stay."""
+    if policy.runs_before is None:
+        return
+    copy = select(Rollout.thread_id).where(Rollout.thread_id == KeptThread.thread_id)
+    turn = select(Turn.id).where(Turn.thread_id == KeptThread.thread_id)
+    old = col(KeptThread.created_at) < min(policy.runs_before, policy.threads_before)
+    with store.read() as session:
+        gone = session.exec(select(KeptThread.thread_id).where(old, ~copy.exists(), ~turn.exists())).all()
+    for first in range(0, len(gone), _ROWS_AT_ONCE):
+        with store.session() as session:
+            some = col(KeptThread.thread_id).in_(gone[first : first + _ROWS_AT_ONCE])
+            session.connection().execute(delete(KeptThread).where(some))
 
 
 def _delete_unnamed(desk: Desk, policy: Policy, records: Iterable[Registered]) -> tuple[int, int]:

@@ -10,15 +10,18 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests import zygote
 from tests.ordeal import reads
 from tests.ordeal.age import Aging, age
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes
+from tests.tasks.web.kit import start
 
-SCREENS = 150
-SLACK = 30_000  # steps, by which two runs of the same work differ
+SCREENS, YEARS = 150, 20.0  # so that few of its episodes are in the year that a desk learns from
+SLACK = 50_000  # by which two runs of the same work differ, and memories that a fresh home has not filled yet
 SYMBOLS = "AAPL,IBM,KO"
 WORKERS = ("research", "ops", "trade")
 # That grow with each run.
@@ -28,8 +31,19 @@ GROWING = frozenset(
         "runtime_turn", "screen_hit", "step", "thread", "tool_call", "trader_note", "turn", "verdict", "verdict_report",
     }
 )  # fmt: skip
-# Left out: the books of an account, copies of rollouts, and the record of voices and tools.
-OTHERS = re.compile(r'\b(fill|rollout|karma_entry)\b|"order"|question\.outcome|FROM signal JOIN run')
+# Left out: the books of an account, copies of rollouts, and sums of karma.
+OTHERS = re.compile(r'\b(fill|rollout|karma_entry)\b|"order"')
+ROUTES = (
+    "/desk",
+    "/runs",
+    "/threads",
+    "/questions",
+    "/orders",
+    "/approvals",
+    "/audit",
+    "/symbols/AAPL",
+    "/accounts/paper",
+)
 COMMANDS = (
     ("status",), ("runs", "list"), ("threads", "list"), ("approvals",),
     ("screen", "--universe", SYMBOLS, "--max", "3"), ("episode", "--rounds", "1"), ("board",),
@@ -54,7 +68,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgedDesk]:
         running.rulebook()
         work(running, folder / "first")  # after which each memory has its rows
         found.fresh = work(running, folder / "fresh")
-        age(running.settings, Aging(SCREENS))
+        age(running.settings, Aging(SCREENS, years=YEARS))
         found.aged = work(running, folder / "aged")
         yield found
 
@@ -72,8 +86,15 @@ def work(running: Processes, folder: Path) -> dict[str, list[reads.Read]]:
         # Without beat and workers the status is that the desk does not work.
         assert done.returncode == 0 or command[0] == "status", done.stderr
         found[" ".join(command[:2])] = reads.recorded(own)
-    for name in WORKERS:
+    service = folder / "service"
+    service.mkdir()
+    url, token = start(running, environ={reads.VARIABLE: str(service)})
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as client:
+        for route in ROUTES:
+            client.get(route).raise_for_status()
+    for name in (*WORKERS, "api"):
         running.end(name)
+    found["service"] = reads.recorded(service)
     found["workers"] = reads.recorded(workers)
     shutil.rmtree(folder)
     return found

@@ -34,10 +34,17 @@ from chordesk.tools.scoring.inference import TOO_FEW, Estimate, Observation, est
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
 from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
 
+# Of questions that closed before that nothing is learned: an episode in the tenth year reads as much as in the second.
+LEARNED = dt.timedelta(days=365)
 
-def voice_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+
+def voice_forecasts(
+    session: Session, account: str, until: dt.datetime | None = None, voice: str | None = None
+) -> list[ScoredForecast]:
     """Return an account's forecasts of resolved questions, by time; source is the voice. until: market time; a question
-    whose outcome was known later is left out, so that a replay of an earlier day never draws on it."""
+    whose outcome was known later is left out, so that a replay of an earlier day never draws on it. voice: of this
+    one alone."""
+    own = [] if voice is None else [col(Forecast.voice) == voice]
     query = (
         sqlalchemy.select(
             col(Forecast.voice),
@@ -53,7 +60,7 @@ def voice_forecasts(session: Session, account: str, until: dt.datetime | None = 
             col(Question.subjects),
         )
         .join(Question, col(Question.id) == col(Forecast.question_id))
-        .where(col(Forecast.account) == account, *resolved(until))
+        .where(col(Forecast.account) == account, *own, *resolved(until))
         .order_by(col(Forecast.market_at), col(Forecast.round), col(Forecast.id))
     )
     return [
@@ -63,9 +70,12 @@ def voice_forecasts(session: Session, account: str, until: dt.datetime | None = 
 
 
 def resolved(until: dt.datetime | None) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
-    """Return the conditions of a question that has its outcome, known by `until`, market time."""
+    """Return the conditions of a question that has its outcome; with `until`, market time, known by then and closed
+    within the year before."""
     conditions = (col(Question.state) == QuestionState.RESOLVED, col(Question.outcome).is_not(None))
-    return conditions if until is None else (*conditions, known_column() <= until)
+    if until is None:
+        return conditions
+    return (*conditions, known_column() <= until, col(Question.closes_at) >= until - LEARNED)
 
 
 def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) -> list[VoiceRecord]:
@@ -273,16 +283,15 @@ def tool_forecasts(session: Session, account: str, until: dt.datetime | None = N
     ]
 
 
-def _on_questions(
-    session: Session, account: str, until: dt.datetime | None, *only: sqlalchemy.ColumnElement[bool]
-) -> Iterable[tuple[Any, _OnBoard]]:
+def _on_questions(session: Session, account: str, until: dt.datetime | None) -> Iterable[tuple[Any, _OnBoard]]:
     """Yield an account's live signals, each with the resolved questions of its board that it names, by time."""
     boards = _boards(session, account, until)
     columns = (Signal.run_id, Signal.tool, Signal.subjects, Signal.direction, Signal.confidence, Signal.probability)
     query = (
         sqlalchemy.select(*(col(one) for one in columns), col(Signal.precision))
         .join(Run, col(Run.id) == col(Signal.run_id))
-        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE, *only)
+        .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE)
+        .where(*([col(Run.id).in_(boards)] if until is not None else []))
         .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
     )
     for row in session.execute(query):
@@ -299,15 +308,22 @@ class Precision(NamedTuple):
     resolved: int = 0
 
 
-def precision_of(session: Session, account: str, tool: str, until: dt.datetime) -> Precision:
-    """Return a tool's precision by its record known by `until`, market time; 1 while that is too little. The slope of
-    outcome less baseline on the move that the tool stated, drawn to 1 as one with the error of 1 would be: from 0,
+def precisions(session: Session, account: str, until: dt.datetime) -> dict[str, Precision]:
+    """Return each tool's precision by its record known by `until`, market time; 1 while that is too little. The slope
+    of outcome less baseline on the move that the tool stated, drawn to 1 as one with the error of 1 would be: from 0,
     which says nothing, to twice what is stated. It never turns a direction round."""
-    moves: dict[str, list[tuple[float, _OnBoard]]] = defaultdict(list)
-    for row, one in _on_questions(session, account, until, col(Signal.tool) == tool, col(Signal.probability).is_(None)):
+    moves: dict[str, dict[str, list[tuple[float, _OnBoard]]]] = defaultdict(lambda: defaultdict(list))
+    for row, one in _on_questions(session, account, until):
+        if row.probability is not None:
+            continue
         stated = SignalFinding(headline="", source="", as_of=one.at, direction=row.direction, confidence=row.confidence)
         if (chance := implied(stated, one.baseline)) is not None and chance != one.baseline:
-            moves[one.id].append((chance - one.baseline, one))
+            moves[row.tool][one.id].append((chance - one.baseline, one))
+    return {tool: _precision(groups) for tool, groups in moves.items()}
+
+
+def _precision(moves: Mapping[str, Sequence[tuple[float, _OnBoard]]]) -> Precision:
+    """moves: by question."""
     found = estimate(_slope(group) for group in moves.values())
     if found is None or found.lack == TOO_FEW:
         return Precision(resolved=len(moves))

@@ -244,7 +244,7 @@ def _tables() -> None:
         json_or_null="settings regime",
         refs="parent_run_id:run.id",
         unique=["schedule slot"],
-        indexes=["created_at", "parent_run_id", "state"],
+        indexes=["created_at", "parent_run_id created_at id", "state"],
     )
     table(
         "runtime_approval",
@@ -536,7 +536,7 @@ def _tables() -> None:
         indexes=[
             "account market_at",
             "booked:account booked",
-            "question_id",
+            "question_id account voice",
             "run_id",
             "step_id",
             "turn_id",

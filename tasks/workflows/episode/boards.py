@@ -88,8 +88,7 @@ _LEAST_TOGETHER = 20  # questions that all voices forecast, before their errors'
 
 def memory_of(session: Session, run: Run, voice: str, now: dt.datetime, unused: Sequence[str]) -> str | None:
     """None before the first position. now: market time. unused: tools of the last episode without a citation."""
-    own = [one for one in voice_forecasts(session, run.account, now) if one.source == voice]
-    last = last_positions(own)
+    last = last_positions(voice_forecasts(session, run.account, now, voice))
     record = PastRecord(
         mean_of(last, lambda one: brier(one.probability, one.outcome)),
         mean_of(last, lambda one: alpha(one.probability, one.baseline, one.outcome)),

@@ -38,7 +38,7 @@ from chordesk.tools.questions.asking import relative_questions, store_relative, 
 from chordesk.tools.questions.reading import Chosen, askable, choose, unused_tools
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
-from chordesk.tools.scoring.track_records import voice_plans
+from chordesk.tools.scoring.track_records import precisions, voice_plans
 from chordesk.tools.venues.pairs import CONFIRMED, list_pairs
 
 
@@ -270,13 +270,14 @@ def brief(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({**found, "questions": 0, "notes": [*silent, why]})
     with desk.store.read() as session:
         plan = plan_of(session, run, context)
+        learned = precisions(session, run.account, context.clock.now())
     what = "symbols" if symbols.symbols else "questions"
     notes = [f"{what}: {symbols.source}", *silent] if run.kind == RunKind.EPISODE else []
     notes += [f"left out for their record: {', '.join(plan.extinct)}"] if plan.extinct else []
     asked = [_row(run.id, number, one) for number, one in enumerate(chosen, start=1)]
     board = NewStep(StepKind.BOARD, str(step.parent_id), payload=plan.model_dump(mode="json"), waits=True)
     result = {**found, "questions": len(asked), "notes": notes}
-    return Done(result, (asked,), [board, *harvest_steps(board.id)])
+    return Done(result, (asked,), [board, *harvest_steps(board.id, learned)])
 
 
 def plan_of(session: Session, run: Run, context: ToolContext) -> EpisodePlan:

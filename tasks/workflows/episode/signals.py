@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from chordesk.agents.board.voices import VOICES, owner_of
@@ -20,14 +21,17 @@ from chordesk.tasks.reading.boards import board_questions
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
-from chordesk.tools.scoring.track_records import Precision, VoicePlan, precision_of
+from chordesk.tools.scoring.track_records import Precision, VoicePlan
 
 FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
 OWN_RECORDS = "the desk"  # source of what code states about a tool
 
 
-def harvest_steps(parent: str) -> list[NewStep]:
-    return [NewStep(StepKind.HARVEST, parent, tool) for tool in HARVESTERS]
+def harvest_steps(parent: str, learned: Mapping[str, Precision]) -> list[NewStep]:
+    """Return a step for each tool, with its precision: the record of all is read once."""
+    return [
+        NewStep(StepKind.HARVEST, parent, tool, payload=learned.get(tool, Precision())._asdict()) for tool in HARVESTERS
+    ]
 
 
 def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -43,9 +47,7 @@ def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     found = run_harvester(harvester, harvest_context(context, questions, FACTIONS))
     if isinstance(found, Tombstone):
         return _failed(desk, step, found, now)
-    with desk.store.read() as session:
-        learned = precision_of(session, context.account, tool, now)
-    rows = signals_of(step, found, learned, now)
+    rows = signals_of(step, found, Precision(**step.payload), now)
     return Done({"state": rows[0].state, "signals": len(found.findings)}, (rows,))
 
 

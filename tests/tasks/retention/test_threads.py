@@ -162,6 +162,9 @@ def test_a_thread_not_used_for_long_is_forgotten(desk: Desk, client: redis.Redis
     assert (client.exists(key("old")), client.exists(key("new"))) == (0, 1)
     with desk.store.read() as session:
         assert {row.thread_id for row in session.exec(select(KeptThread)).all()} == {"old", "new"}, "lineage stays"
+    collect(desk, later(days=400))
+    with desk.store.read() as session:
+        assert session.exec(select(KeptThread)).all() == [], "as long as a run might"
 
 
 def test_an_old_thread_of_a_subject_goes_without_the_one_that_took_its_place(desk: Desk, client: redis.Redis) -> None:

@@ -24,7 +24,7 @@ from chordesk.tools.scoring.track_records import (
     VoicePlan,
     lens_judgements,
     plan_voices,
-    precision_of,
+    precisions,
     rates,
     role_judgements,
     tiers_of,
@@ -186,12 +186,13 @@ def test_a_tool_s_directions_count_by_their_record_up_to_that_day(session: Sessi
                 question = a_question(session, f"{tool} {day}", float(day * 7 % 10 < right), 3 * day)
                 on_board(session, run, question, f"Q{tool}")
                 a_signal(session, run, tool, None, f"Q{tool}", confidence=0.4)
-    found = {tool: precision_of(session, "paper", tool, on_day(999)) for tool in rights}
+    found = precisions(session, "paper", on_day(372))
     assert found["sure"].factor == pytest.approx(1, abs=0.05)
     assert found["guess"].factor < 0.3
     assert found["wrong"].factor == 0, "a direction is never turned round"
     assert found["new"] == Precision(1.0, 10)
-    assert precision_of(session, "paper", "guess", on_day(60)) == Precision(1.0, 16), "too few were known then"
+    assert precisions(session, "paper", on_day(60))["guess"] == Precision(1.0, 16), "too few were known then"
+    assert precisions(session, "paper", on_day(800)) == {}, "nobody learns from what is years ago"
 
 
 def test_a_question_without_a_baseline_is_not_scored(session: Session) -> None:
