@@ -20,8 +20,8 @@ from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes
 from tests.tasks.web.kit import start
 
-SCREENS, YEARS = 150, 20.0  # so that few of its episodes are in the year that a desk learns from
-SLACK = 50_000  # by which two runs of the same work differ, and memories that a fresh home has not filled yet
+SCREENS, YEARS = 400, 20.0  # so that few of its episodes are in the year that a desk learns from
+SLACK = 100_000  # by which two runs of the same work differ, and memories that a fresh home has not filled yet
 SYMBOLS = "AAPL,IBM,KO"
 WORKERS = ("research", "ops", "trade")
 # That grow with each run.
