@@ -87,6 +87,16 @@ def note_holes(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
         gaps.add("sessions", reason)
 
 
+def note_kept(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
+    """Add a line that names the symbols with holes that figures go across, and one on those that they do not."""
+    across = [one for one in found if len(one.run.dates) < len(one.kept(sessions).dates)]
+    if across:
+        lacking = {one.symbol: min(sessions, len(one.spread.dates)) - len(one.kept(sessions).dates) for one in across}
+        names = ", ".join(f"{count} of {symbol}" for symbol, count in lacking.items())
+        gaps.add("missing sessions", f"of the last {sessions}: {names}; figures are of the others")
+    note_holes([one for one in found if one not in across], gaps, sessions)
+
+
 def note_lost(context: ToolContext, gaps: Gaps, sessions: int) -> None:
     """Add a line that names the exchange's sessions among the last so many of which the market has no bar at all."""
     lost = lost_sessions(context.market, sessions)

@@ -86,22 +86,30 @@ def holed(symbol: str, close: list[float], *back: int) -> Bars:
     return Bars(symbol, [bars.dates[place] for place in kept], True, *figures)
 
 
-def test_no_figure_is_made_across_a_hole(call: Call) -> None:
+def test_a_figure_is_of_the_sessions_that_are_there_where_at_most_a_tenth_are_not(call: Call) -> None:
     close = [100 + session % 7 for session in range(80)]
-    market = FarMarket({"X": holed("X", close, 10), "Y": holed("Y", close, 1), "OLD": holed("OLD", close, 70)})
-    answer = call(market, "signals_get", symbols=["X", "Y", "OLD"])
+    whole = daily("WHOLE", close)
+    some = {"X": (10,), "Y": (1,), "TORN": (3, 6, 9), "OLD": (70,), "BASE": (20,)}
+    market = FarMarket({"WHOLE": whole, **{name: holed(name, close, *back) for name, back in some.items()}})
+    answer = call(market, "signals_get", symbols=list(some))
     rows = {row["symbol"]: row for row in answer.payload["signals"]}
-    # The ends of a momentum are known, whatever lies between them.
+    kept = np.delete(np.array(close[-21:], dtype=float), -11)  # without the hole of X
+    # The ends of a momentum are known, whatever lies between them; without the first, it is from the next one.
     assert rows["X"]["momentum20"] == round(close[-1] / close[-21] - 1, 4)
-    assert rows["X"]["change"] == round(close[-1] / close[-2] - 1, 4)
-    for name in ("rsi14", "volatility20", "drawdown60", "volumeRatio", "sma20", "sma50"):
-        assert rows["X"][name] is None, name
+    assert rows["BASE"]["momentum20"] == round(close[-1] / close[-20] - 1, 4)
+    assert rows["X"]["sma20"] == round(close[-1] / kept[1:].mean() - 1, 4)
+    assert rows["X"]["volatility20"] == round(np.diff(np.log(kept)).std(ddof=1) * 252**0.5, 4)
+    assert None not in rows["X"].values()
     assert (rows["X"]["sessions"], rows["X"]["highSessions"]) == (79, 79)
     assert (rows["Y"]["change"], rows["Y"]["gap"]) == (None, None)
-    assert rows["Y"]["momentum20"] == round(close[-1] / close[-21] - 1, 4)
-    assert None not in rows["OLD"].values()
+    # Three of 21 sessions are more than a tenth, three of 60 are not.
+    assert [rows["TORN"][name] for name in ("rsi14", "volatility20", "volumeRatio", "sma20")] == [None] * 4
+    assert None not in [rows["TORN"][name] for name in ("drawdown60", "sma50")]
     assert answer.payload["missing"] == [
-        {"what": "sessions", "reason": "no bar of some of the last 61, and no figure across them, of X, Y"}
+        {
+            "what": "missing sessions",
+            "reason": "of the last 61: 1 of X, 1 of Y, 3 of TORN, 1 of BASE; figures are of the others",
+        }
     ]
 
 
@@ -256,15 +264,17 @@ def test_a_year_s_extremes_need_a_year(market: ReplayMarket, call: Call) -> None
     assert (row["high252"], row["low252"]) == (500, 100)  # the first of the 252 opened at 500
 
 
-def test_indicators_begin_after_the_last_hole(market: ReplayMarket, call: Call) -> None:
+def test_indicators_go_across_a_hole_of_at_most_a_tenth(market: ReplayMarket, call: Call) -> None:
     answer = call(market, "technicals_get", symbols=["AAPL", "WYNN"])
     (row,) = answer.payload["technicals"]
-    bars = market.bars("AAPL", 400)
-    run = history_of(bars, market.sessions(400)).run
-    assert 1 < len(run) < 20 < len(bars), "it lacks a session of the last month"
-    assert (row["sma20"], row["bollingerUpper"], row["macd"]) == (None, None, None)
+    bars, days = market.bars("AAPL", 400), market.sessions(400)
+    last = bars.close[-len(set(bars.dates) & set(days[-20:])) :]
+    assert 18 <= len(last) < 20, "it lacks a session of the last month"
+    assert row["sma20"] == pytest.approx(last.mean(), abs=1e-3)
+    assert row["bollingerUpper"] == pytest.approx(last.mean() + 2 * last.std(), abs=1e-3)
+    assert row["macd"] == pytest.approx(talib.MACD(bars.close)[0][-1], abs=1e-3)
     reasons = {(gap.get("symbol"), gap["what"]): gap["reason"] for gap in answer.payload["missing"]}
-    assert reasons[None, "sessions"] == "no bar of some of the last 200, and no figure across them, of AAPL"
+    assert reasons[None, "missing sessions"].endswith("of AAPL; figures are of the others")
     assert reasons["WYNN", "bars"].startswith("no bar of 2010-08-12")
 
 

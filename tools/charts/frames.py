@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chordesk.tools.history import by_symbol, has_closes_alone, histories, last_move_like_a_split, note_holes
+from chordesk.tools.history import by_symbol, has_closes_alone, histories, last_move_like_a_split, note_holes, note_kept
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import History, IntradayInterval, stamped
 from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
@@ -86,7 +86,7 @@ def frames(
     found = list(histories(context, symbols, gaps, sessions + _WARM_UP))
     if not closes_alone:
         found = [history for history in found if not has_closes_alone(history.bars)]
-    (_note_holes if interval == "day" else note_holes)(found, gaps, sessions)
+    (note_kept if interval == "day" else note_holes)(found, gaps, sessions)
     days = context.market.sessions(sessions + _WARM_UP)
     short = sum(len(history.bars.dates) < sessions for history in found)
     if short:
@@ -113,16 +113,6 @@ def _frame(
         return None
     last = weeks.last(wanted)
     return Frame(history.symbol, interval, last, weeks, last, wanted, _goes_on(clock))
-
-
-def _note_holes(found: Sequence[History], gaps: Gaps, sessions: int) -> None:
-    """Add a line that names the symbols with holes that figures go across, and one on those that they do not."""
-    across = [one for one in found if len(one.run.dates) < len(one.kept(sessions).dates)]
-    if across:
-        lacking = {one.symbol: min(sessions, len(one.spread.dates)) - len(one.kept(sessions).dates) for one in across}
-        names = ", ".join(f"{count} of {symbol}" for symbol, count in lacking.items())
-        gaps.add("missing sessions", f"of the last {sessions}: {names}; figures are of the others")
-    note_holes([one for one in found if one not in across], gaps, sessions)
 
 
 def _intraday(

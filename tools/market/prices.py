@@ -50,6 +50,19 @@ class History:
         there = len(self.bars.dates) - bisect.bisect_left(self.bars.dates, first)
         return self.bars.last(there) if wanted - there <= wanted * MOST_MISSING else self.run.last(sessions)
 
+    def window(self, sessions: int) -> Bars | None:
+        """The bars of exactly the last `sessions` sessions; None in a younger history, or where more than a tenth of
+        them have none."""
+        if len(self.spread.dates) < sessions:
+            return None
+        kept = self.kept(sessions)
+        return kept if len(kept.dates) >= sessions * (1 - MOST_MISSING) else None
+
+    @property
+    def whole(self) -> Bars:
+        """The bars that a figure without an end goes over: all, or those of the run where more than a tenth lack."""
+        return self.kept(len(self.spread.dates))
+
 
 def history_of(bars: Bars, sessions: Sequence[dt.date]) -> History:
     """Return bars as a history over these sessions of their market, in ascending order, which end with the bars'. A bar

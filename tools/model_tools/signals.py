@@ -15,11 +15,12 @@ from chordesk.models.market import SymbolSignals, SymbolTechnicals
 from chordesk.tools import figures
 from chordesk.tools.decimals import rounded
 from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
-from chordesk.tools.history import histories, note_holes, note_lost
+from chordesk.tools.history import histories, note_kept, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
-from chordesk.tools.market.protocol import Floats, MarketData
+from chordesk.tools.market.protocol import Bars, Floats, MarketData
 from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
+_RSI = 15  # closes that 14 changes have
 _LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
 # Of a list of so many symbols, what most have alike of these is stated once: it is a fifth of the answer.
 _MANY = 10
@@ -31,29 +32,50 @@ class SignalsArguments(Arguments):
 
 
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
-    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py. A figure
-    over so many sessions is None if one is missing; the high states its sessions. lost: the market has no bar of the
-    session before, so there is no change of the day."""
+    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
+
+    A figure over so many sessions is of those that have a bar, None where more than a tenth have none; the high states
+    its own. lost: the market has no bar of the session before, so there is no change of the day.
+    """
     bars, spread = history.bars, history.spread
     close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
+    month, quarter = history.window(21), history.window(60)
+    averaged = {sessions: history.window(sessions) for sessions in (20, 50)}
     return SymbolSignals(
         symbol=history.symbol,
         date=bars.dates[-1],
         close=round(float(close[-1]), 4),
         sessions=len(bars.close),
-        momentum20=rounded(figures.momentum(close, 20)),
-        momentum60=rounded(figures.momentum(close, 60)),
-        rsi14=rounded(figures.rsi(history.run.close), 2),
+        momentum20=rounded(_momentum(history, 20)),
+        momentum60=rounded(_momentum(history, 60)),
+        rsi14=rounded(figures.rsi(_closes(history, _RSI)), 2),
         from_high=rounded(figures.from_high(bars.close, high)),
         high_sessions=len(high),
-        volatility20=rounded(figures.volatility(close)),
-        drawdown60=rounded(figures.drawdown(close)),
-        volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
+        volatility20=rounded(figures.volatility(month.close, len(month) - 1)) if month else None,
+        drawdown60=rounded(figures.drawdown(quarter.close, len(quarter))) if quarter else None,
+        volume_ratio=rounded(figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
         gap=None if lost else rounded(figures.gap(spread.open, close)),
         change=None if lost else rounded(figures.momentum(close, 1)),
-        sma20=rounded(figures.from_average(close, 20)),
-        sma50=rounded(figures.from_average(close, 50)),
+        sma20=_from_average(averaged[20]),
+        sma50=_from_average(averaged[50]),
     )
+
+
+def _from_average(bars: Bars | None) -> float | None:
+    return rounded(figures.from_average(bars.close, len(bars))) if bars else None
+
+
+def _momentum(history: History, sessions: int) -> float | None:
+    """Return the move since so many sessions ago, or since the first bar after it where that session has none."""
+    found = figures.momentum(history.spread.close, sessions)
+    bars = history.window(sessions + 1) if found is None else None
+    return figures.momentum(bars.close, len(bars) - 1) if bars else found
+
+
+def _closes(history: History, sessions: int) -> Floats:
+    """Return the closes of a figure without an end that looks at so many sessions most: across holes where at most a
+    tenth of these have none, else since the last hole."""
+    return (history.whole if history.window(sessions) is not None else history.run).close
 
 
 # The newest signals of each symbol, computed once a session and kept as long as their market lives.
@@ -71,7 +93,7 @@ def _signal_row(market: MarketData, history: History) -> dict[str, Any]:
 
 def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
     found = list(histories(context, symbols, gaps))
-    note_holes(found, gaps, _LONGEST_SIGNAL)
+    note_kept(found, gaps, _LONGEST_SIGNAL)
     note_lost(context, gaps, _LONGEST_SIGNAL)
     return [_signal_row(context.market, history) for history in found]
 
@@ -112,32 +134,45 @@ _LONGEST_TECHNICAL = 200  # sessions of the figure that looks back furthest, but
 def symbol_technicals(history: History) -> SymbolTechnicals:
     """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share. MACD 12, 26, 9;
     Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14. high252 and low252 are the
-    extremes of exactly 252 sessions. All are of sessions without one missing among them."""
-    bars = history.run
-    lib, close = load_talib(), bars.close
-    high, low = bars.high, bars.low
-    macd, macd_signal, _ = lib.MACD(close)
-    upper, _, lower = lib.BBANDS(close, timeperiod=20)
-    year = len(close) >= SESSIONS_A_YEAR
+    extremes of exactly 252 sessions. Where at most a tenth of a figure's sessions have no bar it is of the others."""
+    bars, run, lib = history.whole, history.run, load_talib()
+    year, band = history.window(SESSIONS_A_YEAR), history.window(20)
+
+    def lasting(sessions: int) -> Bars:
+        return bars if history.window(sessions) is not None else run
+
+    slow, fast = lasting(26).close, lasting(12).close
+    macd, macd_signal, _ = lib.MACD(lasting(34).close)
+    ranged, directed = lasting(_RSI), lasting(28)
     return SymbolTechnicals(
         symbol=bars.symbol,
         date=bars.dates[-1],
-        close=round(float(close[-1]), 4),
-        sma20=_last(lib.SMA(close, 20)),
-        sma50=_last(lib.SMA(close, 50)),
-        sma200=_last(lib.SMA(close, 200)),
-        ema12=_last(lib.EMA(close, 12)),
-        ema26=_last(lib.EMA(close, 26)),
+        close=round(float(bars.close[-1]), 4),
+        sma20=_average(history, 20),
+        sma50=_average(history, 50),
+        sma200=_average(history, 200),
+        ema12=_last(lib.EMA(fast, 12)),
+        ema26=_last(lib.EMA(slow, 26)),
         macd=_last(macd),
         macd_signal=_last(macd_signal),
-        rsi14=rounded(rsi(close), 3),
-        atr14=_last(lib.ATR(high, low, close, 14)),
-        bollinger_upper=_last(upper),
-        bollinger_lower=_last(lower),
-        adx14=_last(lib.ADX(high, low, close, 14)),
-        high252=rounded(float(np.max(high[-SESSIONS_A_YEAR:]))) if year else None,
-        low252=rounded(float(np.min(low[-SESSIONS_A_YEAR:]))) if year else None,
+        rsi14=rounded(rsi(_closes(history, _RSI)), 3),
+        atr14=_last(lib.ATR(ranged.high, ranged.low, ranged.close, 14)),
+        bollinger_upper=_band(band, 2),
+        bollinger_lower=_band(band, -2),
+        adx14=_last(lib.ADX(directed.high, directed.low, directed.close, 14)),
+        high252=rounded(float(np.max(year.high))) if year else None,
+        low252=rounded(float(np.min(year.low))) if year else None,
     )
+
+
+def _average(history: History, sessions: int) -> float | None:
+    bars = history.window(sessions)
+    return round(float(bars.close.mean()), 3) if bars else None
+
+
+def _band(bars: Bars | None, deviations: int) -> float | None:
+    """Return the mean of closes and so many of their standard deviations, of the whole as Bollinger has it."""
+    return round(float(bars.close.mean() + deviations * bars.close.std()), 3) if bars else None
 
 
 def _last(values: Floats) -> float | None:
@@ -147,10 +182,10 @@ def _last(values: Floats) -> float | None:
 
 def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
     found = list(histories(context, symbols, gaps, _TECHNICAL_SESSIONS))
-    note_holes(found, gaps, _LONGEST_TECHNICAL)
+    note_kept(found, gaps, _LONGEST_TECHNICAL)
     note_lost(context, gaps, SESSIONS_A_YEAR)
     rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
-    short = sum(len(history.run.close) < SESSIONS_A_YEAR for history in found)
+    short = sum(history.window(SESSIONS_A_YEAR) is None for history in found)
     if short:
         reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
         gaps.add("high252, low252", reason)
