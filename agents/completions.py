@@ -4,9 +4,7 @@ a model's text."""
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
@@ -28,20 +26,6 @@ OVERFLOW = re.compile(
 
 def kind_of_status(status: int) -> str:
     return _BY_STATUS.get(status, "bad_request" if status < 500 else "server_error")
-
-
-def retry_after(value: str | None) -> float | None:
-    """Return the seconds of a Retry-After header, which has seconds or a date; None for anything else."""
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def count(value: Any, most: int) -> int | None:

@@ -19,13 +19,14 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 
-from chordesk.agents.completions import OVERFLOW, kind_of_status, retry_after
+from chordesk.agents.completions import OVERFLOW, kind_of_status
 from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, events
 from chordesk.agents.pulse import failure, reset_in
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
 from chordesk.models.masking import SHORTEST_SECRET, redacted
 from chordesk.models.urls import HIDDEN, is_loopback, masked
+from chordesk.tools.market.fetching import retry_after
 
 PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0

@@ -16,12 +16,13 @@ from typing import Any
 
 import structlog
 
-from chordesk.agents.completions import OVERFLOW, count, kind_of_status, retry_after
+from chordesk.agents.completions import OVERFLOW, count, kind_of_status
 from chordesk.agents.pulse import TurnLimits, failure, reset_in
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import SUFFIX, from_files
+from chordesk.tools.market.fetching import retry_after
 
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
 ENVIRONMENT = {

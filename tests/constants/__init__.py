@@ -16,7 +16,7 @@ PLACES = {
     "ALPACA": ("chordesk.tools.brokers.alpaca", "ADDRESSES"),
     "ANSWER_SECONDS": ("chordesk.agents.rulebook.runtime", "ANSWER_SECONDS"),
     "ORDERS_SECONDS": ("chordesk.tools.orders.submitting", "ORDERS_SECONDS"),
-    "REQUEST_SECONDS": ("chordesk.tools.market.alpaca_http", "REQUEST_SECONDS"),
+    "REQUEST_SECONDS": ("chordesk.tools.market.fetching", "REQUEST_SECONDS"),
     "STEP_ATTEMPTS": ("chordesk.tasks.engine.policy", "STEP_ATTEMPTS"),
     "SWEEP_SECONDS": ("chordesk.tasks.engine.leases", "SWEEP_SECONDS"),
     "VENUES": ("chordesk.tools.venues.factory", "ADDRESSES"),

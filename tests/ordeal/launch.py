@@ -122,13 +122,12 @@ def with_points() -> None:
 
 def far_sides() -> None:
     """The exchange's calendar and Yahoo are other people's; the tests' are open at any hour and on loopback."""
-    from chordesk.tools.market import clock
+    from chordesk.tools.market import clock, fetching
     from chordesk.tools.market.yahoo import market as yahoo
-    from chordesk.tools.market.yahoo import wire as yahoo_wire
     from tests.fakes.yahoo import LoopbackSession
 
     setattr(clock, "EXCHANGE", ALWAYS_OPEN)  # noqa: B010
-    setattr(yahoo_wire, "REQUESTS_A_SECOND", 1000.0)  # noqa: B010  # no test process is there to be spared
+    fetching.PACES["Yahoo"] = fetching.Pace(1000.0, 40)  # no test process is there to be spared
     build_yahoo = yahoo.build_yahoo
 
     def build(home: Path, live: Any) -> Any:

@@ -41,7 +41,8 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tools.brokers import alpaca_shapes
 from chordesk.tools.brokers.alpaca_shapes import streamed_fill
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.alpaca_http import REQUEST_SECONDS, Credentials, LimitedAdapter, body_of, limit
+from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit
+from chordesk.tools.market.fetching import REQUEST_SECONDS
 from chordesk.tools.market.protocol import MarketClock, MarketData
 
 T = TypeVar("T")

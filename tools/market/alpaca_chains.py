@@ -26,9 +26,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import finite
-from chordesk.tools.market.alpaca_http import REQUEST_SECONDS, Credentials, LimitedAdapter, body_of, limit
+from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.fetching import AgedCache, Kept, Source
+from chordesk.tools.market.fetching import REQUEST_SECONDS, AgedCache, Kept, Source
 from chordesk.tools.market.protocol import MarketClock, Shares
 
 # Conversion of Alpaca's option snapshots and contracts to the desk's. What Alpaca leaves out stays out.
@@ -107,8 +107,6 @@ T = TypeVar("T")
 DATA_URL = "https://data.alpaca.markets"
 # Keys for data are those of a paper account: its trading API has the contracts, and they can move no money.
 TRADING_URL = "https://paper-api.alpaca.markets"
-REQUESTS_A_SECOND, BURST = 3.0, 20  # 200 a minute is what a free account has
-REST_SECONDS = 60.0
 ALL_SECONDS = 20.0  # of one question with all its pages
 _PAGES, _PAGE = 40, 1000
 
@@ -160,7 +158,7 @@ class AlpacaData:
         all_seconds: float = ALL_SECONDS,
     ) -> None:
         self._url, self._environ, self._feed = url, environ, OptionsFeed(feed)
-        self._source = Source("Alpaca", REQUESTS_A_SECOND, BURST, REST_SECONDS)
+        self._source = Source("Alpaca")
         self._adapter = BoundedAdapter(seconds, all_seconds, self._source)
         self._clients: tuple[Any, Any] | None = None
         self._lock = threading.Lock()

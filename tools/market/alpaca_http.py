@@ -28,9 +28,6 @@ class Credentials:
         return "Credentials(********)"
 
 
-REQUEST_SECONDS = 10.0  # of one request to Alpaca
-
-
 def on_loopback(url: str) -> bool:
     """Return whether an address is http on this machine, without a login."""
     parts = urlsplit(url)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -19,15 +21,33 @@ import structlog
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.files import replacing
 
+REQUEST_SECONDS = 10.0  # of one request to any of them, from connecting to the last byte of its answer
+
+
+class Pace(NamedTuple):
+    per_second: float
+    burst: int
+    rest: float = 30.0  # seconds after "too many requests" (429) without a time to wait: more of them make it worse
+
+
+PACES = {
+    "Alpaca": Pace(3.0, 20, 60.0),  # 200 a minute is what a free account has
+    "Hyperliquid": Pace(0.4, 10),
+    "Kalshi": Pace(10.0, 20),
+    "Manifold": Pace(8.0, 20),  # 500 a minute are allowed
+    "Polymarket": Pace(20.0, 40),  # 300 in ten seconds are allowed
+    "SEC": Pace(5, 5),  # it allows 10 an address, and there may be a second process
+    "Yahoo": Pace(10.0, 40, 120.0),
+}
+
 
 class Source:
-    """A far side: the pace of requests to it, and its rest after too many of them, for more make it worse. Threads
-    share it. name: for people; rest: seconds."""
+    """A far side by its name for people: requests keep its pace, and its rest. Threads share it."""
 
-    def __init__(self, name: str, per_second: float, burst: int, rest: float) -> None:
+    def __init__(self, name: str, pace: Pace | None = None) -> None:
         self.name = name
-        self._per_second, self._burst, self._rest = per_second, float(burst), rest
-        self._tokens, self._at, self._rest_until = float(burst), time.monotonic(), 0.0
+        self._per_second, self._burst, self._rest = pace or PACES[name]
+        self._tokens, self._at, self._rest_until = float(self._burst), time.monotonic(), 0.0
         self._lock = threading.Lock()
 
     def wait(self) -> None:
@@ -54,8 +74,22 @@ class Source:
 
 
 @cache
-def source_at(address: str, name: str, per_second: float, burst: int, rest: float) -> Source:
-    return Source(name, per_second, burst, rest)
+def source_at(address: str, name: str) -> Source:
+    return Source(name)
+
+
+def retry_after(text: str | None, most: float = math.inf) -> float | None:
+    """The seconds of a Retry-After header, which has a number or a date; None for anything else, and from `most` on."""
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return max(seconds, 0.0) if seconds < most else None
 
 
 T = TypeVar("T")

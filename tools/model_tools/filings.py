@@ -23,7 +23,7 @@ from chordesk.models.extras import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.fetching import AgedCache
+from chordesk.tools.market.fetching import PACES, REQUEST_SECONDS, AgedCache
 from chordesk.tools.market.protocol import FilingsSource, MarketClock
 from chordesk.tools.model_tools.company_data import FewSymbols, bounded, known, share, shown
 from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
@@ -33,8 +33,6 @@ from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payl
 
 SOURCE = "edgar"
 FILINGS_AGE = dt.timedelta(minutes=15)
-_TIMEOUT = 10.0
-_REQUESTS_A_SECOND = 5  # the SEC allows 10 an address, and there may be a second process
 # Its lines name the identity and each request; an error is the tool's to report.
 _CHATTY = ("edgar", "httpx", "httpcore", "httpxthrottlecache", "hishel", "stamina", "pyrate_limiter")
 _LOCK = threading.Lock()
@@ -93,8 +91,8 @@ def _library(home: Path, identity: str) -> Any:
             for name in _CHATTY:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             # The desk's cache keeps what it needs of an answer; the library's would keep megabytes a company.
-            library.httpclient.HTTP_MGR = library.httpclient.get_http_mgr(False, _REQUESTS_A_SECOND)
-            library.configure_http(timeout=_TIMEOUT)
+            library.httpclient.HTTP_MGR = library.httpclient.get_http_mgr(False, PACES["SEC"].burst)
+            library.configure_http(timeout=REQUEST_SECONDS)
         if _LOADED.get("identity") != identity:
             _LOADED["edgar"].set_identity(identity)
             _LOADED["identity"] = identity

@@ -11,7 +11,6 @@ from chordesk.tools.venues.json_client import MomentMs, NumberText, Shape, venue
 
 NAME, TITLE = "hyperliquid", "Hyperliquid"
 # 1,200 points of weight a minute are allowed; a question of funding takes 20, its history up to 45.
-REQUESTS_A_SECOND, BURST = 0.4, 10
 _ROWS, _PAGES = 500, 6
 
 
@@ -38,7 +37,7 @@ class Hyperliquid:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
+        self._http = venue_at(TITLE, base)
 
     def predicted(self) -> dict[str, tuple[FundingRate, ...]]:
         """Return the next rates by coin, of the venues that have one."""

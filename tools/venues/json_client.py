@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import email.utils
 import math
 import ssl
 import time
@@ -17,22 +16,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.urls import is_loopback
-from chordesk.tools.market.fetching import OutOfTime, Source, source_at, within
+from chordesk.tools.market.fetching import REQUEST_SECONDS, OutOfTime, Source, retry_after, source_at, within
 
 T = TypeVar("T")
 _SHOWN = 60  # characters of a field that is not as documented
 
 AGENT = "chordesk"
-REQUEST_SECONDS = 10.0
 MOST_BYTES = 8 * 2**20
-_REST_SECONDS = 30.0  # after "too many requests" without a time to wait
-SHORT_SECONDS = 1.0  # before the one retry of such an answer
+SHORT_SECONDS = 1.0  # before the one retry after "too many requests"
+MOST_REST_SECONDS = 86_400.0  # a longer one that an answer states is not believed
 Params = Mapping[str, str | int | float]
 
 
-def venue_at(name: str, base: str, per_second: float, burst: int) -> JsonClient:
+def venue_at(name: str, base: str) -> JsonClient:
     """Return a client of an address; all of a process share its pace."""
-    return JsonClient(base, source_at(base, name, per_second, burst, _REST_SECONDS))
+    return JsonClient(base, source_at(base, name))
 
 
 class _TooManyRequests(Exception):
@@ -92,7 +90,7 @@ class JsonClient:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise MarketUnavailable(f"{self.venue} does not answer: {_reason(error, seconds)}") from None
         if status == 429:
-            raise _TooManyRequests(_seconds_of(headers.get("Retry-After")))
+            raise _TooManyRequests(retry_after(headers.get("Retry-After"), MOST_REST_SECONDS))
         if status != 200:
             raise self._refused(status, request)
         return self._read(shape, headers, body)
@@ -137,20 +135,6 @@ class JsonClient:
 def _tls() -> ssl.SSLContext:
     """Return the trust roots that all clients of a process share: loading them takes 0.1 s."""
     return httpx.create_ssl_context()
-
-
-def _seconds_of(text: str | None) -> float | None:
-    """Return the seconds of a Retry-After, which is a number or a date; None for any other text."""
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = (email.utils.parsedate_to_datetime(text) - dt.datetime.now(dt.UTC)).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return max(seconds, 0.0) if seconds < 86_400 else None
 
 
 def _reason(error: Exception, seconds: float) -> str:

@@ -22,7 +22,6 @@ from chordesk.tools.venues.markets import (
 )
 
 NAME, TITLE = "kalshi", "Kalshi"
-REQUESTS_A_SECOND, BURST = 10.0, 20
 FEE = FeeTerms(0.07, cents=True)
 _API = "/trade-api/v2"
 _PAGE, _PAGES = 500, 10
@@ -82,7 +81,7 @@ class Kalshi:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
+        self._http = venue_at(TITLE, base)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         """Open markets with each part of the term in their titles, without combinations of other markets."""

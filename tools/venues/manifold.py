@@ -12,7 +12,6 @@ from chordesk.tools.venues.json_client import MomentMs, Params, Probability, Sha
 from chordesk.tools.venues.markets import NO_FEE, EventBook, FoundMarkets, Outcome, Pool, VenueMarket, VenueState
 
 NAME, TITLE = "manifold", "Manifold"
-REQUESTS_A_SECOND, BURST = 8.0, 20  # 500 a minute are allowed
 _MOST = 1000
 _BINARY = "BINARY"
 
@@ -43,7 +42,7 @@ class Manifold:
     name = NAME
 
     def __init__(self, base: str) -> None:
-        self._http = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
+        self._http = venue_at(TITLE, base)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         count = min(limit, _MOST)

@@ -33,7 +33,6 @@ from chordesk.tools.venues.markets import (
 )
 
 NAME, TITLE = "polymarket", "Polymarket"
-REQUESTS_A_SECOND, BURST = 20.0, 40  # 300 in ten seconds are allowed
 _MOST = 500
 _SIDES = ("Yes", "No")
 _FINAL = {0.0, 0.5, 1.0}  # what its oracle can give
@@ -102,8 +101,8 @@ class Polymarket:
     name = NAME
 
     def __init__(self, base: str, book_base: str) -> None:
-        self._markets = venue_at(TITLE, base, REQUESTS_A_SECOND, BURST)
-        self._books = venue_at(TITLE, book_base, REQUESTS_A_SECOND, BURST)
+        self._markets = venue_at(TITLE, base)
+        self._books = venue_at(TITLE, book_base)
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         """Return open markets of the events that its own search finds, or those with the highest volume."""

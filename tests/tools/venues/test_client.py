@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, UsageError
 from chordesk.models.settings import Settings
-from chordesk.tools.market.fetching import Source
+from chordesk.tools.market.fetching import PACES, Pace, Source
 from chordesk.tools.venues import factory, json_client, kalshi, manifold, polymarket
 from chordesk.tools.venues.factory import build_funding, build_venue, build_venues
 from chordesk.tools.venues.json_client import JsonClient
@@ -33,7 +33,7 @@ ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 def made(far: FarVenues, seconds: float = PATIENCE) -> JsonClient:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    return JsonClient(far.url, Source("Manifold", QUICK, 100, 30), seconds)
+    return JsonClient(far.url, Source("Manifold", Pace(QUICK, 100)), seconds)
 
 
 def test_an_answer_is_its_json(far: FarVenues) -> None:
@@ -79,7 +79,7 @@ def test_an_answer_that_trickles_in_is_given_up(far: FarVenues) -> None:
 
 def test_an_address_without_a_server_is_unavailable() -> None:
     with pytest.raises(MarketUnavailable, match="Manifold does not answer: no connection"):
-        JsonClient("http://127.0.0.1:9", Source("Manifold", QUICK, 100, 30)).get(ANY, PATH)
+        JsonClient("http://127.0.0.1:9", Source("Manifold", Pace(QUICK, 100))).get(ANY, PATH)
 
 
 def test_an_answer_beyond_the_limit_is_given_up(far: FarVenues, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_too_many_requests_twice_are_an_error(far: FarVenues) -> None:
 
 def test_requests_wait_for_their_turn(far: FarVenues) -> None:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    asking = JsonClient(far.url, Source("Manifold", 10.0, 1, 30))
+    asking = JsonClient(far.url, Source("Manifold", Pace(10.0, 1)))
     begun = time.monotonic()
     for _ in range(4):
         asking.get(ANY, PATH)
@@ -170,7 +170,7 @@ def venues(quick_far: FarVenues) -> dict[str, EventVenue]:
     """The wires without their throttle."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (manifold, polymarket, kalshi):
-            patch.setattr(module, "REQUESTS_A_SECOND", 1e6)
+            patch.setitem(PACES, module.TITLE, Pace(1e6, 100))
         url = quick_far.url
         made: list[EventVenue] = [Manifold(url), Polymarket(url, url), Kalshi(url)]
     return {venue.name: venue for venue in made}

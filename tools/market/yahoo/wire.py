@@ -19,15 +19,10 @@ from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
 from chordesk.models.extras import require_source
 from chordesk.models.market import Headline
 from chordesk.tools.decimals import finite
-from chordesk.tools.market.fetching import Source
+from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
 
 T = TypeVar("T")
 
-REQUESTS_A_SECOND = 10.0
-BURST = 40
-# After "too many requests", more of them make it worse.
-REST_SECONDS = 120.0
-_TIMEOUT = 10
 _HISTORY = "2y"
 _REPORTS = 25  # rows of the earnings calendar, which Yahoo gives in pages of so many
 _NONE_LISTED = ("No fundamentals data found", "No upgrade/downgrade history found")
@@ -46,13 +41,14 @@ class YahooWire:
     def __init__(self, home: Path, session: Any | None = None) -> None:
         self._home = home
         self._session = session
-        self._source = Source("Yahoo", REQUESTS_A_SECOND, BURST, REST_SECONDS)
+        self._source = Source("Yahoo")
         self._library: Any | None = None
         self._lock = threading.Lock()
 
     def history(self, symbol: str) -> Any:
         return self._request(
-            symbol, lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=_TIMEOUT)
+            symbol,
+            lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS),
         )
 
     def info(self, symbol: str) -> dict[str, Any]:
@@ -87,7 +83,12 @@ class YahooWire:
 
         def request(ticker: Any) -> Any:
             return ticker.history(
-                start=start, interval=f"{minutes}m", actions=False, auto_adjust=True, prepost=False, timeout=_TIMEOUT
+                start=start,
+                interval=f"{minutes}m",
+                actions=False,
+                auto_adjust=True,
+                prepost=False,
+                timeout=REQUEST_SECONDS,
             )
 
         return self._request(symbol, request)

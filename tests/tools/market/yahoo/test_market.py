@@ -11,7 +11,7 @@ from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.settings import Settings
 from chordesk.tools.market import fetching
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.market.fetching import Source
+from chordesk.tools.market.fetching import Pace, Source
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import Action, ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
@@ -358,7 +358,7 @@ def test_the_pace_lets_a_burst_through_and_then_so_many_a_second(monkeypatch: py
     now, slept = [100.0], list[float]()
     monkeypatch.setattr(fetching.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(fetching.time, "sleep", slept.append)
-    source = Source("far", per_second=2, burst=3, rest=30)
+    source = Source("far", Pace(per_second=2, burst=3))
     for _ in range(5):
         source.wait()
     assert slept == [0.5, 1.0]
