@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-BOUNDS = {"fast": (0, 20), "whole": (0, 40), "deep": (200, 100_000)}  # the least and the most examples of a property
+BOUNDS = {"fast": (0, 10), "whole": (0, 40), "deep": (200, 100_000)}  # the least and the most examples of a property
 # How long an example takes is the machine's doing.
 settings.register_profile("whole", max_examples=BOUNDS["whole"][1], deadline=None)
 settings.load_profile("whole")

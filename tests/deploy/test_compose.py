@@ -87,35 +87,6 @@ def test_every_service_is_locked_down(compose: dict[str, Any]) -> None:
         assert "docker.sock" not in str(each), name
 
 
-def test_each_written_folder_has_a_place(compose: dict[str, Any]) -> None:
-    services = compose["services"]
-    assert all(each["tmpfs"] for each in ours(compose).values())
-    assert services["trade"]["volumes"] == ["trade:/data"]  # the audit log and HALT
-    volumes = [volume.partition(":")[0] for each in services.values() for volume in each.get("volumes", [])]
-    kept = {volume for volume in volumes if volume[0] != "."}
-    assert kept == set(compose["volumes"]) == {"redis", "postgres", "trade", "reports", "prometheus", "grafana"}
-
-
-def test_ops_writes_reports_to_a_volume_that_its_user_owns_unless_another_place_is_set(compose: dict[str, Any]) -> None:
-    ops = compose["services"]["ops"]
-    (volume,) = ops["volumes"]
-    name, folder = volume.split(":")
-    assert (name, filled(ops["environment"])["DESK_REPORT_URL"]) == ("reports", folder)
-    assert filled(ops["environment"], DESK_REPORT_URL="s3://bucket/desk")["DESK_REPORT_URL"] == "s3://bucket/desk"
-    assert filled(ops["environment"], DESK_REPORT_URL="")["DESK_REPORT_URL"] == "", "none is written"
-    places = {each["environment"]["DESK_REPORT_URL"] for each in ours(compose).values()}
-    assert len(places) == 1, "beat starts the pass, and a run keeps the settings that it was opened with"
-
-
-def test_the_image_has_each_folder_of_a_volume_for_its_user(compose: dict[str, Any]) -> None:
-    """Docker gives a new volume the owner of the image's folder; without one it is root's, and cannot be written."""
-    image = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-    user = re.findall(r"^USER (\S+)$", image, re.MULTILINE)[-1]
-    owned = set(re.findall(rf"^COPY --from=code --chown={user} \S+ (/\S+)$", image, re.MULTILINE))
-    mounted = {volume.split(":")[1] for each in ours(compose).values() for volume in each.get("volumes", [])}
-    assert mounted == owned
-
-
 def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(compose: dict[str, Any]) -> None:
     members: dict[str, set[str]] = {name: set() for name in compose["networks"]}
     for name, each in compose["services"].items():
@@ -134,12 +105,6 @@ def test_networks_let_only_research_reach_models_and_only_trade_reach_brokers(co
     masked = {name: each["driver_opts"] for name, each in compose["networks"].items() if each.get("driver_opts")}
     assert outward == {"models", "brokers", "market", "channels", "published"}
     assert masked == {"published": {"com.docker.network.bridge.enable_ip_masquerade": "false"}}
-
-
-def test_each_published_port_can_be_reached(compose: dict[str, Any]) -> None:
-    """A container in internal networks alone has no published ports."""
-    for name, each in compose["services"].items():
-        assert bool(each.get("ports")) == ("published" in each["networks"]), name
 
 
 def test_ports_are_published_on_loopback_alone(compose: dict[str, Any]) -> None:
@@ -201,24 +166,6 @@ def test_the_live_switch_is_no_file(compose: dict[str, Any]) -> None:
     assert "TRADER_LIVE_FILE" not in TEXT
 
 
-def test_mounted_files_of_the_checkout_are_there(compose: dict[str, Any]) -> None:
-    volumes = [volume for each in compose["services"].values() for volume in each.get("volumes", [])]
-    mounted = [volume.split(":") for volume in volumes if volume[0] == "."]
-    assert len(mounted) == 2
-    for source, _, mode in mounted:
-        assert (ROOT / source).exists(), source
-        assert mode == "ro"
-
-
-def test_prometheus_asks_each_process_at_its_port(compose: dict[str, Any]) -> None:
-    read = yaml.safe_load((ROOT / "deploy" / "prometheus" / "compose.yml").read_text(encoding="utf-8"))
-    (job,) = read["scrape_configs"]
-    (found,) = job["dns_sd_configs"]
-    asked = {name for name, each in ours(compose).items() if "watch" in each["networks"]}
-    assert set(found["names"]) == asked
-    assert {compose["services"][name]["environment"]["DESK_METRICS_PORT"] for name in asked} == {str(found["port"])}
-
-
 def test_every_desk_variable_is_a_setting(compose: dict[str, Any]) -> None:
     given = {key for each in compose["services"].values() for key in each.get("environment", {})}
     names = {key for key in given if key.startswith("DESK_")} - set(SECRET_FILES)
@@ -273,26 +220,3 @@ def filled(environment: dict[str, Any], **given: str) -> dict[str, str]:
         return (given.get(name) or default) if rest == ":-" else given.get(name, default)
 
     return {name: re.sub(r"\$\{(\w+)(:?-)([^}]*)\}", value, str(text)) for name, text in environment.items()}
-
-
-def test_the_override_of_the_docs_gives_ops_another_image_and_a_login_alone(
-    compose: dict[str, Any], schema: dict[str, Any]
-) -> None:
-    class Loader(yaml.SafeLoader):
-        """Takes compose's tag of a value that replaces the one below it."""
-
-    Loader.add_constructor("!override", lambda loader, node: loader.construct_mapping(node))
-    text = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    override = yaml.load(block, Loader)
-    assert problems(schema, override) == []
-    (name,) = override["services"]
-    ops, given = compose["services"][name], override["services"][name]
-    assert name == "ops"
-    assert set(ops["secrets"]) | set(override["secrets"]) == set(given["secrets"])
-    (path,) = given["environment"].values()
-    assert path.removeprefix("/run/secrets/") in override["secrets"]
-    (image,) = re.findall(r"^```dockerfile\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert image.splitlines()[-1] == "USER 10001:10001"
-    assert image.splitlines()[0] == f"FROM {ops['image'].partition(':-')[2].rstrip('}')}"
-    assert f"`{given['build']['dockerfile']}`" in text

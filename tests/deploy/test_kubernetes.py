@@ -144,17 +144,6 @@ def test_the_desk_writes_to_its_home_the_folder_of_temporary_files_and_that_of_r
     assert variables["TMPDIR"] == "/tmp"
 
 
-def test_the_reports_of_a_small_desk_outlive_ops_on_a_volume_of_one_pod() -> None:
-    ops = workloads("small")["ops"]
-    (container,) = pod(ops)["containers"]
-    (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == REPORTS)
-    (volume,) = (one for one in pod(ops)["volumes"] if one["name"] == mount["name"])
-    claim = named("small", "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"])
-    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
-    assert (ops["spec"]["replicas"], ops["spec"]["strategy"]) == (1, {"type": "Recreate"}), "two would wait for it"
-    assert {settings_of("small", role)["DESK_REPORT_URL"] for role in STAYING} == {REPORTS}
-
-
 def test_the_audit_log_outlives_its_pod() -> None:
     trade = workloads("fleet")["trade"]
     assert [claim["metadata"]["name"] for claim in trade["spec"]["volumeClaimTemplates"]] == ["data"]
@@ -233,11 +222,6 @@ def test_every_command_is_one_of_ours(role: str) -> None:
         assert command in known
 
 
-def test_the_image_leaves_the_command_to_the_pod() -> None:
-    text = (REPOSITORY / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-    assert "ENTRYPOINT" not in text, "args of a pod come after it: give the whole command there"
-
-
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_images_are_pinned(name: str) -> None:
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
@@ -265,12 +249,6 @@ def test_keda_asks_what_the_desk_does() -> None:
     assert spec["scaleTargetRef"]["name"] == workloads("fleet")["research"]["metadata"]["name"]
     assert "replicas" not in workloads("fleet")["research"]["spec"], "an apply would undo the autoscaler's choice"
     assert 1 <= spec["minReplicaCount"] <= spec["fallback"]["replicas"] <= spec["maxReplicaCount"]
-
-
-def test_the_models_limit_fits_the_most_workers() -> None:
-    most = named("fleet", "ScaledObject", "desk-research")["spec"]["maxReplicaCount"]
-    variables = settings_of("fleet", "research")
-    assert int(variables["DESK_MODEL_TURNS"]) == most * int(variables["DESK_CODEX_TURNS"])
 
 
 def test_a_node_is_emptied_one_worker_at_a_time() -> None:

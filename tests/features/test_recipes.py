@@ -76,32 +76,23 @@ def run(copy: Path, *command: str, seconds: float = PATIENCE) -> str:
 def test_the_recipes_work_as_they_are_printed(copy: Path) -> None:
     """One after the other on one copy; then the checks that they name, the tests of all in one run."""
     sections = re.split(r"^## ", (copy / "docs" / "contributing.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    tests: dict[str, None] = {}
+    tests, others = dict[str, None](), dict[str, None]()
     for recipe, files in RECIPES.items():
         (text,) = [section for section in sections if section.startswith(f"{recipe}\n")]
         touched = applied(copy, text)
         assert len([path for path in touched if not path.startswith("tests/")]) == files, recipe
-        assert ADDED[recipe] in run(copy, sys.executable, "-c", ASKED[recipe])
         commands = _COMMAND.findall(text.replace("\\\n", " "))
         assert any("pytest" in command for command in commands), recipe
-        for command in (each.split() for each in commands):
+        for command in commands:
             if "pytest" in command:
-                tests |= dict.fromkeys(word for word in command if word.startswith("tests/"))
+                tests |= dict.fromkeys(word for word in command.split() if word.startswith("tests/"))
             else:
-                run(copy, sys.executable, *command)
+                others[command] = None
+    there = run(copy, sys.executable, "-c", "\n".join(ASKED[recipe] for recipe in RECIPES)).splitlines()
+    assert all(ADDED[recipe] in line for recipe, line in zip(RECIPES, there, strict=True))
+    for command in others:
+        run(copy, sys.executable, *command.split())
     assert "Ask the risk role" in run(copy, sys.executable, "-m", "chordesk.tasks.cli.main", "checkup", "--help")
     run(copy, str(Path(sys.executable).parent / "lint-imports"))
-    run(
-        copy,
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--fast",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-        seconds=4 * PATIENCE,
-    )
+    fast = ("-m", "pytest", "-q", "-n", "2", "--fast", "-p", "no:cacheprovider")
+    run(copy, sys.executable, *fast, *tests, seconds=4 * PATIENCE)

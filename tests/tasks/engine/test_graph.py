@@ -16,7 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
+from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report
 
 
 def claim(store: Store, step_id: str, owner: str = "a") -> ClaimedStep | None:
@@ -141,6 +141,32 @@ def test_the_delay_between_sends_doubles(store: Store) -> None:
     change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 4 + 2))
     assert sweep(store) == [step.id]
     assert get(store, step.id).sends == 4
+
+
+def test_the_sweep_takes_up_an_expired_lease_at_once_and_then_waits(store: Store) -> None:
+    step = report("AAPL")
+    opened(store, step)
+    claimed(store, step.id)
+    assert sweep(store) == []
+    change(store, Step, step.id, lease_until=ago(0.5), sent_at=ago(5))
+    assert sweep(store) == [step.id]
+    assert sweep(store) == []
+
+
+def test_worn_out_steps_fail_with_the_reason_and_free_their_join(store: Store) -> None:
+    lost, tried = report("AAPL"), report("MMM")
+    _, finish = opened(store, lost, tried, attempts=1)
+    lose(store, lost.id)
+    held = claimed(store, tried.id)
+    with store.session() as session:
+        graph.give_back(session, held, 0, "server_error: 500")
+    with store.session() as session:
+        freed = step_queries.fail_exhausted(session)
+    assert [step.id for step in freed] == [finish]
+    assert get(store, lost.id).error == "gave up: 7 workers were lost while they had it"
+    assert get(store, tried.id).error == "gave up after 1 attempts: server_error: 500"
+    with store.session() as session:
+        assert step_queries.fail_exhausted(session) == []
 
 
 def test_a_step_is_unique_in_its_run(store: Store) -> None:

@@ -24,6 +24,22 @@ def test_a_long_queue_does_not_hide_what_was_lost_behind_it(store: Store) -> Non
     assert resent(store, limit=3) == {lost.id}
 
 
+def test_sends_are_ever_further_apart_and_never_stop(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    change(store, Step, step.id, sends=50, sent_at=ago(step_queries.RESEND_SECONDS * 64 - 5))
+    assert resent(store) == set()
+    change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 64 + 5))
+    assert resent(store) == {step.id}
+
+
+def test_a_step_without_attempts_left_is_not_sent(store: Store) -> None:
+    step = report("IBM")
+    opened(store, step)
+    change(store, Step, step.id, attempt=3, max_attempts=3, sent_at=None)
+    assert resent(store) == set()
+
+
 def test_a_join_waits_less_than_a_turn(store: Store) -> None:
     """A chord that lost its count never sends its conclusion."""
     _, join, child = joined(store)

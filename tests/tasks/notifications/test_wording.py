@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.notifications import Notice
-from chordesk.tasks.notifications.wording import LONGEST, Wording, quoted, symbol, title
+from chordesk.tasks.notifications.wording import LONGEST, Wording, quoted, symbol
 
 AT = dt.datetime(2026, 11, 23, 19, 5, tzinfo=dt.UTC)
 UNTIL = "2026-11-23T19:20:00+00:00"
@@ -111,10 +111,6 @@ SUBJECTS = {
 }
 
 
-def test_each_kind_is_here() -> None:
-    assert CASES.keys() == set(NoticeKind)
-
-
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_a_sentence_has_its_time_and_its_link(kind: NoticeKind) -> None:
     facts, sentence, way = CASES[kind]
@@ -124,14 +120,6 @@ def test_a_sentence_has_its_time_and_its_link(kind: NoticeKind) -> None:
     )
     assert WORDING.line(notice) == f"Nov 23, 14:05 EST: {sentence}\nhttp://desk.example/#{way}"
     assert Wording(WORDING.zone, None).line(notice) == f"Nov 23, 14:05 EST: {sentence}"
-
-
-@pytest.mark.parametrize("kind", NoticeKind)
-def test_a_title_is_of_one_or_of_several(kind: NoticeKind) -> None:
-    one, several = title({kind: 1}), title({kind: 3})
-    assert one.startswith("Desk: ")
-    assert several.startswith("Desk: 3 ")
-    assert title({kind: 3, "other": 1}) == "Desk: 4 more events"
 
 
 MEANT = re.compile(r"[<>&*_`~#@|\[\]{}\\/!\"\n\r\t]")

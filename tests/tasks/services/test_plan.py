@@ -20,7 +20,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.processes import WorkerRole, api, configured, forget_credentials
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.services import plan
-from chordesk.tasks.services.plan import LOOPBACK, MOST_WORKERS, PORTS, Choice, Plan, free_ports, is_free
+from chordesk.tasks.services.plan import LOOPBACK, Choice, Plan, free_ports, is_free
 from chordesk.tasks.services.supervision import configuration
 
 WHOLE = ["redis", "rulebook", "research", "ops", "trade", "beat"]
@@ -46,11 +46,6 @@ def test_services_that_the_user_named_are_used_and_not_started(make_plan: Callab
     assert made.urls == {}
     nodes = [program.node for program in made.desk if program.node]
     assert all(node.startswith(("research-", "ops-", "trade-")) for node in nodes)
-
-
-def test_another_provider_needs_no_rulebook(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(Choice(), DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="https://example.org/v1")
-    assert "rulebook" not in names(made)
 
 
 def test_addresses_left_by_an_earlier_run_are_not_relied_on(make_plan: Callable[..., Plan], home: Path) -> None:
@@ -264,15 +259,6 @@ def test_each_program_has_a_port_of_its_own_for_metrics_whatever_else_runs(make_
     assert f'DESK_METRICS_PORT="{first + 1}"' in trade
     assert "ALPACA" not in trade
     assert "METRICS" not in configuration(make_plan(Choice()).programs, few.folders)
-
-
-def test_the_process_of_notifications_has_its_port_after_all_research_workers(make_plan: Callable[..., Plan]) -> None:
-    places = (*range(5), 36)
-    tried = (free_ports(1)[0] for _ in range(100))
-    first = next(port for port in tried if port + 36 < PORTS and all(is_free(port + place) for place in places))
-    made = make_plan(Choice(), DESK_METRICS_PORT=str(first), DESK_NOTIFY_CHANNELS="phone=json://127.0.0.1:1")
-    ports = {program.name: program.metrics_port for program in made.programs}
-    assert ports["notify"] == ports["research"] + MOST_WORKERS == first + 36
 
 
 def test_a_port_for_metrics_that_is_taken_is_named_before_anything_starts(make_plan: Callable[..., Plan]) -> None:

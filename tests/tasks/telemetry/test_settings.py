@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.tables.columns import new_id
-from chordesk.tasks.telemetry.runs import headers_of
 from chordesk.tasks.telemetry.traces import endpoint
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
@@ -49,10 +47,3 @@ def test_spans_without_the_extra_are_refused_before_anything_starts(tmp_path: Pa
 )
 def test_a_bare_address_gets_the_path_of_the_protocol(given: str, posted_to: str) -> None:
     assert endpoint(given) == posted_to
-
-
-@pytest.mark.parametrize("run_id", ["desk", "", "0" * 32, "A" * 32, "x" * 32])
-def test_a_run_s_id_is_its_trace_s_and_no_other_id_is(run_id: str) -> None:
-    run = new_id()
-    assert headers_of(run) == {"traceparent": f"00-{run}-{run[16:]}-01"}
-    assert headers_of(run_id) == {}

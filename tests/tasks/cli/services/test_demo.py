@@ -186,12 +186,8 @@ def sample(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.long
-def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None:
-    given = ("--home", str(tmp_path / "demo"), "--sample", str(sample(tmp_path / "sample")))
-    done = desk(tmp_path, "demo", *given, seconds=2 * PATIENCE, **POISON)
-    output = done.stdout
-    assert done.returncode == 0, output + done.stderr
+def whole(folder: Path, output: str) -> None:
+    """What a demo of the whole universe with its sample shows, with its home in a folder, and that nothing is left."""
     assert "MISSING" not in output
     screened = re.search(r"(\d+) symbols screened", output)
     assert screened
@@ -217,11 +213,11 @@ def test_the_demo_runs_the_whole_desk_and_leaves_nothing(tmp_path: Path) -> None
     cited = re.search(r"\d+ forecasts of 6 voices; (\d+) of (\d+) citations count", output)
     assert cited
     assert int(cited[1]) == int(cited[2]) > 5
-    charts = sorted((tmp_path / "demo" / "charts").iterdir())
+    charts = sorted((folder / "demo" / "charts").iterdir())
     assert [chart.stem for chart in charts] == sorted(part.split()[0] for part in analysed[1].split(", "))
     for chart in charts:
         with Image.open(chart) as picture:
             assert (picture.format, picture.size) == ("PNG", (800, 450))
     assert "none left running" in output
-    left = [each for each in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(each.info["cmdline"] or [])]
+    left = [each for each in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(each.info["cmdline"] or [])]
     assert left == []

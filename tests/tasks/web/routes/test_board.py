@@ -7,9 +7,7 @@ from sqlmodel import select
 from chordesk.models.tables.runs import Run
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import BY
-from tests.tasks.web.routes.test_reads import command, get
 from tests.tasks.web.test_security import problem
-from tests.tools.scoring.rows import a_forecast, a_question, a_run_on
 
 
 def test_wrong_requests_start_no_episode(floor: Floor) -> None:
@@ -30,18 +28,6 @@ def test_a_run_without_rounds_has_no_board(floor: Floor) -> None:
     for part in ("board", "episode"):
         assert problem(floor.client.get(f"/runs/{begun}/{part}"), 409) == "usage_error"
     assert floor.client.get(f"/runs/{begun}").json()["voices"] == []
-
-
-def test_scores_are_what_the_command_shows(floor: Floor) -> None:
-    with floor.service.store.session() as session:
-        for day in range(3):
-            a_forecast(session, a_run_on(session, day), a_question(session, f"s{day}", 1.0, day), "ada", 0.7)
-    found = get(floor, "/scores", kind="voice", name="ada")
-    assert found == command(floor, "scores", "--voice", "ada")
-    assert found["rows"][0]["brier"]["n"] == 3
-    assert get(floor, "/scores") == command(floor, "scores")
-    other = get(floor, "/scores", account="other")
-    assert (other["account"], other["rows"]) == ("other", [])
 
 
 def test_a_wrong_filter_is_refused(floor: Floor) -> None:
