@@ -305,22 +305,17 @@ _EARNINGS = {"earnings_dates": "earnings"}
 def complete_research(
     answer: dict[str, Any], subject: Mapping[str, Any], calls: Sequence[RecordedCall]
 ) -> dict[str, Any]:
-    """A pass is CONFIRMED only where each risk is known and low, and no earnings are due before the expiry; else
-    CAUTION."""
+    """Return the answer as a ResearchAnalysis.
+
+    A pass is CONFIRMED only where each risk is known and low; else it is CAUTION.
+    """
     symbol = str(subject["symbol"])
     due = _next_earnings(symbol, calls)
-    expiry = (subject.get("options") or {}).get("best_expiration")
-    before = due <= dt.date.fromisoformat(expiry) if due is not None and expiry is not None else None
-    risks = list(answer["key_risks"])
-    if before:
-        risks.append(f"Earnings on {due}, before the contract expires on {expiry}.")
     made = ResearchAnalysis(
-        verdict=_verdict(answer, bool(before)),
+        verdict=_verdict(answer),
         symbol=symbol,
         earnings_date=due.isoformat() if due is not None else None,
-        earnings_before_expiry=before,
-        key_risks=risks,
-        **{name: value for name, value in answer.items() if name != "key_risks"},
+        **answer,
     )
     return made.model_dump(mode="json")
 
@@ -330,11 +325,11 @@ def has_source(subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> boo
     return any(call.answer.has_data for call in calls if call.answer.tool not in _NO_SOURCES)
 
 
-def _verdict(answer: Mapping[str, Any], before_expiry: bool) -> Stance:
+def _verdict(answer: Mapping[str, Any]) -> Stance:
     if answer["recommendation"] == "reject":
         return Stance.REJECT
     calm = all(answer[name] == "low" for name in RISKS)
-    return Stance.CONFIRMED if calm and not before_expiry else Stance.CAUTION
+    return Stance.CONFIRMED if calm else Stance.CAUTION
 
 
 def _next_earnings(symbol: str, calls: Sequence[RecordedCall]) -> dt.date | None:

@@ -20,6 +20,7 @@ from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.models import features
+from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
@@ -233,7 +234,7 @@ def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:
     made: Mapping[type[Any], Callable[[], Mapping[str, Any]]] = {
         subjects.ScreenerSubject: lambda: subjects.screener_subject(lens, 0, ["A"], settings),
         subjects.ResearchSubject: lambda: candidate,
-        subjects.AnalystSubject: lambda: subjects.analyst_subject(candidate, settings),
+        subjects.AnalystSubject: lambda: subjects.analyst_subject(candidate, AnalysisRequest()),
         subjects.SynthesisSubject: lambda: subjects.synthesis_subject("A", "csp", {}, settings),
         subjects.VoiceSubject: lambda: subjects.voice_subject(role.key, 1, "", [], [], settings),
         subjects.TraderSubject: lambda: subjects.trader_subject("paper", [], {}, settings),

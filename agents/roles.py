@@ -22,6 +22,7 @@ from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import features
 from chordesk.models.analysis import (
+    PLANNERS,
     ChartAnalysis,
     ChartOutput,
     OptionsAnalysis,
@@ -75,12 +76,12 @@ _OWN: Mapping[str, Role] = {
             complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,
         ),
         analyst(
-            OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="chart", reads=("chart",),
-            complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
+            ResearchOutput, "research", *_RESEARCH, COMPANY_GET, PAGE_READ, after="chart", reads=("chart",),
+            complete=complete_research, completed=ResearchAnalysis, evidence=has_source,
         ),
         analyst(
-            ResearchOutput, "research", *_RESEARCH, COMPANY_GET, PAGE_READ, after="options",
-            reads=("chart", "options"), complete=complete_research, completed=ResearchAnalysis, evidence=has_source,
+            OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="research", reads=("chart",),
+            rejects=False, complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
         ),
         role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
@@ -201,6 +202,11 @@ def required_roles(settings: Settings) -> tuple[str, ...]:
         return ()
     asked = research_roles(settings)
     for key in settings.required_roles:
+        if key in PLANNERS:
+            raise SettingError(
+                f"required_roles (DESK_REQUIRED_ROLES) has {key!r}, which judges the plan and never rates the share",
+                remedy=f"choose among {', '.join(one for one in asked if one not in PLANNERS)}, or none",
+            )
         if key not in asked:
             raise SettingError(
                 f"required_roles (DESK_REQUIRED_ROLES) has {key!r}, which does not research: no verdict could be BUY",

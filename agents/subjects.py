@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from chordesk.models.analysis import AnalysisRequest, Strategy
 from chordesk.models.board import BoardQuestion, VoicePosition, shift
@@ -25,9 +25,20 @@ class Thesis(TypedDict):
     thesis: str
 
 
+class PlannedInstrument(TypedDict):
+    """The plan of an instrument on a candidate, beside its verdict: it rates no share. reasons: why it is not
+    select."""
+
+    strategy: Strategy
+    recommendation: str
+    contract: str | None
+    reasons: list[str]
+
+
 class JudgedSymbol(TypedDict):
     """One candidate's verdict as the trader reads it; fields as in `models.answers.VerdictResult`. probability: that
-    its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one."""
+    its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. plan: of
+    an instrument on it, where one was asked for."""
 
     symbol: str
     instrument: str
@@ -38,6 +49,7 @@ class JudgedSymbol(TypedDict):
     missing: list[str]
     probability: NotRequired[float]
     sizing: NotRequired[dict[str, Any]]
+    plan: NotRequired[PlannedInstrument]
 
 
 class Constraints(TypedDict):
@@ -93,19 +105,14 @@ class ContractLimits(TypedDict):
     dteMax: int
 
 
-class AnalystCandidate(CandidateSubject):
-    """One candidate for a strategy."""
+class AnalystSubject(CandidateSubject, total=False):
+    """One candidate for an analyst. strategy, limits: of the contract to write; those who judge the share do not know
+    of it. chart: the completed answer of the analyst before it (`models.analysis.ChartAnalysis`). memory: as of
+    ResearchSubject."""
 
     strategy: Strategy
     limits: ContractLimits
-
-
-class AnalystSubject(AnalystCandidate, total=False):
-    """One candidate for an analyst. chart, options: the completed answers of the analysts before it, where there are
-    any (`models.analysis.ChartAnalysis`, `OptionsAnalysis`). memory: as of ResearchSubject."""
-
     chart: dict[str, Any]
-    options: dict[str, Any]
     memory: str | None
 
 
@@ -246,27 +253,25 @@ def validator_subject(
 
 def analyst_subject(
     candidate: CandidateSubject,
-    settings: Settings,
     request: AnalysisRequest | None = None,
     earlier: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AnalystSubject:
-    """Return the subject of one analyst's turn. candidate: as of `validator_subject`. request: None asks for a
-    cash-secured put where the settings allow options, else for shares. earlier: completed answers of the analysts
-    before it, by role."""
-    asked = request or AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
-    found: AnalystSubject = {
-        "constraints": candidate["constraints"],
-        "strategy": asked.strategy,
-        "limits": {
-            "maxDelta": asked.max_delta,
-            "minWeeklyRoc": asked.min_weekly_roc,
-            "dteMin": asked.min_days,
-            "dteMax": asked.max_days,
-        },
-        "instrument": candidate["instrument"],
-        "symbol": candidate["symbol"],
-        "screenTheses": candidate["screenTheses"],
-    }
+    """Return the subject of one analyst's turn.
+
+    candidate: as of `validator_subject`. request: of the contract to write; None for who judges the share. earlier:
+    completed answers of the analysts before it, by role.
+    """
+    asked: dict[str, Any] = {}
+    if request is not None:
+        asked["strategy"] = request.strategy
+        asked["limits"] = {
+            "maxDelta": request.max_delta,
+            "minWeeklyRoc": request.min_weekly_roc,
+            "dteMin": request.min_days,
+            "dteMax": request.max_days,
+        }
+    # What is alike for all candidates comes first: a provider keeps it.
+    found = cast(AnalystSubject, {"constraints": candidate["constraints"], **asked, **candidate})
     for role, answer in (earlier or {}).items():
         found[role] = dict(answer)  # type: ignore[literal-required]
     return found

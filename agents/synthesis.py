@@ -1,14 +1,15 @@
-"""The synthesis of a symbol, reduced from the analysts' reports, and its checks.
+"""The view of a share and the plan of an instrument on it, reduced from the analysts' reports.
 
-Pure: the same reports give the same synthesis.
+Pure: the same reports give the same view and the same plan. The view does not know the instrument.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.verdict import reduce_reports
+from chordesk.agents.verdict import ALONE, reduce_reports
 from chordesk.models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState, Recommendation
 from chordesk.models.answers import Frozen, Rating, ReportStatus, Stance
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
@@ -17,9 +18,8 @@ from chordesk.models.reports import RoleReport, VerdictResult
 Answer = Mapping[str, Any]
 
 # Checks that a selection needs: one of them that fails rejects, one that is unknown leaves it incomplete.
-NEEDED = frozenset({"contract", "quote", "limits", "shares"})
-# Checks that let no verdict be more than CAUTION where they warn or are unknown.
-CAUTIONS = frozenset({"chart", "earnings", "research"})
+NEEDED = frozenset({"contract", "quote", "limits", "shares", "earnings"})
+LEAVE = "--across-earnings gives leave"
 _EXTENDED: Mapping[str, CheckState] = {"high": "warn", "moderate": "ok", "low": "ok"}
 _LIQUID: Mapping[str, CheckState] = {"good": "ok", "fair": "ok", "poor": "warn"}
 _LIMITS = {"max_delta", "min_weekly_roc", "min_days", "max_days"}
@@ -27,13 +27,14 @@ _SLACK = 1e-9  # limits and figures are decimals
 
 
 class AccountFacts(Frozen):
-    """What the checks need of the account and its limits."""
+    """What the checks need of the account, its limits and the market."""
 
     # shares of the symbol that cover no written call yet, None where it does not matter
     free_shares: float | None = None
     written: float = 0.0  # contracts on it that are written already
     # largest distance of an order's price from the middle of the quotes, as a fraction, None where no order is proposed
     collar: float | None = None
+    earnings: dt.date | None = None  # the company's next day of them, None where no source has it
 
 
 UNKNOWN_ACCOUNT = AccountFacts()
@@ -44,15 +45,12 @@ def checks_of(request: AnalysisRequest, answers: Mapping[str, Answer], account: 
 
 
 def _checks(request: AnalysisRequest, answers: Mapping[str, Answer], account: AccountFacts) -> Iterator[AnalysisCheck]:
-    chart, options, research = (answers.get(role) for role in ("chart", "options", "research"))
+    chart, options = answers.get("chart"), answers.get("options")
     if request.strategy == "covered_call":
         yield _shares(request, account.free_shares)
     if chart is not None:
         yield _extension(chart)
-    if not request.chart:
-        yield _check("chart", "warn", "trend and levels were not looked at", {})
-    if not request.research:
-        yield _check("research", "warn", "news and earnings were not looked at", {})
+    yield from (_check(role, "warn", text, {}) for role, text in left_out(request))
     if options is None or options.get("recommendation") != "select":
         return
     yield _contract(request, options)
@@ -65,8 +63,7 @@ def _checks(request: AnalysisRequest, answers: Mapping[str, Answer], account: Ac
         yield _strike(request, chart, options)
     yield _liquidity(options)
     yield _source(options)
-    if research is not None:
-        yield _earnings(research, options)
+    yield _earnings(request, options, account.earnings)
 
 
 def _shares(request: AnalysisRequest, free: float | None) -> AnalysisCheck:
@@ -190,18 +187,30 @@ def _source(options: Answer) -> AnalysisCheck:
     return _check("source", "ok", f"the quotes are from {source}", {"source": source})
 
 
-def _earnings(research: Answer, options: Answer) -> AnalysisCheck:
-    day, expiry, before = (
-        research.get("earnings_date"),
-        options.get("best_expiration"),
-        research.get("earnings_before_expiry"),
+def _earnings(request: AnalysisRequest, options: Answer, day: dt.date | None) -> AnalysisCheck:
+    """Check whether the contract's life spans a day of earnings. A put needs a person's leave for that, and where no
+    day is known; a call on shares that are held adds nothing to what they can lose."""
+    ends = options.get("best_expiration")
+    figures = {"earnings": day.isoformat() if day is not None else None, "expiry": ends}
+    leave = request.strategy != "csp" or request.across_earnings
+    given = "; leave was given" if request.strategy == "csp" else ""
+    if day is None or ends is None:
+        text = "no source has the date of the next earnings"
+        return _check("earnings", *(("warn", text + given) if leave else ("unknown", f"{text}: {LEAVE}")), figures)
+    if day > dt.date.fromisoformat(ends):
+        return _check("earnings", "ok", f"the next earnings, {day}, are after the expiry on {ends}", figures)
+    text = f"earnings are due on {day}, before the expiry on {ends}"
+    return _check("earnings", *(("warn", text + given) if leave else ("fail", f"{text}: {LEAVE}")), figures)
+
+
+def left_out(request: AnalysisRequest) -> list[tuple[str, str]]:
+    """Return the analysts that a request leaves out, each with what was not looked at: without them a share is rated
+    CAUTION at most."""
+    asked = (
+        ("chart", request.chart, "trend and levels were not looked at"),
+        ("research", request.research, "news and earnings were not looked at"),
     )
-    figures = {"earnings": day, "expiry": expiry}
-    if day is None or expiry is None or before is None:
-        return _check("earnings", "unknown", "no source has the date of the next earnings", figures)
-    if before:
-        return _check("earnings", "warn", f"earnings are due on {day}, before the expiry on {expiry}", figures)
-    return _check("earnings", "ok", f"the next earnings, {day}, are after the expiry on {expiry}", figures)
+    return [(role, text) for role, wanted, text in asked if not wanted]
 
 
 def _check(id: str, state: CheckState, text: str, figures: Mapping[str, Any]) -> AnalysisCheck:
@@ -219,29 +228,41 @@ _CONTRACT = (
     "delta", "gamma", "theta", "vega", "iv", "iv_hv_ratio", "break_even", "pop", "liquidity_score", "source", "greeks",
     "premium_quality",
 )  # fmt: skip
-_RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date", "earnings_before_expiry")
+_RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date")
 
 
-class Synthesis(Frozen):
-    """What code concludes of the reports on one symbol."""
+def view(request: AnalysisRequest, reports: Sequence[RoleReport]) -> VerdictResult:
+    """Return the verdict on a share: that of the reports of its judges. It is INSUFFICIENT where one of them has no
+    completed report, or one whose figures have no source, and CAUTION at most where one was left out."""
+    judging = [report for report in reports if report.role in request.judges]
+    verdict = reduce_reports(judging, request.judges)
+    lacking = [*verdict.missing, *_ungrounded(judging), *_not_run(request.judges, judging)]
+    if verdict.rating is Rating.PASS:
+        return verdict
+    if lacking:
+        return _rated(verdict, Rating.INSUFFICIENT, "; ".join(lacking))
+    if verdict.rating in (Rating.BUY, Rating.HOLD) and (unseen := left_out(request)):
+        return _rated(verdict, Rating.CAUTION, unseen[0][1])
+    return verdict
+
+
+class Plan(Frozen):
+    """What code concludes of an instrument on a share. reasons: why it is not `select`."""
 
     recommendation: Recommendation
     contract: str | None
     figures: dict[str, Any]
     checks: list[AnalysisCheck]
-    reasons: list[str]  # why it is not `select`
-    # of the desk, which a rejection by code makes PASS, a synthesis that is incomplete INSUFFICIENT, and a check of
-    # CAUTIONS at most CAUTION
-    verdict: VerdictResult
+    reasons: list[str]
 
 
-def synthesise(
+def plan(
     request: AnalysisRequest,
     reports: Sequence[RoleReport],
     answers: Mapping[str, Answer],
     account: AccountFacts = UNKNOWN_ACCOUNT,
-) -> Synthesis:
-    """Return the synthesis of the reports on one symbol.
+) -> Plan:
+    """Return the plan on one symbol.
 
     reject: a completed report rejects, or a check that a selection needs fails. incomplete: otherwise, an analyst of
     the strategy has no completed report or one whose figures have no source, or such a check cannot be made. select:
@@ -250,22 +271,19 @@ def synthesise(
     answers: of reports, by role, with the figures that code filled in; those of a report that is not completed count
     for nothing.
     """
-    completed = {report.role for report in reports if report.status is ReportStatus.COMPLETED}
+    asked = [report for report in reports if report.role in request.roles]
+    completed = {report.role for report in asked if report.status is ReportStatus.COMPLETED}
     used = {role: answer for role, answer in answers.items() if role in completed}
-    roles = request.roles
-    verdict, checks = reduce_reports(reports, roles), checks_of(request, used, account)
+    checks = checks_of(request, used, account)
     against = [*_rejections(reports), *(one.text for one in checks if one.id in NEEDED and one.state == "fail")]
-    unfounded = [*verdict.missing, *_ungrounded(reports)]
-    lacking = [*unfounded, *_not_run(roles, reports), *_unknown(checks, request, completed)]
-    recommendation: Recommendation = "reject" if against else "incomplete" if lacking else "select"
-    reasons = against or lacking
-    return Synthesis(
-        recommendation=recommendation,
+    absent = [f"{one.role}: {one.status} ({one.reason})" for one in asked if one.role not in completed]
+    lacking = [*absent, *_ungrounded(asked), *_not_run(request.roles, asked), *_unknown(checks, request, completed)]
+    return Plan(
+        recommendation="reject" if against else "incomplete" if lacking else "select",
         contract=used.get("options", {}).get("contract"),
         figures=_figures(used),
         checks=checks,
-        reasons=reasons,
-        verdict=_rated(verdict, recommendation, reasons, checks),
+        reasons=against or lacking,
     )
 
 
@@ -311,24 +329,9 @@ def _figures(answers: Mapping[str, Answer]) -> dict[str, Any]:
     }
 
 
-def _rated(
-    verdict: VerdictResult, recommendation: Recommendation, reasons: Sequence[str], checks: Sequence[AnalysisCheck]
-) -> VerdictResult:
-    """Return the verdict with the rating that the synthesis allows; its summary names the reason of a change."""
-    rating, why = verdict.rating, "; ".join(reasons)
-    if recommendation == "reject":
-        rating = Rating.PASS
-    elif recommendation == "incomplete":
-        rating = Rating.INSUFFICIENT
-    elif rating in (Rating.BUY, Rating.HOLD) and (risk := _warned(checks, CAUTIONS)):
-        rating, why = Rating.CAUTION, risk
-    if rating is verdict.rating:
-        return verdict
+def _rated(verdict: VerdictResult, rating: Rating, why: str) -> VerdictResult:
+    """Return the verdict with another rating; its summary names the reason."""
     first, *rest = verdict.summary.splitlines()
     changed = first.replace(verdict.rating.value, rating.value, 1)
-    summary = "\n".join((changed, f"By the reports alone {verdict.rating.value}. {why[:1].upper()}{why[1:]}.", *rest))
+    summary = "\n".join((changed, f"{ALONE} {verdict.rating.value}. {why[:1].upper()}{why[1:]}.", *rest))
     return verdict.model_copy(update={"rating": rating, "summary": summary})
-
-
-def _warned(checks: Sequence[AnalysisCheck], ids: frozenset[str]) -> str | None:
-    return next((one.text for one in checks if one.id in ids and one.state in ("warn", "unknown")), None)

@@ -10,6 +10,7 @@ from chordesk.agents.answers import RecordedCall
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES
+from chordesk.models.analysis import PLANNERS
 from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
 from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
@@ -19,11 +20,13 @@ LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
 _NOT_BUY = "Not BUY:"
+ALONE = "By the reports alone"  # begins the line of a summary that says why a view is rated otherwise
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
 def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> VerdictResult:
-    """Return the verdict of a candidate. Its rating is the first that holds over the completed reports:
+    """Return the verdict of a candidate, which is on its shares: a report of PLANNERS is on an instrument and counts
+    for nothing here. Its rating is the first that holds over the completed reports:
 
     any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); at least half CAUTION
     -> CAUTION; any CAUTION -> HOLD; a required role without a completed report, or with one of fewer than
@@ -36,6 +39,7 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     reported twice and for a completed report without verdict or confidence.
     """
     _check(reports)
+    reports = [report for report in reports if report.role not in PLANNERS]
     completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
     missing = [_absence(report) for report in reports if report.status is not ReportStatus.COMPLETED]
     own = sum(report.role not in GRAPH_ROLES for report in completed)
@@ -116,6 +120,9 @@ def _rating(stances: Sequence[Stance | None], own: int) -> Rating:
 def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
     """Return the rule that gave a verdict its rating. stances: of its completed reports by role; summary: of the
     verdict, which names what kept it from a BUY."""
+    if (other := next((line for line in summary.splitlines() if line.startswith(ALONE)), None)) is not None:
+        return other
+    stances = {role: stance for role, stance in stances.items() if role not in PLANNERS}
     count, cautions = len(stances), [role for role, stance in stances.items() if stance == Stance.CAUTION]
     match rating:
         case Rating.PASS:

@@ -21,13 +21,10 @@ Risk = Literal["low", "moderate", "high"]
 Recommendation = Literal["select", "reject", "incomplete"]
 CheckState = Literal["ok", "warn", "fail", "unknown"]
 
-# The analysts of a strategy, in the order in which they report; and the kind of contract that it writes.
-ANALYSTS: Mapping[Strategy, tuple[str, ...]] = {
-    "csp": ("chart", "options", "research"),
-    "covered_call": ("chart", "options", "research"),
-    "equity": ("chart", "research"),
-}
+# The kind of contract that a strategy writes.
 WRITES: Mapping[Strategy, Literal["put", "call"]] = {"csp": "put", "covered_call": "call"}
+# Roles whose report is on the instrument of a plan: it never rates the share.
+PLANNERS = frozenset({"options"})
 
 _Summary = Annotated[str, Field(min_length=1, max_length=8000)]
 _Id = Annotated[str, Field(min_length=1, max_length=40)]
@@ -38,7 +35,8 @@ class AnalysisRequest(Frozen):
     """What an analysis was asked for; in the payload of its steps as `analysis`. max_delta: of |delta|; min_weekly_roc:
     return on capital a week as a fraction, 0.005 is 0.5 %; days: calendar days to expiry; contracts: of one order;
     chart, research: whether these analysts are asked, a market without a past or without news has nothing for them;
-    orders: whether code proposes any."""
+    orders: whether code proposes any; across_earnings: leave to write a put whose life spans a day of earnings, or of
+    which no such day is known."""
 
     strategy: Strategy = "csp"
     max_delta: float = Field(0.30, gt=0, le=1, allow_inf_nan=False)
@@ -49,6 +47,7 @@ class AnalysisRequest(Frozen):
     chart: StrictBool = True
     research: StrictBool = True
     orders: StrictBool = True
+    across_earnings: StrictBool = False
 
     @model_validator(mode="after")
     def _fits_together(self) -> AnalysisRequest:
@@ -62,18 +61,22 @@ class AnalysisRequest(Frozen):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The analysts, in the order in which they report. Of shares the role `risk` judges in place of research that
-        is left out, by prices alone."""
-        if self.strategy not in WRITES and not self.research:
-            return ("chart", "risk")
-        left_out = {name for name, asked in (("chart", self.chart), ("research", self.research)) if not asked}
-        return tuple(role for role in ANALYSTS[self.strategy] if role not in left_out)
+        """The analysts, in the order in which they report; the same ones judge the share whatever the strategy."""
+        return (*self.judges, "options") if self.strategy in WRITES else self.judges
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Those of the roles that rate the share. The role `risk` judges in place of one that is left out, by prices
+        alone."""
+        both = self.chart and self.research
+        asked = (("chart", self.chart), ("risk", not both), ("research", self.research))
+        return tuple(name for name, wanted in asked if wanted)
 
     @property
     def proposes(self) -> bool:
         """Whether code makes orders: orders of shares are left to the trader, and a contract that only the options
         report supports is shown alone."""
-        return self.orders and self.strategy in WRITES and len(self.roles) > 1
+        return self.orders and self.strategy in WRITES and (self.chart or self.research)
 
 
 def break_even_texts(contract: str) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -251,12 +254,10 @@ class OptionsAnalysis(AnalystReport):
 
 
 class ResearchAnalysis(AnalystReport):
-    """A research report. earnings_date: the next one by a source of this turn; earnings_before_expiry: whether it is on
-    or before the expiry of the chosen contract, None if either is unknown."""
+    """A research report. earnings_date: the next one by a source of this turn."""
 
     recommendation: Literal["pass", "reject"]
     news_risk: Risk | None
     earnings_risk: Risk | None
     short_interest_risk: Risk | None
     earnings_date: str | None
-    earnings_before_expiry: bool | None

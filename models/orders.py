@@ -67,6 +67,7 @@ class DenialCode(StrEnum):
     NOT_RECONCILED = "not_reconciled"
     SETTINGS_DIFFER = "settings_differ"
     PRICE_MOVED = "price_moved"
+    ACROSS_EARNINGS = "across_earnings"
 
 
 class Cleared(Frozen):
@@ -317,7 +318,9 @@ class RiskContext(Frozen):
     day_opening     equity that the day's loss is measured from, and day_opening_at when that was, as words; high_water
                     the highest equity so far
     reservations    orders that may still fill, and those of this decision that were cleared before this one
-    last_order_at   time of the account's last order on the symbol
+    last_order_at   time of the account's last order on the symbol; last_order what it traded
+    earnings        day of the company's next earnings; across_earnings whether a person gave leave to write a put whose
+                    life spans it
     recent_orders   orders sent in the last minute of real time; orders_today those of the exchange's day
     rejections      number of today's last orders in a row that the broker refused, since trading was last resumed
     open_order      id of another open order on the same side of what is traded
@@ -347,6 +350,9 @@ class RiskContext(Frozen):
     high_water: Amount | None
     reservations: tuple[Reservation, ...] = ()
     last_order_at: dt.datetime | None = None
+    last_order: str = ""
+    earnings: dt.date | None = None
+    across_earnings: bool = False
     recent_orders: int
     orders_today: int
     rejections: int
@@ -361,7 +367,8 @@ PURPOSE = b"chordesk mandate 1\n"
 
 class MandateTerms(Frozen):
     """Limits of one mandate. max_notional: account currency, over all orders sent under the mandate; max_orders
-    likewise. Times are real time. symbols: underlyings, or * alone for all."""
+    likewise. Times are real time. symbols: underlyings, or * alone for all. caution: whether it sends what rests on a
+    verdict of CAUTION."""
 
     version: Annotated[int, Field(ge=1)]
     broker: str
@@ -371,6 +378,7 @@ class MandateTerms(Frozen):
     armed_at: AwareDatetime
     expires_at: AwareDatetime
     armed_by: str
+    caution: bool = False
 
     def document(self) -> str:
         """Return canonical JSON: sorted keys, no spaces, amounts as decimal text, times in UTC."""

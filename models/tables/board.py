@@ -215,6 +215,16 @@ class VerdictQuestion(DeskTable, table=True):
     question_id: str = Field(foreign_key="question.id", index=True)
 
 
+class ThesisQuestion(DeskTable, table=True):
+    """The question by which a report's thesis is scored. watched: whether the sessions until its close were looked at
+    for the thesis' invalidation; crossed_on: the first one that reached it."""
+
+    report_id: str = Field(foreign_key="report.id", primary_key=True)
+    question_id: str = Field(foreign_key="question.id", index=True)
+    watched: bool = False
+    crossed_on: dt.date | None = None
+
+
 class QuestionPair(Identified, Dated, table=True):
     """Two questions of different venues that may be the same. state: suggested, confirmed or rejected, the last two by
     a person. inverse: YES of one is NO of the other. first_id is the smaller id. score: likeness of the titles, 0 to

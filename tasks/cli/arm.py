@@ -30,6 +30,7 @@ def arm(
     max_orders: Annotated[int, typer.Option(help="Most orders.", min=1, max=10_000)],
     symbols: Annotated[str, typer.Option(help="Underlyings by comma; '*' for all.")],
     hours: Annotated[float, typer.Option(help="It ends after so many.", min=0.01, max=arming.MOST_HOURS)] = 8.0,
+    caution: Annotated[bool, typer.Option("--caution", help="Send what rests on a verdict of CAUTION, too.")] = False,
     as_json: Json = False,
 ) -> None:
     """Sign a mandate: real money within limits, for some hours.
@@ -42,7 +43,7 @@ def arm(
     key = arming.signing_key(path)
     public = arming.public_text(key)
     terms = arming.arm(
-        store, settings, key, broker, _amount(max_notional), max_orders, symbols.split(","), hours, whoami()
+        store, settings, key, broker, _amount(max_notional), max_orders, symbols.split(","), hours, whoami(), caution
     )
     lines = [described(terms), f"signed with {path}"]
     if settings.mandate_public_key != public:
@@ -89,7 +90,7 @@ def described(terms: MandateTerms) -> str:
     left = max(terms.expires_at - utcnow(), dt.timedelta(0)) / dt.timedelta(hours=1)
     return (
         f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {money(terms.max_notional)} "
-        f"in all, on {', '.join(terms.symbols)}\n"
+        f"in all, on {', '.join(terms.symbols)}{', at CAUTION too' if terms.caution else ''}\n"
         f"until {utc(terms.expires_at)}, {left:.1f} hours from now; armed by {terms.armed_by}"
     )
 

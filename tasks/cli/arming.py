@@ -83,6 +83,7 @@ def arm(
     symbols: Sequence[str],
     hours: float,
     by: str,
+    caution: bool = False,
 ) -> MandateTerms:
     from sqlmodel import func, select
 
@@ -102,6 +103,7 @@ def arm(
             armed_at=now,
             expires_at=now + dt.timedelta(hours=hours),
             armed_by=by,
+            caution=caution,
         )
         document = terms.document()
         signature = base64.b64encode(key.sign(signed_bytes(document))).decode()

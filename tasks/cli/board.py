@@ -86,17 +86,20 @@ def show(
     lens: Annotated[str | None, typer.Option("--lens", help="Only this lens of a screen.")] = None,
     role: Annotated[str | None, typer.Option("--role", help="Only the reports of this role.")] = None,
     rating: Annotated[str | None, typer.Option("--rating", help="Only verdicts of this rating.")] = None,
+    thesis: Annotated[
+        str | None, typer.Option("--thesis", help="Only theses of a group, such as 'role risk' or 'horizon 10'.")
+    ] = None,
     account: Account = None,
     as_json: Json = False,
 ) -> None:
-    """Score voices, tools, lenses, roles and verdicts.
+    """Score voices, tools, lenses, roles, verdicts and theses.
 
     Over resolved questions.
     """
     from chordesk.tasks.cli.show.questions import score_report
     from chordesk.tasks.reading.scores import kept_scores
 
-    kind, name = _one_of(voice=voice, tool=tool, lens=lens, role=role, rating=rating and rating.upper())
+    kind, name = _one_of(voice=voice, tool=tool, lens=lens, role=role, rating=rating and rating.upper(), thesis=thesis)
     settings, store = opened()
     found = kept_scores(store, account or settings.account, settings.model_cutoffs, kind, name)
     emit(found, lambda board: score_report(board, in_detail=name is not None), as_json=as_json)

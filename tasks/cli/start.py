@@ -95,6 +95,7 @@ def analysis_request(
     chart: bool = True,
     research: bool | None = None,
     orders: bool = True,
+    across_earnings: bool = False,
 ) -> AnalysisRequest:
     """None takes the default, or what the market has. min_roc: percent a week. Raises UsageError."""
     from chordesk.models.analysis import WRITES, AnalysisRequest
@@ -111,6 +112,9 @@ def analysis_request(
     ):
         reason = f"{' and '.join(extra)} is of a contract, and the strategy {chosen} writes none"
         raise UsageError(reason, remedy=f"leave it out, or choose --strategy {' or '.join(WRITES)}")
+    if chosen not in (None, "csp") and across_earnings:
+        reason = f"--across-earnings is of a written put, and the strategy is {chosen}"
+        raise UsageError(reason, remedy="leave it out, or choose --strategy csp")
     found = {
         "strategy": chosen,
         "research": research,
@@ -120,7 +124,8 @@ def analysis_request(
         **(_days(dte) if dte is not None else {}),
     }
     asked = {name: value for name, value in found.items() if value is not None}
-    return AnalysisRequest.model_validate({"chart": chart, "orders": orders, **asked})
+    flags = {"chart": chart, "orders": orders, "across_earnings": across_earnings}
+    return AnalysisRequest.model_validate({**flags, **asked})
 
 
 def analysis_depth(depth: str | None) -> Depth | None:
@@ -236,6 +241,10 @@ def analyze(
         typer.Option("--research/--no-research", help="Ask the research analyst; by default where there are sources."),
     ] = None,
     orders: Annotated[bool, typer.Option("--orders/--no-orders", help="Propose an order for what is selected.")] = True,
+    across_earnings: Annotated[
+        bool,
+        typer.Option("--across-earnings", help="Leave to write a put that lives past its earnings."),
+    ] = False,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -246,7 +255,8 @@ def analyze(
     from chordesk.tasks.workflows.analyze import open_analysis
 
     limits = {"max_delta": max_delta, "min_roc": min_roc, "dte": dte, "contracts": contracts}
-    asked = analysis_request(strategy, **limits, chart=with_chart, research=with_research, orders=orders)  # type: ignore[arg-type]
+    flags = {"chart": with_chart, "research": with_research, "orders": orders, "across_earnings": across_earnings}
+    asked = analysis_request(strategy, **limits, **flags)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
     app = connected()
     see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from sqlmodel import Session, col, select
@@ -13,7 +13,6 @@ from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import (
-    Analysis,
     Candidate,
     CandidateHit,
     Report,
@@ -146,9 +145,8 @@ def _lenses(session: Session, run_id: str) -> dict[str, list[str]]:
 def _verdicts(
     session: Session, run_id: str, cells: Mapping[str, Mapping[str, ReportCell]]
 ) -> dict[str, tuple[Verdict, str]]:
-    reasons = dict(session.exec(select(Analysis.verdict_id, Analysis.reasons).where(Analysis.run_id == run_id)).all())
     rows = session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()
-    return {row.symbol: (row, rule_of(row, _stances(cells.get(row.symbol, {})), reasons.get(row.id))) for row in rows}
+    return {row.symbol: (row, rule_of(row, _stances(cells.get(row.symbol, {})))) for row in rows}
 
 
 def judged(session: Session, run_id: str) -> dict[str, tuple[Verdict, str]]:
@@ -156,9 +154,8 @@ def judged(session: Session, run_id: str) -> dict[str, tuple[Verdict, str]]:
     return _verdicts(session, run_id, _cells(session, run_id))
 
 
-def rule_of(verdict: Verdict, stances: Mapping[str, str], reasons: Sequence[str] | None) -> str:
-    if reasons:
-        return "; ".join(reasons)
+def rule_of(verdict: Verdict, stances: Mapping[str, str]) -> str:
+    """Return the rule that gave a verdict its rating. stances: of its completed reports."""
     from chordesk.agents.verdict import deciding_rule  # it loads the roles
 
     return deciding_rule(verdict.rating, stances, verdict.summary)

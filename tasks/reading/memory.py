@@ -18,7 +18,9 @@ from sqlmodel import Session, col
 from chordesk.agents.role_models import role_labels
 from chordesk.agents.roles import roots, validators
 from chordesk.models.answers import ReportStatus, Stance
-from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Verdict
+from chordesk.models.board import QuestionState
+from chordesk.models.tables.board import Question, ThesisQuestion
+from chordesk.models.tables.runs import Analysis, Decision, Report, Run, ScreenHit, Verdict
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.registry import ToolContext
@@ -33,11 +35,20 @@ NEWEST = 24  # reports of a symbol that are read: enough for every role of the l
 
 
 class PastVerdict(NamedTuple):
-    """A symbol's newest verdict. at: market time."""
+    """A symbol's newest verdict. at: market time; plan: strategy and recommendation of the plan beside it, None without
+    one, and the reasons why that is no select."""
 
     at: dt.datetime
     rating: str
     confidence: str
+    plan: str | None
+    reasons: list[str] | None
+
+    def __str__(self) -> str:
+        found = f"{self.at:%Y-%m-%d} verdict on the share {self.rating} ({self.confidence})"
+        if self.plan is None:
+            return found
+        return f"{found}; plan {self.plan}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
 
 
 class PastReport(NamedTuple):
@@ -50,6 +61,30 @@ class PastReport(NamedTuple):
     summary: str
     key_risks: list[str]
     author: str
+
+
+class PastThesis(NamedTuple):
+    """A thesis of a symbol with what came of it by now. at: market time; outcome: None while it is not known."""
+
+    at: dt.datetime
+    role: str
+    probability: float
+    sessions: int
+    outcome: float | None
+    returned: float | None
+    median: float | None
+    crossed_on: dt.date | None
+
+    def __str__(self) -> str:
+        said = (
+            f"{self.at:%Y-%m-%d} {self.role}: {self.probability:.0%} to beat the median over {self.sessions} sessions"
+        )
+        if self.outcome is None:
+            return f"{said}; not known yet"
+        came = "true" if self.outcome > 0.5 else "false" if self.outcome < 0.5 else "level"
+        figures = "" if self.returned is None else f" ({self.returned:+.1%} against {self.median:+.1%})"
+        wrong = f"; its invalidation was reached on {self.crossed_on}" if self.crossed_on is not None else ""
+        return f"{said}; came {came}{figures}{wrong}"
 
 
 class PastHit(NamedTuple):
@@ -74,10 +109,24 @@ def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[
     reports: dict[str, PastReport] = {}
     for row in _rows(session, context, _past(), symbol=symbol):
         if row.role is None:
-            verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence))
+            verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence, row.summary, row.key_risks))
         else:
             reports.setdefault(row.role, PastReport(*row))
     return verdicts, list(reports.values())
+
+
+def past_theses(session: Session, context: ToolContext, symbol: str) -> list[PastThesis]:
+    """Return the newest theses of a symbol, those whose outcome is known first: of later than now none is."""
+    now = context.clock.now()
+    found = []
+    for row in _rows(session, context, _theses(), symbol=symbol):
+        known = row.state == QuestionState.RESOLVED and row.closes_at <= now
+        facts = row.evidence if known and row.evidence else {}
+        ended = (row.outcome if known else None, facts.get("return"), facts.get("median"))
+        crossed = row.crossed_on if known else None
+        said = (row.market_at, row.role, row.thesis["probability"], row.rule["sessions"])
+        found.append(PastThesis(*said, *ended, crossed))
+    return sorted(found, key=lambda one: one.outcome is None)[:THESES]
 
 
 def past_hits(session: Session, context: ToolContext, lens: str, symbols: Sequence[str], most: int) -> list[PastHit]:
@@ -108,10 +157,12 @@ def _past() -> Executable:
 
 
 def _verdict() -> Select[Any]:
-    names = (col(Verdict.rating), col(Verdict.confidence), col(Verdict.summary), col(Verdict.key_risks))
+    plan = (col(Analysis.strategy) + " " + col(Analysis.recommendation)).label("summary")
+    names = (col(Verdict.rating), col(Verdict.confidence), plan, col(Analysis.reasons))
     newest = (
         select(col(Verdict.market_at), null().label("role"), *names, null().label("author"))
         .join(Run, col(Run.id) == col(Verdict.run_id))
+        .join(Analysis, col(Analysis.verdict_id) == col(Verdict.id), isouter=True)
         .where(*_seen(), col(Verdict.symbol) == bindparam("symbol"), col(Verdict.market_at) <= bindparam("now"))
         .order_by(col(Verdict.market_at).desc(), col(Verdict.created_at).desc())
         .limit(1)
@@ -132,6 +183,21 @@ def _reports() -> Select[Any]:
         .subquery()
     )
     return select(*newest.c)
+
+
+@cache
+def _theses() -> Executable:
+    names = (col(Question.state), col(Question.closes_at), col(Question.outcome), col(Question.evidence))
+    return (
+        select(col(Report.market_at), col(Report.role), col(Report.thesis), col(Question.rule), *names)
+        .add_columns(col(ThesisQuestion.crossed_on))
+        .join(ThesisQuestion, col(ThesisQuestion.report_id) == col(Report.id))
+        .join(Question, col(Question.id) == col(ThesisQuestion.question_id))
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(*_seen(), col(Report.symbol) == bindparam("symbol"), col(Report.market_at) <= bindparam("now"))
+        .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
+        .limit(NEWEST)
+    )
 
 
 def _hits(symbols: Sequence[str]) -> Executable:
@@ -164,6 +230,7 @@ def _decisions() -> Executable:
     )
 
 
+THESES = 3
 POINTS = 3  # of a symbol's thesis
 HITS = 6
 DECISIONS = 3
@@ -176,12 +243,14 @@ _ROLES = (*(key for key in validators() if key not in _FIRST), *_FIRST)
 
 
 def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | None:
-    """Last verdict, up to three thesis points, last major risk and trade note; None without any, or with memory off."""
+    """Return the last verdict with its plan, the last theses and what came of them, one to three points of reports, the
+    last major risk and the last trade note of a symbol; None when there is none of them, or memory is off."""
     if _is_off(context):
         return None
     verdicts, reports = past_research(session, context, symbol)
     notes = last_notes(session, context.settings, context.account, [symbol], context.clock.now())
-    lines = [f"{one.at:%Y-%m-%d} verdict {one.rating} ({one.confidence})" for one in verdicts]
+    lines = [str(one) for one in verdicts]
+    lines += [str(one) for one in past_theses(session, context, symbol)]
     lines += _points(reports, role_labels(context.settings))
     lines += _major_risk(reports)
     lines += [f"last trade note: {line}" for line in notes.get(symbol, [])[-1:]]

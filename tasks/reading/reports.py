@@ -121,7 +121,7 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
     return VerdictDetail(
         verdict=row,
         candidate=candidate,
-        rule=rule_of(row, stances, analysis.reasons if analysis is not None else None),
+        rule=rule_of(row, stances),
         probability=odds_of_run(session, row.run_id)(row),
         market_at=session.get_one(Run, row.run_id).market_now,
         analysis_id=analysis.id if analysis is not None else None,

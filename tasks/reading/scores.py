@@ -30,6 +30,7 @@ from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
+from chordesk.tools.scoring.theses import crossed_share, grouped, thesis_forecasts
 from chordesk.tools.scoring.track_records import (
     PUBLISHED,
     aggregates,
@@ -44,7 +45,7 @@ from chordesk.tools.scoring.track_records import (
 from chordesk.tools.scoring.verdict_calibration import CutoffSide, cutoffs_of, side_of
 from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 
-ScoreKind = Literal["voice", "tool", "lens", "role", "rating"]
+ScoreKind = Literal["voice", "tool", "lens", "role", "rating", "thesis"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 _JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str], list[ScoredForecast]]] = {
     "lens": lens_judgements,
@@ -76,7 +77,8 @@ class ScoreRow(PartRow):
     """The scores of one source. sides: of its models' cutoffs. rounds, revision and karma: of a voice alone; revision:
     fall of its Brier score from round 1 to 2. labels: of judgements without a probability of their own, which are
     scored by their label's record up to each day. unrecorded: judgements before their label had a record; they are
-    worth the baseline. told: whether its alpha is told from 0 among all sources of its kind."""
+    worth the baseline. told: whether its alpha is told from 0 among all sources of its kind. crossed: share of theses
+    whose invalidation was reached before their horizon."""
 
     kind: ScoreKind
     forecasts: int
@@ -88,6 +90,7 @@ class ScoreRow(PartRow):
     labels: list[LabelRow] = []
     unrecorded: int = 0
     told: bool = False
+    crossed: Estimate | None = None
 
 
 class CrowdRow(Frozen):
@@ -136,7 +139,7 @@ def scores(
     return _part(session, _whole(session, account, cutoffs), kind, name)
 
 
-_FIGURES = 1  # another with each change of a formula that they come from
+_FIGURES = 2  # another with each change of a formula that they come from
 _LONG_AGO = dt.timedelta(days=1)  # real time after which the row of a run has long been committed
 
 
@@ -201,6 +204,9 @@ def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str,
     if kind == "tool":
         for tool, forecasts in _by_source(tool_forecasts(session, account)):
             yield _row(kind, tool, forecasts, cutoffs)
+    elif kind == "thesis":
+        for group, forecasts in sorted(grouped(session, thesis_forecasts(session, account)).items()):
+            yield _row(kind, group, forecasts, cutoffs).model_copy(update={"crossed": crossed_share(forecasts)})
     elif kind != "voice":
         for source, forecasts in _by_source(walked(_JUDGEMENTS[kind](session, account))):
             unrecorded = sum(one.alike for one in forecasts if one.evidence == 0)
@@ -262,6 +268,12 @@ def _karma(session: Session, account: str) -> dict[str, float]:
 
 
 def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -> None:
+    if kind == "thesis":
+        known = sorted(grouped(session, thesis_forecasts(session, account)))
+        if name not in known:
+            remedy = f"known are {', '.join(known)}" if known else "no thesis has its outcome yet"
+            raise NotFound(f"the account {account} has no theses of {name!r}", remedy=remedy)
+        return
     column, run_id = {
         "voice": (Forecast.voice, Forecast.run_id),
         "tool": (Signal.tool, Signal.run_id),

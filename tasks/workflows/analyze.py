@@ -7,7 +7,6 @@ its own that nothing but the end of the run waits for.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.grounding.report import grounding_of
 from chordesk.agents.roles import roots
 from chordesk.agents.subjects import synthesis_subject
-from chordesk.agents.synthesis import AccountFacts, Synthesis, synthesise
+from chordesk.agents.synthesis import view
 from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
 from chordesk.models.answers import ActionKind, Confidence, Instrument, TraderAction
@@ -36,10 +35,12 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened
+from chordesk.tasks.workflows.plans import plan_row
+from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened, verdict_row
 from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
-from chordesk.tools.holdings import free_shares, written_contracts
+from chordesk.tools.holdings import free_shares
+from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.protocol import ChainSource, MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import verdict_question
@@ -169,14 +170,24 @@ def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str])
             )
         request = request.model_copy(update={"strategy": "equity"})
         lacks.append(f"{what}: the shares are analysed; for a contract {chosen}")
+    if request.strategy == "csp" and not request.across_earnings and market.clock.day is not None:
+        dated = any(next_earnings(market, symbol) is not None for symbol in symbols)
+        what = f"no source of the {market.name} market has a day of earnings ahead of any of them"
+        remedy = (
+            "give --across-earnings as your leave to write a put all the same, or add earnings.csv to a data folder"
+        )
+        if not dated and "strategy" in given:
+            raise UsageError(f"a put needs to know when earnings are due: {what}", remedy=remedy)
+        if not dated:
+            request = request.model_copy(update={"strategy": "equity"})
+            lacks.append(f"{what}: the shares are analysed, and no put; {remedy}")
     if request.research and not _has_sources(market, symbols):
         what = f"the {market.name} market has no headlines, earnings, ratings, short interest or insiders' trades"
         remedy = "add headlines.csv or earnings.csv to a data folder, or set DESK_MARKET=yahoo"
         if "research" in given:
             raise UsageError(f"research would have no data: {what}", remedy=f"leave it out; or {remedy}")
-        # Without news and earnings a contract is shown, and written only where a person left the research out.
-        request = request.model_copy(update={"research": False, "orders": False})
-        lacks.append(f"{what}: no research, at most CAUTION and no order; {remedy}")
+        request = request.model_copy(update={"research": False})
+        lacks.append(f"{what}: no research, at most CAUTION and so no order is sent; {remedy}")
     return AnalysisRequest.model_validate(request.model_dump()), lacks
 
 
@@ -208,83 +219,59 @@ def _first_steps(
         propose = NewStep(StepKind.PROPOSE, finish, waits=True)
         steps, parent = [propose], propose.id
     for candidate in candidates:
-        first = roots(request.roles) if _is_possible(session, run, candidate, request) else ()
+        roles = request.roles if _is_possible(session, run, candidate, request) else request.judges
+        first = roots(roles)
         payload = {"candidate_id": candidate.id, "finish": finish, "capital": capital}
-        join = NewStep(StepKind.SYNTHESIZE, parent, candidate.symbol, payload=payload, waits=bool(first))
-        asked = _report_payload(candidate, request, capital)
+        join = NewStep(StepKind.SYNTHESIZE, parent, candidate.symbol, payload=payload, waits=True)
+        asked = _report_payload(candidate, roles, request, capital)
         steps += [join, *(NewStep(StepKind.REPORT, join.id, candidate.symbol, role, asked) for role in first)]
     return steps
 
 
 def _is_possible(session: Session, run: Run, candidate: Candidate, request: AnalysisRequest) -> bool:
-    """Return whether a turn could lead to a selection: a covered call needs its shares first."""
+    """Return whether the options analyst's turn could lead to a selection: a covered call needs its shares first."""
     if request.strategy != "covered_call":
         return True
     return free_shares(session, run.account, candidate.symbol) >= request.contracts * SHARES_PER_CONTRACT
 
 
-def _report_payload(candidate: Candidate, request: AnalysisRequest, capital: float) -> dict[str, Any]:
+def _report_payload(
+    candidate: Candidate, roles: Sequence[str], request: AnalysisRequest, capital: float
+) -> dict[str, Any]:
     return {
         "candidate_id": candidate.id,
-        "instrument": candidate.instrument,
+        "instrument": Instrument.EQUITY,  # who judges the share does not know of a contract
         "theses": [],
         "capital": capital,
-        "roles": dict.fromkeys(request.roles, REASON),
+        "roles": dict.fromkeys(roles, REASON),
         "analysis": request.model_dump(mode="json"),
         "all_needed": True,
     }
 
 
 def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    """Reduce a symbol's reports to its verdict and its analysis; then, if it is a select, ask for the text."""
+    """Reduce a symbol's reports to its verdict and its plan; then, if that is a select, ask for the text."""
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         request = request_of(run)
         rows = session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == step.subject)).all()
         steps = session.exec(select(Step).where(Step.parent_id == step.id)).all()
-        account = _account(desk, session, run, step.subject, request)
+        rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in rows])
+    market = desk.market_of(step.run_id)
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
-    found = synthesise(request, given, {row.role: row.answer for row in reports if row.answer is not None}, account)
-    with desk.store.read() as session:
-        rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
-    found = found.model_copy(update={"verdict": with_rogue(found.verdict, rogue_calls.note(rogue))})
-    market = desk.market_of(step.run_id)
-    verdict, analysis = _rows(step, request, found, market.clock.now())
+    verdict = verdict_row(step, with_rogue(view(request, given), rogue_calls.note(rogue)), market.clock.now())
+    analysis = plan_row(desk, step, verdict, request, reports, given)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
-    described = found.recommendation == "select" and run.params["depth"] != "quick"
-    result = {"recommendation": found.recommendation, "rating": found.verdict.rating}
+    described = analysis.recommendation == "select" and run.params["depth"] != "quick"
+    result = {"recommendation": analysis.recommendation, "rating": verdict.rating}
     text = [_description(step, analysis)] if described else []
     question = verdict_question(market, desk.settings_of(step.run_id), verdict)
     return Done(result, ([verdict], links, [analysis]), text, also=question)
 
 
-def _account(desk: Desk, session: Session, run: Run, symbol: str, request: AnalysisRequest) -> AccountFacts:
-    return AccountFacts(
-        free_shares=free_shares(session, run.account, symbol) if request.strategy == "covered_call" else None,
-        written=written_contracts(session, run.account, symbol),
-        collar=desk.settings_of(run.id).max_price_collar if request.proposes else None,
-    )
-
-
 def request_of(run: Run) -> AnalysisRequest:
     return AnalysisRequest.model_validate({name: run.params[name] for name in AnalysisRequest.model_fields})
-
-
-def _rows(step: ClaimedStep, request: AnalysisRequest, found: Synthesis, now: dt.datetime) -> tuple[Verdict, Analysis]:
-    ids = {"run_id": step.run_id, "candidate_id": step.payload["candidate_id"], "symbol": step.subject}
-    verdict = Verdict(id=new_id(), market_at=now, **ids, **found.verdict.model_dump())
-    analysis = Analysis(
-        id=new_id(),
-        **ids,
-        verdict_id=verdict.id,
-        strategy=request.strategy,
-        rating=found.verdict.rating,
-        confidence=found.verdict.confidence,
-        key_risks=found.verdict.key_risks,
-        **found.model_dump(mode="json", exclude={"verdict"}),
-    )
-    return verdict, analysis
 
 
 def _description(step: ClaimedStep, analysis: Analysis) -> NewStep:

@@ -31,15 +31,15 @@ from chordesk.agents.runner import RoleRun
 from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import counted, reduce_reports, with_rogue
-from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest
 from chordesk.models.answers import Grounding, Instrument, ReportStatus, Skipped, Stance, is_grounded
-from chordesk.models.reports import RoleReport
+from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
-from chordesk.models.tables.runs import Candidate, Report, Run, Step, Verdict, VerdictReport
+from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.telemetry_events import ReportGrounded
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets, kinds
@@ -61,6 +61,7 @@ from chordesk.tasks.worker.turns import (
     value_of,
 )
 from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.workflows.plans import plan_row
 from chordesk.tasks.workflows.portfolio import (
     LOOKED,
     HoldingSnapshot,
@@ -74,6 +75,7 @@ from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import verdict_question
+from chordesk.tools.questions.theses import thesis_question
 from chordesk.tools.registry import ToolContext
 
 
@@ -213,8 +215,23 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     error = reason if status is ReportStatus.FAILED else None
     result = {"status": status, "verdict": stance, "reason": reason, **left_out(run)}
     rows = (*run.rows, [report] if report is not None else [])
-    also = _scheduled(context, step, report, looks[0]) if report is not None and looks and status in LOOKED else None
-    return Done(result, rows, children, error=error, also=also, cancels=cancels)
+    writers = []
+    if report is not None:
+        writers.append(thesis_question(context.market, context.settings, report))
+        if looks and status in LOOKED:
+            writers.append(_scheduled(context, step, report, looks[0]))
+    return Done(result, rows, children, error=error, also=_all(writers), cancels=cancels)
+
+
+def _all(writers: Iterable[Callable[[Session], None] | None]) -> Callable[[Session], None] | None:
+    known = [one for one in writers if one is not None]
+
+    def write(session: Session) -> None:
+        session.flush()  # what is written refers to the report
+        for one in known:
+            one(session)
+
+    return write if known else None
 
 
 def _goes_on(step: ClaimedStep, run: RoleRun, status: ReportStatus) -> bool:
@@ -316,17 +333,28 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
     reduced = with_rogue(reduced, rogue_calls.note(rogue))
-    verdict = Verdict(
-        id=new_id(),
-        run_id=step.run_id,
-        candidate_id=step.payload["candidate_id"],
-        symbol=step.subject,
-        market_at=now,
-        **reduced.model_dump(),
-    )
+    verdict = verdict_row(step, reduced, now)
+    plans = [] if (made := _plan(desk, step, verdict, reports, given)) is None else [made]
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     question = verdict_question(market, desk.settings_of(step.run_id), verdict)
-    return Done({"rating": reduced.rating}, ([verdict], links), also=question)
+    return Done({"rating": reduced.rating}, ([verdict], links, plans), also=question)
+
+
+def verdict_row(step: ClaimedStep, reduced: VerdictResult, now: dt.datetime) -> Verdict:
+    ids = {"run_id": step.run_id, "candidate_id": step.payload["candidate_id"], "symbol": step.subject}
+    return Verdict(id=new_id(), market_at=now, **ids, **reduced.model_dump())
+
+
+def _plan(
+    desk: Desk, step: ClaimedStep, verdict: Verdict, reports: Sequence[Report], given: Sequence[RoleReport]
+) -> Analysis | None:
+    """Return the plan of a contract where the options analyst was asked for one; a plan of shares is the trader's."""
+    roles = {report.role for report in reports}
+    asked = own_request(desk.settings_of(step.run_id))
+    if roles.isdisjoint(PLANNERS) or asked.strategy not in WRITES:
+        return None
+    asked = asked.model_copy(update={"chart": "chart" in roles, "research": "research" in roles})
+    return plan_row(desk, step, verdict, asked, reports, given)
 
 
 def _unused(reports: Sequence[Report]) -> set[str]:
@@ -430,11 +458,19 @@ def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSub
     found = validator_subject(step.subject, payload["instrument"], payload["theses"], settings, payload["capital"])
     if role.subject is not AnalystSubject:
         return found
-    asked = payload.get("analysis")
-    request = AnalysisRequest.model_validate(asked) if asked is not None else None
+    request = None
+    if step.role in PLANNERS:
+        asked = payload.get("analysis")
+        request = AnalysisRequest.model_validate(asked) if asked is not None else own_request(settings)
     with desk.store.read() as session:
         earlier = completed_answers(session, step.run_id, step.subject, role.reads)
-    return analyst_subject(found, settings, request, earlier)
+    return analyst_subject(found, request, earlier)
+
+
+def own_request(settings: Settings) -> AnalysisRequest:
+    """Return what the options analyst is asked for where no person asked: a put that cash secures where the settings
+    allow options, else shares."""
+    return AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
 
 
 def completed_answers(session: Session, run_id: str, symbol: str, roles: Sequence[str]) -> dict[str, dict[str, Any]]:

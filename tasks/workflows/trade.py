@@ -18,7 +18,7 @@ from chordesk.models.answers import Refused, Skipped, Stance
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
-from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
+from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
@@ -175,13 +175,14 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
     # Those of the run itself are on what is held and was not screened; they come after the source's.
     source = research_run(run)
     rows = session.exec(
-        select(Verdict, Candidate.instrument)
+        select(Verdict, Candidate.instrument, Analysis)
         .join(Candidate, col(Candidate.id) == col(Verdict.candidate_id))
+        .join(Analysis, col(Analysis.verdict_id) == col(Verdict.id), isouter=True)
         .where(col(Verdict.run_id).in_({source, run.id}))
         .order_by(col(Verdict.run_id) == run.id, col(Candidate.rank))
     ).all()
     odds = odds_of_run(session, source)
-    return [_judged(verdict, instrument, odds(verdict)) for verdict, instrument in rows]
+    return [_judged(verdict, instrument, plan, odds(verdict)) for verdict, instrument, plan in rows]
 
 
 def _concluded(session: Session, run: Run) -> dict[str, Pooled]:
@@ -204,7 +205,7 @@ def _spoken_against(session: Session, run: Run) -> set[str]:
     return {symbol for symbol, one in reports if one.is_grounded and one.sourced != 0}
 
 
-def _judged(verdict: Verdict, instrument: str, probability: float | None) -> JudgedSymbol:
+def _judged(verdict: Verdict, instrument: str, plan: Analysis | None, probability: float | None) -> JudgedSymbol:
     judged = JudgedSymbol(
         symbol=verdict.symbol,
         instrument=instrument,
@@ -216,6 +217,9 @@ def _judged(verdict: Verdict, instrument: str, probability: float | None) -> Jud
     )
     if probability is not None:
         judged["probability"] = round(probability, 4)
+    if plan is not None:
+        names = {"strategy", "recommendation", "contract", "reasons"}
+        judged["plan"] = plan.model_dump(include=names)  # type: ignore[typeddict-item]
     return judged
 
 

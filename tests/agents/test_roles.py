@@ -51,6 +51,7 @@ from chordesk.agents.subjects import (
     validator_subject,
     voice_subject,
 )
+from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput, TraderOutput
 from chordesk.models.board import CitedSignal, VoiceForecast, VoicePosition
 from chordesk.models.errors import SettingError, UsageError
@@ -96,7 +97,7 @@ def subject_of(
     if role.mode == "research":
         theses = [Thesis(lens="technical", confidence="high", thesis=thesis)]
         found = validator_subject(symbol, "equity", theses, settings)
-        return dict(analyst_subject(found, settings) if role.subject is AnalystSubject else found)
+        return dict(analyst_subject(found, AnalysisRequest()) if role.subject is AnalystSubject else found)
     portfolio = {**PORTFOLIO, "positions": [{"symbol": symbol}]}
     return dict(trader_subject("paper", [judged(thesis)], portfolio, settings, {symbol: (thesis,)}))
 
@@ -172,7 +173,7 @@ def test_the_order_of_roles_follows_from_their_entries() -> None:
     assert roots(("catalyst", "risk")) == ("catalyst", "risk")
     assert roots(("quick", "retired")) == ("quick", "retired")
     assert roots(()) == ()
-    assert rejecting() == ("quick", "chart", "options", "research")
+    assert rejecting() == ("quick", "chart", "research")
 
 
 def test_an_unknown_role_is_named() -> None:

@@ -19,8 +19,9 @@ from chordesk.tools import figures, option_contracts
 from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
 from chordesk.tools.history import histories
 from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource
-from chordesk.tools.model_tools.company_data import EARNINGS_NOUN, absent, plain_text, split
+from chordesk.tools.model_tools.company_data import EARNINGS_NOUN, absent, plain_text
 from chordesk.tools.model_tools.news import published
 from chordesk.tools.model_tools.option_activity import (
     FIRST_DAY,
@@ -50,7 +51,7 @@ def earnings_signals(context: HarvestContext) -> Harvest:
     if not isinstance(market, EarningsSource):
         return asleep(str(absent(market, EARNINGS_NOUN)))
     try:
-        found, failed = each(context, lambda symbol: split(list(market.earnings(symbol)), now)[0])
+        found, failed = each(context, lambda symbol: split(market.earnings(symbol), now)[0])
     except NotConfigured as error:
         return asleep(str(error))
     missing = sorted({*failed, *(symbol for symbol, row in found.items() if row is None)})

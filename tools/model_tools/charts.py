@@ -18,9 +18,9 @@ from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import finite, rounded
+from chordesk.tools.market.earnings import split
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
-from chordesk.tools.model_tools.company_data import split
 from chordesk.tools.registry import (
     DISTINCT,
     Arguments,
@@ -310,7 +310,7 @@ def _reports(context: ToolContext, symbol: str) -> list[dt.date]:
     if not isinstance(context.market, EarningsSource):
         return []
     try:
-        _, past = split(list(context.market.earnings(symbol)), context.clock.now())
+        _, past = split(context.market.earnings(symbol), context.clock.now())
     except DeskError:
         return []
     return [row.date for row in past]

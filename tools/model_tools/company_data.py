@@ -14,10 +14,11 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.text import NEW_YORK, one_line
+from chordesk.models.text import one_line
 from chordesk.tools.decimals import rounded
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
 from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload, tickers
 
@@ -82,9 +83,6 @@ def shown(row: BaseModel, *without: str) -> dict[str, Any]:
 
 EARNINGS_NOUN = "earnings dates"
 _MOST_EARNINGS = 200
-# A report is out by then, New York time; one whose time is not known, at the end of its day.
-_OUT_BY = {"beforeOpen": dt.time(9, 30), "duringSession": dt.time(16, 0)}
-_END_OF_DAY = dt.time(23, 59)
 
 
 class EarningsArguments(Arguments):
@@ -114,22 +112,7 @@ def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[s
 def reports(context: ToolContext, symbol: str) -> tuple[EarningsDate | None, list[EarningsDate]]:
     """Return (the next report, the past ones newest first). Raises NotConfigured where the market has none."""
     rows = source_of(context.market, EarningsSource, EARNINGS_NOUN).earnings(symbol)
-    return split(list(rows), context.clock.now())
-
-
-def split(rows: list[EarningsDate], now: dt.datetime) -> tuple[EarningsDate | None, list[EarningsDate]]:
-    """Return (the next report, the past ones newest first), of what was known by now, one row a date."""
-    by_date = {row.date: row for row in sorted(known(rows, now), key=lambda row: row.known_at)}
-    ordered = [by_date[day] for day in sorted(by_date)]
-    ahead = [row for row in ordered if not is_out(row, now)]
-    following = ahead[0].model_copy(update={"eps_actual": None}) if ahead else None
-    return following, [row for row in reversed(ordered) if is_out(row, now)]
-
-
-def is_out(row: EarningsDate, now: dt.datetime) -> bool:
-    """Return whether the report is out: its window has ended, and the hour of its day by which it would be."""
-    hour = _OUT_BY.get(row.timing or "", _END_OF_DAY)
-    return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
+    return split(rows, context.clock.now())
 
 
 def next_report(row: EarningsDate, today: dt.date) -> dict[str, Any]:

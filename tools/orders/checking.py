@@ -270,6 +270,7 @@ def _risk_context(
     rating, instrument, verdict_at = _verdict_basis(session, order)
     view = value(session, snapshot, order.account)
     reserved = reservations.reservations_of(session, order, view, limits)
+    last = reservations.last_order(session, order, snapshot.now, limits)
     levels = equity_levels(session, order.account, view.equity, snapshot.now, snapshot.previous_session, keep=keep)
     return RiskContext(
         now=snapshot.now,
@@ -292,7 +293,10 @@ def _risk_context(
         day_opening_at=levels.since,
         high_water=levels.high_water,
         reservations=reserved,
-        last_order_at=reservations.last_order_at(session, order, snapshot.now, limits),
+        last_order_at=last.market_at if last else None,
+        last_order=f"{last.side} {last.contract or last.symbol}" if last else "",
+        earnings=snapshot.earnings.get(order.symbol),
+        across_earnings=any(run.params.get("across_earnings") for run in runs),
         recent_orders=reservations.recent_orders(session, order),
         orders_today=reservations.orders_today(session, order, snapshot.now),
         rejections=reservations.rejections(session, order, snapshot.now, limits.max_consecutive_rejections),

@@ -42,7 +42,7 @@ from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import booking
 from chordesk.tools.orders.booking import deny_order
-from chordesk.tools.orders.reservations import last_order_at
+from chordesk.tools.orders.reservations import last_order
 from chordesk.tools.risk import deny, limits_of, no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
@@ -394,8 +394,8 @@ def _cooldown(session: Session, order: Order, limits: RiskLimits) -> str:
     """Return the end of the symbol's cooldown, which runs from the newest order on it."""
     if not limits.cooldown_hours:
         return ""
-    others = last_order_at(session, order, order.market_at, limits)
-    last = max(order.market_at, others) if others else order.market_at
+    other = last_order(session, order, order.market_at, limits)
+    last = max(order.market_at, other.market_at) if other else order.market_at
     until = last + dt.timedelta(hours=limits.cooldown_hours)
     return f"nothing opens on it before {utc(until)}"
 

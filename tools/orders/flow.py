@@ -21,7 +21,7 @@ from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import ensure_account, value
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders import approvals, audit, halting
+from chordesk.tools.orders import approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease, equity_levels
 from chordesk.tools.orders.booking import advance, load_order, lock_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, evaluate, settings_denial
@@ -227,11 +227,15 @@ def _note(order: Order, sized: SizedOrder) -> str | None:
 
 
 def _approve(context: SubmissionContext, order_id: str) -> None:
-    """Approve a previewed order by the policy, or let it wait for a person."""
+    """Approve a previewed order by the policy, or let it wait for a person; one that is held stays previewed."""
     settings = context.settings
     with context.store.session() as session:
         order = lock_order(session, order_id)
         if order.state != OrderState.PREVIEWED:
+            return
+        if (held := mandates.hold_of(session, settings, order)) is not None:
+            order.message = "; ".join(dict.fromkeys(filter(None, (order.message, held))))
+            session.add(order)
             return
         found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
         rogue = rogue_calls.note(rogue_calls.of_order(session, order))

@@ -14,12 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 from sqlmodel import Session, col, func, select
 
+from chordesk.models.answers import Rating
 from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import writes
 from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
+from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.risk import deny, unit_notional, worst_case
@@ -71,6 +73,18 @@ def in_force(session: Session, settings: Settings, broker: str) -> MandateTerms 
     if now < terms.armed_at - CLOCK_TOLERANCE:
         return _no_mandate(f"mandate {terms.version} begins at {utc(terms.armed_at)}", "not begun")
     return terms
+
+
+def hold_of(session: Session, settings: Settings, order: Order) -> str | None:
+    """Return why an order is previewed and not sent: it opens on a verdict of CAUTION, and no mandate sends such ones.
+    None where it may be sent."""
+    verdict = session.get(Verdict, order.verdict_id) if order.verdict_id else None
+    if order.action not in ("open", "add") or verdict is None or verdict.rating != Rating.CAUTION:
+        return None
+    terms = in_force(session, settings, order.account)
+    if not isinstance(terms, Denied) and terms.caution:
+        return None
+    return "the verdict is CAUTION: it is previewed, and sent under a mandate of `desk arm --caution` alone"
 
 
 def _verified(row: Mandate, public_key: str | None) -> MandateTerms | Denied:

@@ -117,17 +117,21 @@ def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
     return found
 
 
-def last_order_at(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> dt.datetime | None:
-    """Return the market time of the last order on the symbol that the broker works on or filled at least in part, or
-    that was cleared earlier in this decision. A replay can be set back to before orders of a later day: those that far
-    ahead have not happened yet."""
+def last_order(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> Order | None:
+    """Return the last order on the symbol that the broker works on or filled at least in part, or that was cleared
+    earlier in this decision, by market time.
+
+    A replay can be set back to before orders of a later day: those that far ahead have not happened yet.
+    """
     horizon = now + dt.timedelta(hours=limits.cooldown_hours)
     sent = or_(col(Order.state).in_(ORDER_WORKING), exists().where(col(Fill.order_id) == col(Order.id)))
     return session.exec(
-        select(func.max(Order.market_at))
+        select(Order)
         .where(_others(order), col(Order.symbol) == order.symbol)
         .where(or_(sent, earlier(order)), col(Order.market_at) <= horizon)
-    ).one()
+        .order_by(col(Order.market_at).desc(), col(Order.id))
+        .limit(1)
+    ).first()
 
 
 def recent_orders(session: Session, order: Order) -> int:

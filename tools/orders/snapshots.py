@@ -13,6 +13,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import Listing, Quote
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
+from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.prices import previous_session, quote_of
 from chordesk.tools.market.protocol import MarketClock, MarketData
 
@@ -22,7 +23,9 @@ WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network."""
+    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network.
+    listings: None for a symbol that the market does not carry; no entry where it did not answer. previous_session: the
+    last one before today. earnings: the next day of those of each underlying of a put; no entry where none is known."""
 
     now: dt.datetime
     market_open: bool | None
@@ -31,7 +34,8 @@ class Snapshot:
     reasons: Mapping[str, str]
     # None for a symbol that the market does not carry; no entry where it did not answer
     listings: Mapping[str, Listing | None] = field(default_factory=dict)
-    previous_session: dt.date | None = None  # the last one before today
+    previous_session: dt.date | None = None
+    earnings: Mapping[str, dt.date] = field(default_factory=dict)
 
     def quote(self, symbol: str) -> Quote:
         if symbol not in self.quotes:
@@ -63,7 +67,8 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
     found: dict[str, Quote] = {}
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}
-    for symbol in sorted(set(symbols)):
+    names = set(symbols)
+    for symbol in sorted(names):
         try:
             found[symbol] = quote_of(market, symbol)
         except MarketError as error:
@@ -74,7 +79,15 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
     quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
     for symbol in found.keys() - quotes.keys():
         reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
-    return Snapshot(now, *_session_times(market.clock), quotes, reasons, listings, previous_session(market))
+    times = _session_times(market.clock)
+    return Snapshot(now, *times, quotes, reasons, listings, previous_session(market), dict(_earnings(market, names)))
+
+
+def _earnings(market: MarketData, symbols: Iterable[str]) -> Iterable[tuple[str, dt.date]]:
+    contracts = (parse_contract(symbol) for symbol in symbols)
+    for name in sorted({one.underlying for one in contracts if one is not None and one.kind == "put"}):
+        if (day := next_earnings(market, name)) is not None:
+            yield name, day
 
 
 def _list(market: MarketData, symbol: str, listings: dict[str, Listing | None]) -> None:

@@ -224,6 +224,8 @@ def _submission_denial(
     denied = _approval_denial(session, context, order, preview)
     if denied is not None:
         return denied
+    if (held := mandates.hold_of(session, settings, order)) is not None:
+        return deny(DenialCode.NOT_TRADABLE, held, "verdict CAUTION", "a mandate that sends CAUTION")
     found = evaluate(session, order, snapshot, settings, context.market.name, broker.name)
     if isinstance(found, Denied):
         return found

@@ -144,7 +144,7 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
     (symbol, day, sessions), the verdict is linked to that question."""
     if verdict.rating not in SCORED:
         return None
-    rows, verdict_id = _verdict_rows(market, settings, verdict.symbol), verdict.id
+    rows, verdict_id = relative_rows(market, settings, verdict.symbol, settings.question_sessions), verdict.id
 
     def write(session: Session) -> None:
         for question in store_relative(session, rows):
@@ -157,7 +157,7 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
 def report_question(market: MarketData, settings: Settings, symbol: str) -> Callable[[Session], None] | None:
     """Return the writer of the question that scores a report, even if no verdict follows it: the question that a
     verdict on that symbol and day would have. None if there can be none."""
-    rows = _verdict_rows(market, settings, symbol)
+    rows = relative_rows(market, settings, symbol, settings.question_sessions)
 
     def write(session: Session) -> None:
         store_relative(session, rows)
@@ -165,10 +165,12 @@ def report_question(market: MarketData, settings: Settings, symbol: str) -> Call
     return write if rows else None
 
 
-def _verdict_rows(market: MarketData, settings: Settings, symbol: str) -> list[Question]:
+def relative_rows(market: MarketData, settings: Settings, symbol: str, sessions: int) -> list[Question]:
+    """Return the question on a symbol against the universe that verdicts are measured against; none where there can be
+    none."""
     try:
         universe = universe_of_verdicts(market, settings)
-        return relative_questions(market, [symbol], universe, settings.question_sessions, source=QuestionSource.VERDICT)
+        return relative_questions(market, [symbol], universe, sessions, source=QuestionSource.VERDICT)
     except DeskError as error:
         log.warning("verdict.no_question", symbol=symbol, error=str(error))
         return []

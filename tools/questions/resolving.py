@@ -29,6 +29,7 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.importing import ask_venues, refresh_stored, venue_resolutions, watched
 from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
 from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.theses import watch
 from chordesk.tools.venues.markets import EventVenue, VenueMarket
 
 # Books for one account what rests on a question that has its outcome: (session, question, account). Called in the
@@ -174,6 +175,7 @@ def resolve_due(
     questions = [row for row in (*own, *theirs) if row.id in found]
     write = partial(_write, found=found, account=account, on_resolved=on_resolved, by=by)
     ended = _settle(store, questions, write)
+    watch(store, market)
     changed = transact(store, partial(refresh_stored, markets=fresh), PATIENCE_SECONDS) if fresh else []
     return ResolveReport(
         market=market.name,

@@ -63,6 +63,9 @@ CODES: Mapping[Code, CodeMeaning] = {
     ),
     Code.STOCKS_ONLY: CodeMeaning("an instrument that may not be traded", ("stock_only", "options_mode")),
     Code.ORDER_TYPE: CodeMeaning("an option order that opens without a limit price"),
+    Code.ACROSS_EARNINGS: CodeMeaning(
+        "a written put whose life spans a day of earnings, or of which no such day is known, without --across-earnings"
+    ),
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
     Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
     Code.UNPRICED: CodeMeaning("an order without a price; an exit waits for a person instead"),

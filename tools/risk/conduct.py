@@ -121,7 +121,10 @@ def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
     elapsed = context.now - context.last_order_at
     if elapsed >= cooldown:
         return None
-    reason = f"{ticket.symbol} rests after its last order; {format_span(cooldown - elapsed)} of market time remain"
+    traded = f", {context.last_order}" if context.last_order else ""
+    reason = (
+        f"{ticket.symbol} rests after its last order{traded}; {format_span(cooldown - elapsed)} of market time remain"
+    )
     measured, limit = f"{format_span(elapsed)} since the last order", f"at least {format_span(cooldown)}"
     return deny(DenialCode.COOLDOWN, reason, measured, limit)
 
@@ -219,6 +222,24 @@ def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
         return None
     reason = f"{ticket.symbol} was put forward as an option, and the action names no contract"
     return deny(DenialCode.OPTION_CONTRACT, reason, "no contract", f"an OCC symbol on {ticket.symbol}")
+
+
+@opening_only
+def earnings_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    """Deny a written put whose life spans a day of earnings, or of which no such day is known, without a person's
+    leave."""
+    opened = zip(ticket.parts, opening_parts(ticket, context), strict=True)
+    written = [parse_contract(name) for (name, side, _), opens in opened if side == "sell" and opens > 0]
+    puts = [one.expiry for one in written if one is not None and one.kind == "put"]
+    if not puts or context.across_earnings:
+        return None
+    expiry, day = max(puts), context.earnings
+    if day is not None and day > expiry:
+        return None
+    known = f"are due on {day}" if day is not None else "are on no day that a source has"
+    reason = f"the earnings of {ticket.symbol} {known}, and the put lives until {expiry}; --across-earnings gives leave"
+    measured = f"earnings {day}" if day is not None else "earnings unknown"
+    return deny(DenialCode.ACROSS_EARNINGS, reason, measured, f"earnings after {expiry}, or leave")
 
 
 def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:

@@ -38,18 +38,14 @@ def chart(case: Case) -> Call | Payload:
 def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
     trend, extension = study.get("trend") or {}, study.get("extension") or {}
     support, resistance = study.get("support") or [], study.get("resistance") or []
-    findings = [Finding(limits.TREND_RULE, number(trend, "score"))]
-    if case.subject.get("strategy") != "covered_call":
-        findings.append(Finding(limits.EXTENSION_RULE, number(extension, "atr")))
+    findings = [
+        Finding(limits.TREND_RULE, number(trend, "score")), Finding(limits.EXTENSION_RULE, number(extension, "atr")),
+    ]  # fmt: skip
     levels = [one.level for one in findings]
     risks = [one.risk for one in findings if one.level is not Level.CALM]
     found = _TREND.get(str(trend.get("direction")), "neutral")
     if found == "bullish" and Level.CAUTION in levels:
         found = "neutral"
-    # Of too few bars for a trend, those without a support may be all there is.
-    if trend and study.get("support") == [] and case.subject.get("strategy") == "csp":
-        levels.append(Level.REJECT)
-        risks.append("Rule support: there is none below the close")
     lacking = [name for name in ("trend", "extension", "support") if not study.get(name)]
     lacking += [] if drawn else ["the picture"]
     return {
@@ -267,7 +263,7 @@ _SEVERE = re.compile(r"\b(bankrupt\w*|delist\w*|fraud|halt\w*|insolven\w*|restat
 
 @policy("research")
 def research(case: Case) -> Call | Payload:
-    """Check headlines, the next report against the contract's expiry, and short interest; what is unknown stays so."""
+    """Check headlines, the days to the next report, and short interest; what is unknown stays so."""
     symbol = symbol_of(case)
     one = {"symbols": [symbol]}
     plan = [
@@ -285,7 +281,7 @@ def research(case: Case) -> Call | Payload:
         risks += ["Rule adverse_news: see the headlines of these days"] if dates else []
     if earnings is not None:
         texts.append(due)
-        risks += [f"Rule earnings: {due}"] if earnings == "high" else []
+        risks += [f"Rule earnings: {due}"] if earnings != "low" else []
     shorts, short = _shorts(case, symbol)
     if shorts is not None:
         texts.append(short)
@@ -320,15 +316,11 @@ def _news(case: Case, symbol: str) -> tuple[str | None, bool, list[str]]:
 
 
 def _earnings(case: Case, symbol: str) -> tuple[str | None, str]:
-    """Return the risk of the next report, and its text. Before the expiry of the chosen contract it is high."""
+    """Return the risk of the next report, and its text."""
     coming = row_of(case.rows("earnings_dates", "earnings"), symbol).get("next")
     if not isinstance(coming, dict) or not coming.get("date"):
         return None, ""
-    day, text = str(coming["date"]), f"next report on {coming['date']}"
-    chosen = case.subject.get("options")
-    expiry = chosen.get("best_expiration") if isinstance(chosen, dict) else None
-    if expiry is not None:
-        return ("high", f"{text}, before the expiry") if day <= str(expiry) else ("low", f"{text}, after the expiry")
+    text = f"next report on {coming['date']}"
     level = Finding(limits.EARNINGS_RULE, number(coming, "daysUntil")).level
     return ("low" if level is Level.CALM else "moderate"), text
 

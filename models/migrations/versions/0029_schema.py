@@ -577,6 +577,15 @@ def _tables() -> None:
         indexes=["turn_id"],
     )
     table(
+        "thesis_question",
+        "report_id",
+        text="report_id question_id",
+        flag="watched",
+        date_or_null="crossed_on",
+        refs="report_id:report.id question_id:question.id",
+        indexes=["question_id"],
+    )
+    table(
         "verdict_question",
         "verdict_id",
         text="verdict_id question_id",

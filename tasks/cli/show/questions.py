@@ -231,6 +231,7 @@ _TITLES = {
     "lens": "Lenses, by their record up to each day",
     "role": "Roles, by their record up to each day",
     "rating": "Verdicts, by their record up to each day",
+    "thesis": "Theses, by the probability that they state",
 }
 _SCORE_COLUMNS = ("Questions", "Effective", "Dates", "Brier", "Log", "Alpha")
 
@@ -316,6 +317,8 @@ def _detail(row: ScoreRow) -> Iterable[RenderableType]:
         cells = [(one.name, str(one.rate.n), str(one.rate.dates), _share(one.rate)) for one in row.labels]
         yield ""
         yield table(("Judgement", "Questions", "Dates", "Came true"), cells)
+    if row.crossed is not None:
+        yield Text(f"{_share(row.crossed)} of {row.crossed.n} with a level reached their invalidation first.")
     if row.unrecorded:
         yield Text(f"{row.unrecorded} of {row.forecasts} came before their label had a record: worth the baseline.")
     buckets = [

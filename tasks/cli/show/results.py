@@ -37,9 +37,9 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
     one = row.analysis
     yield Text.assemble(
         (f"\n{one.symbol} ", "bold"),
-        f"{one.strategy}: ",
+        f"{one.strategy} plan: ",
         state(one.recommendation),
-        f", verdict {one.rating}, {one.confidence} confidence",
+        f"; the share is rated {one.rating}, {one.confidence} confidence",
     )
     for reason in one.reasons:
         yield _in(paragraph(reason))
@@ -65,7 +65,7 @@ def _analysis(row: AnalysisRow, home: Path | None) -> Iterable[RenderableType]:
 
 def _without_research(strategy: str) -> str:
     if strategy in WRITES:
-        return "--no-research analyses without it; a verdict is then at most CAUTION"
+        return "--no-research analyses without it; the share is then rated CAUTION at most"
     return f"{strategy} needs a market with sources of research, such as yahoo: docs/research.md"
 
 

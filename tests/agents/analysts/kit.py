@@ -25,7 +25,7 @@ AT = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 def subject(symbol: str = "AAPL", strategy: Any = "csp", earlier: Any = None, **limits: Any) -> dict[str, Any]:
     """The subject of an analyst's turn."""
     request = AnalysisRequest(strategy=strategy, **limits)
-    return dict(analyst_subject(validator_subject(symbol, "equity", [], Settings()), Settings(), request, earlier))
+    return dict(analyst_subject(validator_subject(symbol, "equity", [], Settings()), request, earlier))
 
 
 def recorded(market: MarketData, home: Path, role: str, *calls: tuple[str, dict[str, Any]]) -> list[RecordedCall]:

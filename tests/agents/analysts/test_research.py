@@ -1,4 +1,4 @@
-"""A research answer: CONFIRMED where every risk is known and low, and earnings before an expiry are stated by code."""
+"""A research answer: CONFIRMED where every risk is known and low, with the day of the next earnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dated(calls: list[RecordedCall], day: str) -> list[RecordedCall]:
 def test_a_pass_with_low_risks_is_confirmed(calls: list[RecordedCall]) -> None:
     found = complete_research(answer(), subject(), calls)
     assert ResearchAnalysis.model_validate(found).model_dump(mode="json") == found
-    assert (found["verdict"], found["earnings_date"], found["earnings_before_expiry"]) == ("CONFIRMED", None, None)
+    assert (found["verdict"], found["earnings_date"]) == ("CONFIRMED", None)
     assert found["key_risks"] == ["none"]
 
 
@@ -57,25 +57,9 @@ def test_a_risk_that_is_not_low_or_not_known_is_a_caution(
     assert complete_research(answer(recommendation="reject"), subject(), calls)["verdict"] == "REJECT"
 
 
-@pytest.mark.parametrize(
-    ("day", "verdict", "before"),
-    [("2010-05-20", "CAUTION", True), ("2010-05-21", "CAUTION", True), ("2010-05-22", "CONFIRMED", False)],
-)
-def test_earnings_until_the_expiry_are_a_caution(
-    calls: list[RecordedCall], day: str, verdict: str, before: bool
-) -> None:
-    asked = subject(earlier={"options": {"best_expiration": "2010-05-21"}})
-    found = complete_research(answer(), asked, dated(calls, day))
-    assert (found["verdict"], found["earnings_date"], found["earnings_before_expiry"]) == (verdict, day, before)
-    assert found["key_risks"][1:] == ([f"Earnings on {day}, before the contract expires on 2010-05-21."] * before)
-
-
-def test_without_a_contract_earnings_are_stated_and_nothing_more(calls: list[RecordedCall]) -> None:
-    for earlier in (None, {"options": {"best_expiration": None}}):
-        found = complete_research(answer(), subject(earlier=earlier), dated(calls, "2010-05-20"))
-        assert (found["verdict"], found["earnings_date"], found["earnings_before_expiry"]) == (
-            "CONFIRMED", "2010-05-20", None
-        )  # fmt: skip
+def test_the_day_of_the_next_earnings_is_the_tools(calls: list[RecordedCall]) -> None:
+    found = complete_research(answer(), subject(), dated(calls, "2010-05-20"))
+    assert (found["verdict"], found["earnings_date"]) == ("CONFIRMED", "2010-05-20")
 
 
 def test_a_name_and_a_price_are_no_research(calls: list[RecordedCall]) -> None:

@@ -86,7 +86,7 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
     def asked(role: str, *replies: Reply, symbol: str = "AFL", **request: Any) -> RoleRun:
         model.script(*replies)
         candidate = validator_subject(symbol, "equity", [], settings, capital=100_000.0)
-        brief = analyst_subject(candidate, settings, AnalysisRequest(**request))
+        brief = analyst_subject(candidate, AnalysisRequest(**request))
         job = Assignment("run-1", "step-1", 1, ROLES[role], symbol, brief)
         found: list[RoleRun] = []
 

@@ -21,7 +21,7 @@ from chordesk.agents.subjects import (
     validator_subject,
 )
 from chordesk.agents.verdict import reduce_reports
-from chordesk.models.analysis import ANALYSTS, AnalysisRequest
+from chordesk.models.analysis import PLANNERS, AnalysisRequest
 from chordesk.models.answers import ReportStatus, ScreenOutput
 from chordesk.models.reports import RoleReport
 from chordesk.models.settings import LENSES, Settings
@@ -92,9 +92,10 @@ def analysis(found: RealDesk, symbol: str, strategy: Any) -> dict[str, Any]:
     """The analysts of a strategy one after the other, each with the answers before it."""
     earlier: dict[str, Any] = {}
     candidate = validator_subject(symbol, "equity", [], found.settings)
-    for key in ANALYSTS[strategy]:
+    request = AnalysisRequest(strategy=strategy)
+    for key in request.roles:
         read = {name: one for name, one in earlier.items() if name in ROLES[key].reads}
-        asked = analyst_subject(candidate, found.settings, AnalysisRequest(strategy=strategy), read)
+        asked = analyst_subject(candidate, request if key in PLANNERS else None, read)
         earlier[key] = found.report(key, asked)[0]
     return earlier
 

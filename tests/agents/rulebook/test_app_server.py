@@ -23,6 +23,7 @@ from chordesk.agents.subjects import (
     trader_subject,
     validator_subject,
 )
+from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.settings import LENSES, Settings
 from chordesk.tools.market.factory import build_market
@@ -39,7 +40,7 @@ def brief(key: str, settings: Settings) -> dict[str, Any]:
     if key == "synthesis":
         return dict(synthesis_subject("IBM", "csp", {"recommendation": "reject", "reasons": ["x"]}, settings))
     if ROLES[key].subject is AnalystSubject:
-        return dict(analyst_subject(validator_subject("IBM", "equity", [], settings), settings))
+        return dict(analyst_subject(validator_subject("IBM", "equity", [], settings), AnalysisRequest()))
     if ROLES[key].mode == "research":
         return validator_subject("AAPL", "equity", [], settings)
     return trader_subject("paper", [], PORTFOLIO, settings)

@@ -57,7 +57,6 @@ def research(**changes: Any) -> dict[str, Any]:
         "earnings_risk": "low",
         "short_interest_risk": None,
         "earnings_date": "2010-10-20",
-        "earnings_before_expiry": False,
     }
     return {**made, **changes}
 
@@ -75,7 +74,7 @@ def report(role: str, **changes: Any) -> RoleReport:
 
 def reports(**changes: dict[str, Any]) -> list[RoleReport]:
     """Return the reports of all three analysts, completed and confirmed; changes: of their fields, by role."""
-    return [report(role, **changes.get(role, {})) for role in ("chart", "options", "research")]
+    return [report(role, **changes.get(role, {})) for role in ("chart", "research", "options")]
 
 
 ANSWERS = {"chart": chart(), "options": options(), "research": research()}

@@ -171,6 +171,7 @@ class Desk:
                 "market_now": self.market.clock.now(),
                 "deadline_at": now,
                 "parent_run_id": parent,
+                "params": {"across_earnings": True},
                 **changes,
             }
         )

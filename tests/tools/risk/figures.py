@@ -77,5 +77,6 @@ def context(price: float = 100.0, **changes: Any) -> RiskContext:
         "recent_orders": 0,
         "orders_today": 0,
         "rejections": 0,
+        "across_earnings": True,
     }
     return RiskContext.model_validate({**base, **changes})

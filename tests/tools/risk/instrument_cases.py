@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import cast
+
 from chordesk.models.answers import Instrument
+from chordesk.models.contracts import OptionContract, parse_contract
 from chordesk.models.orders import DenialCode
 from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
 from tests.tools.risk.figures import CALL, PUT, account, held, reserve
 
 LATER = "AAA101218C00090000"
+EXPIRY, DAY = cast(OptionContract, parse_contract(PUT)).expiry, dt.timedelta(days=1)
 
 INSTRUMENTS: list[Case] = [
+    *(
+        (
+            DenialCode.ACROSS_EARNINGS,
+            (SELL_PUT, {**OPTION, "across_earnings": False, "earnings": day}, OPTIONS),
+            (SELL_PUT, {**OPTION, **inside}, OPTIONS),
+        )
+        for day in (None, EXPIRY, EXPIRY - DAY)
+        for inside in ({"across_earnings": False, "earnings": EXPIRY + DAY}, {"across_earnings": True, "earnings": day})
+    ),
     (DenialCode.NOT_LISTED, ({}, {"listed": False}, {}), ({}, {"listed": True}, {})),
     (
         DenialCode.NOT_LISTED,

@@ -11,13 +11,13 @@ from sqlmodel import Session, col, select
 from chordesk.models.analysis import ChartAnalysis, OptionsAnalysis
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, RunState
-from chordesk.models.tables.runs import Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import Analysis, Artifact, Report, Run, ToolCall, Turn, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
 
-CHOSEN, REJECTED = "AFL", "LMT"  # the chart of the second has no support below its close
+CHOSEN, REJECTED = "AFL", "HPQ"  # the chart of the second falls
 ROLES = ("quick", "fundamentals", "chart", "options", "research")
 
 
@@ -128,14 +128,23 @@ def test_a_rejected_chart_ends_its_analysis_and_no_other_role(run: Run, session:
     assert (rated.rating, linked) == ("PASS", set(found))
 
 
-def test_the_verdict_counts_analysts_as_any_other_report(run: Run, session: Session) -> None:
+def test_the_verdict_counts_analysts_of_the_share_and_the_options_report_makes_the_plan(
+    run: Run, session: Session
+) -> None:
     rated, linked = verdict(session, run, CHOSEN)
     found = reports(session, run, CHOSEN)
     assert linked == set(ROLES)
-    assert rated.completed == ["quick", "chart", "options"]
+    assert rated.completed == ["quick", "chart"]
+    plan = session.exec(select(Analysis).where(Analysis.verdict_id == rated.id)).one()
+    assert (plan.strategy, plan.recommendation, plan.contract) == (
+        "csp",
+        "incomplete",
+        found["options"].answer["contract"],
+    )  # type: ignore[index]
+    assert any("--across-earnings" in why for why in plan.reasons)
     missing: list[Any] = [line.split(":")[0] for line in rated.missing]
     assert missing == ["fundamentals", "research"]
-    cautions = [row.role for row in found.values() if row.verdict == "CAUTION"]
+    cautions = [one for one in ("quick", "chart") if found[one].verdict == "CAUTION"]
     # Without a completed report of a role that looks beyond the price a BUY is of low confidence.
-    assert rated.rating == ("BUY" if not cautions else "CAUTION" if 2 * len(cautions) >= 3 else "HOLD")
+    assert rated.rating == ("CAUTION" if cautions else "BUY")
     assert rated.confidence == "low"

@@ -23,11 +23,11 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import Run, Verdict
 from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import log_path
-from chordesk.tools.orders.mandates import PAYLOAD_KEY, MandateUsage, check, in_force, usage_of
+from chordesk.tools.orders.mandates import PAYLOAD_KEY, MandateUsage, check, hold_of, in_force, usage_of
 from chordesk.tools.orders.previews import terms_of
 from tests.builders import a_run
 from tests.databases import make_database
@@ -301,6 +301,19 @@ def test_without_a_mandate_no_order_goes(book: Book) -> None:
     found = book.check(book.order(1.0))
     assert found is not None
     assert found.code is DenialCode.NO_MANDATE
+
+
+def test_what_rests_on_a_caution_goes_under_a_mandate_that_says_so(armed: Book) -> None:
+    order = armed.order(10.0)
+    verdict = armed.session.get_one(Verdict, order.verdict_id)
+    for rating, caution, goes in (("BUY", False, True), ("CAUTION", False, False), ("CAUTION", True, True)):
+        verdict.rating = rating
+        armed.session.commit()
+        armed.person.arm(caution=caution)
+        assert (hold_of(armed.session, armed.person.settings, order) is None) is goes
+    order.action = "close"
+    armed.person.arm()
+    assert hold_of(armed.session, armed.person.settings, order) is None
 
 
 def test_an_order_within_all_limits_goes(armed: Book) -> None:

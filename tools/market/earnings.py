@@ -1,0 +1,43 @@
+"""Days of a company's earnings: which are ahead and which are past, of what was known by then."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from chordesk.models.company import EarningsDate
+from chordesk.models.errors import DeskError
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.protocol import EarningsSource, MarketData
+
+# A report is out by then, New York time; one whose time is not known, at the end of its day.
+_OUT_BY = {"beforeOpen": dt.time(9, 30), "duringSession": dt.time(16, 0)}
+_END_OF_DAY = dt.time(23, 59)
+
+
+def split(rows: Sequence[EarningsDate], now: dt.datetime) -> tuple[EarningsDate | None, list[EarningsDate]]:
+    """Return (the next report, the past ones newest first), of what was known by now, one row a date."""
+    known = sorted((row for row in rows if row.known_at <= now), key=lambda row: row.known_at)
+    by_date = {row.date: row for row in known}
+    ordered = [by_date[day] for day in sorted(by_date)]
+    ahead = [row for row in ordered if not is_out(row, now)]
+    following = ahead[0].model_copy(update={"eps_actual": None}) if ahead else None
+    return following, [row for row in reversed(ordered) if is_out(row, now)]
+
+
+def is_out(row: EarningsDate, now: dt.datetime) -> bool:
+    """Return whether the report is out: its window has ended, and the hour of its day by which it would be."""
+    hour = _OUT_BY.get(row.timing or "", _END_OF_DAY)
+    return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
+
+
+def next_earnings(market: MarketData, symbol: str) -> dt.date | None:
+    """Return the day of the next report, the first one of a window; None where no source has it or it does not
+    answer."""
+    if not isinstance(market, EarningsSource):
+        return None
+    try:
+        following, _ = split(market.earnings(symbol), market.clock.now())
+    except DeskError:
+        return None
+    return following.date if following is not None else None

@@ -1,0 +1,114 @@
+"""Theses as questions: asked when a thesis is stated, and whether its invalidation was crossed before it closed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import structlog
+from sqlmodel import Session, col, select
+
+from chordesk.models.board import QuestionState
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.board import Question, ThesisQuestion
+from chordesk.models.tables.columns import dialect_insert
+from chordesk.models.tables.runs import Report
+from chordesk.models.thesis import KeptThesis, kept_thesis
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.questions.asking import relative_rows, store_relative
+from chordesk.tools.questions.reading import known_until
+
+log = structlog.get_logger(__name__)
+_SPARE_BARS = 5
+
+
+def thesis_question(market: MarketData, settings: Settings, report: Report) -> Callable[[Session], None] | None:
+    """Return the writer of the question that scores a report's thesis, for the transaction that writes the report: the
+    share against its benchmark from the close of that day to the thesis' horizon.
+
+    None for a thesis without a probability or a horizon, and if there can be no question: that never fails a report.
+    """
+    thesis = kept_thesis(report.thesis)
+    if thesis is None or thesis.probability is None or thesis.horizon is None:
+        return None
+    rows, report_id = relative_rows(market, settings, report.symbol, thesis.horizon), report.id
+
+    def write(session: Session) -> None:
+        for question in store_relative(session, rows):
+            link = {"report_id": report_id, "question_id": question.id, "watched": False}
+            session.connection().execute(dialect_insert(session, ThesisQuestion).on_conflict_do_nothing(), link)
+
+    return write if rows else None
+
+
+class _Watched(NamedTuple):
+    report_id: str
+    symbol: str
+    thesis: KeptThesis
+    first: dt.date
+    last: dt.date
+
+
+def watch(store: Store, market: MarketData) -> int:
+    """Look up of each thesis whose question has its outcome by now whether its invalidation was crossed before; return
+    how many were looked up. One whose bars the market does not give is looked up by a later call."""
+    with store.read() as session:
+        due = _due(session, market)
+    found = {one.report_id: crossed for one in due if not isinstance(crossed := crossing(market, one), str)}
+    if found:
+        with store.session() as session:
+            for row in session.exec(select(ThesisQuestion).where(col(ThesisQuestion.report_id).in_(found))):
+                row.watched, row.crossed_on = True, found[row.report_id]
+                session.add(row)
+    return len(found)
+
+
+def _due(session: Session, market: MarketData) -> list[_Watched]:
+    rows = session.exec(
+        select(ThesisQuestion, Report, Question)
+        .join(Report, col(Report.id) == col(ThesisQuestion.report_id))
+        .join(Question, col(Question.id) == col(ThesisQuestion.question_id))
+        .where(col(ThesisQuestion.watched).is_(False), Question.market == market.name)
+        .where(Question.state == QuestionState.RESOLVED, col(Question.closes_at) <= known_until(market.clock))
+    ).all()
+    hours = exchange_hours()
+    found = []
+    for _, report, question in rows:
+        thesis, first = kept_thesis(report.thesis), dt.date.fromisoformat(question.rule["day"])
+        if thesis is not None:
+            last = hours.after(first, question.rule["sessions"])
+            found.append(_Watched(report.id, report.symbol, thesis, first, last))
+    return found
+
+
+def crossing(market: MarketData, one: _Watched) -> dt.date | str | None:
+    """Return the first session after the thesis' day, up to its horizon, whose low or high reached its invalidation;
+    None for none, or a thesis without a level. A text says why it cannot be told.
+
+    The level is moved with the close of the thesis' day where the market has adjusted that since for a split or a
+    dividend.
+    """
+    level, close = one.thesis.invalidation_price, one.thesis.close
+    if level is None or close is None:
+        return None
+    back = len(exchange_hours().between(one.first, market.clock.session())) + _SPARE_BARS
+    try:
+        bars = market.bars(one.symbol, back)
+    except DeskError as error:
+        log.warning("thesis.not_watched", symbol=one.symbol, error=str(error))
+        return str(error)
+    place = {day: at for at, day in enumerate(bars.dates)}
+    start = place.get(one.first)
+    if start is None or not np.isfinite(bars.close[start]):
+        return f"no close of {one.first}"
+    moved = level * float(bars.close[start]) / close
+    extremes = bars.low if level < close else bars.high
+    for at, day in enumerate(bars.dates):
+        if one.first < day <= one.last and (extremes[at] <= moved if level < close else extremes[at] >= moved):
+            return day
+    return None
