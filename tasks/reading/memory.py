@@ -23,6 +23,7 @@ from chordesk.models.tables.board import Question, ThesisQuestion
 from chordesk.models.tables.runs import Analysis, Decision, Report, Run, ScreenHit, Verdict
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
+from chordesk.tools.questions.reading import known_until
 from chordesk.tools.registry import ToolContext
 
 MEMORY_TOKENS = 400  # most tokens of a prompt's memory
@@ -117,7 +118,7 @@ def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[
 
 def past_theses(session: Session, context: ToolContext, symbol: str) -> list[PastThesis]:
     """Return the newest theses of a symbol, those whose outcome is known first: of later than now none is."""
-    now = context.clock.now()
+    now = known_until(context.clock)
     found = []
     for row in _rows(session, context, _theses(), symbol=symbol):
         known = row.state == QuestionState.RESOLVED and row.closes_at <= now

