@@ -23,9 +23,7 @@ WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network.
-    listings: None for a symbol that the market does not carry; no entry where it did not answer. previous_session: the
-    last one before today. earnings: the next day of those of each underlying of a put; no entry where none is known."""
+    """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network."""
 
     now: dt.datetime
     market_open: bool | None
@@ -34,7 +32,8 @@ class Snapshot:
     reasons: Mapping[str, str]
     # None for a symbol that the market does not carry; no entry where it did not answer
     listings: Mapping[str, Listing | None] = field(default_factory=dict)
-    previous_session: dt.date | None = None
+    previous_session: dt.date | None = None  # the last one before today
+    # the next day of those of each underlying of a put; no entry where none is known
     earnings: Mapping[str, dt.date] = field(default_factory=dict)
 
     def quote(self, symbol: str) -> Quote:
