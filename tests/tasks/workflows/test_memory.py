@@ -88,7 +88,7 @@ def test_verdict_thesis_points_major_risk_and_trade_note(context: Context, store
         note(session, "2010-08-11 watch AAPL: no order; wait", NOW - DAY)
     assert remembered(context()) == "\n".join(
         [
-            "2010-08-11 verdict BUY (medium)",
+            "2010-08-11 verdict on the share BUY (medium)",
             "2010-08-11 risk CAUTION (high): Calm but dear.",
             "2010-08-11 catalyst CONFIRMED (high): Soon.",
             "2010-08-07 fundamentals CONFIRMED (high): fundamentals of AAPL",
@@ -141,7 +141,7 @@ def test_long_reports_leave_room_for_the_short_lines(
     text = str(remembered(context()))
     assert len(text.encode()) <= 130 * BYTES_A_TOKEN
     lines = text.splitlines()
-    assert lines[0] == "2010-08-11 verdict BUY (medium)"
+    assert lines[0] == "2010-08-11 verdict on the share BUY (medium)"
     assert lines[-1] == "last trade note: 2010-08-11 watch AAPL: no order; wait"
     assert [line.endswith("…") for line in lines] == [False, True, True, True, True, False]
 
