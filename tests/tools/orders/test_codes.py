@@ -119,16 +119,6 @@ def test_what_rests_on_a_caution_is_previewed_and_never_sent(new_desk: NewDesk) 
     assert "a mandate of `desk arm --caution`" in held.message
 
 
-def test_a_put_past_its_earnings_is_denied_without_leave(new_desk: NewDesk) -> None:
-    """The tape has no source of earnings: what is not known is not after the expiry."""
-    put = action("AAA", side="sell", quantity=1, orderType="limit", limitPrice=2.0, contract="AAA100918P00090000")
-    desk = new_desk(Tape({"AAA": 100.0, "AAA100918P00090000": 2.0}), stock_only=False, options_mode="both")
-    (without,) = desk.run(put, params={})
-    assert "--across-earnings gives leave" in denied(without, DenialCode.ACROSS_EARNINGS)
-    (leave,) = desk.run(put)
-    assert leave.state == OrderState.FILLED
-
-
 def test_unpriced(new_desk: NewDesk) -> None:
     market = Tape({"AAA": 100.0})
     desk = new_desk(market, trader_live=False)

@@ -55,6 +55,15 @@ def _code(outcome: Outcome) -> DenialCode | None:
     return outcome.denied.code if outcome.denied else None
 
 
+def test_a_put_past_its_earnings_is_denied_without_leave(new_desk: NewDesk) -> None:
+    """The tape has no source of earnings: what is not known is not after the expiry."""
+    desk = _owner(new_desk, 10_000)
+    (without,) = desk.run(package(), instrument="option", params={})
+    assert _code(without) is DenialCode.ACROSS_EARNINGS
+    (leave,) = _run(desk, package())
+    assert leave.state == OrderState.FILLED
+
+
 def test_a_vertical_is_one_order_that_needs_its_worst_case_in_cash(new_desk: NewDesk) -> None:
     desk = _owner(new_desk, 1_000)
     (sold,) = _run(desk, package())
