@@ -17,7 +17,7 @@ from chordesk.tasks.workflows.research import open_research
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import get_run
 
-CHOSEN, REJECTED = "AFL", "HPQ"  # the chart of the second falls
+CHOSEN, REJECTED = "AFL", "BBT"  # the chart of the second falls
 ROLES = ("quick", "fundamentals", "chart", "options", "research")
 
 

@@ -25,9 +25,9 @@ from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.views.chain import parts
 from tests.tasks.worker.steps import get_run
 
-# By the rulebook on the replay's day: the chart rejects HPQ, no contract on CAT fits, HAL has a put; MSFT has no bar of
+# By the rulebook on the replay's day: the chart rejects BBT, no contract on CAT fits, HAL has a put; MSFT has no bar of
 # that day.
-REJECTED_BY_CHART, REJECTED_BY_OPTIONS, SELECTED, UNPRICED = "HPQ", "CAT", "HAL", "MSFT"
+REJECTED_BY_CHART, REJECTED_BY_OPTIONS, SELECTED, UNPRICED = "BBT", "CAT", "HAL", "MSFT"
 SYMBOLS = (REJECTED_BY_CHART, REJECTED_BY_OPTIONS, SELECTED, UNPRICED)
 PUT = ("--no-research", "--across-earnings")  # the replay has neither headlines nor dates of earnings
 OPTIONS = {
@@ -255,7 +255,7 @@ def test_progress_is_printed_as_an_analysis_goes_on(desk: Processes, store: Stor
     assert "\x1b" not in done.stdout
     assert "HAL csp plan: select" in done.stdout
     assert "Orders (code: analyze): completed. 1 analysis selected" in done.stdout
-    assert "chart rejected it: “Rule, not a model: HPQ" in done.stdout
+    assert "chart rejected it: “Rule, not a model: BBT" in done.stdout
 
 
 def test_a_default_desk_denies_options_and_limits_hold_for_what_is_proposed(desk: Processes, store: Store) -> None:
