@@ -13,6 +13,8 @@ from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.settings.variables import PREFIX, SUFFIX
 
+# The services have 40 s to end (stop_grace_period, terminationGracePeriodSeconds): a worker interrupts what is left.
+MOST_DRAIN_SECONDS = 30.0
 MOUNTED = "/run/secrets/"
 OF_PROVIDERS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
 HIDDEN_NAMES = frozenset(
@@ -82,6 +84,16 @@ def _require_named(settings: Settings, brought: set[str]) -> None:
             raise SettingError(
                 f"{setting} needs {' and '.join(lacking)}", remedy=f"add {lines}, and write the keys there"
             )
+    if settings.drain_seconds > MOST_DRAIN_SECONDS:
+        raise SettingError(
+            f"{PREFIX}DRAIN_SECONDS={settings.drain_seconds:g}: a service of a fleet is killed 40 s after its stop",
+            remedy=f"give {MOST_DRAIN_SECONDS:g} or less",
+        )
+    if settings.market == "files" and (settings.data is None or not settings.data.is_dir()):
+        raise SettingError(
+            f"{PREFIX}MARKET=files: there is no folder {PREFIX}DATA={settings.data or ''} in the services",
+            remedy=f"mount it at one path into all of them, migrate too, and name that path in {PREFIX}DATA",
+        )
     if settings.provider == "rulebook" and settings.rulebook_url is None:
         raise SettingError(
             f"{PREFIX}PROVIDER=rulebook: no service of a fleet serves the rulebook",

@@ -145,6 +145,11 @@ GOOD = {"DESK_PROVIDER_URL": "http://model:1/v1", "DESK_PROVIDER": "endpoint"}
         ({"OPENAI_API_KEY_FILE": "/home/key"}, ("OPENAI_API_KEY_FILE=/home/key", "/run/secrets/openai_api_key")),
         ({"DESK_BROKER": "alpaca-paper"}, ("DESK_BROKER=alpaca-paper needs ALPACA_API_KEY_FILE", "alpaca_secret_key")),
         ({"DESK_OPTION_CHAINS": "alpaca"}, ("DESK_OPTION_CHAINS=alpaca needs", "alpaca_data_api_key")),
+        ({"DESK_DRAIN_SECONDS": "31"}, ("DESK_DRAIN_SECONDS=31", "40 s", "30 or less")),
+        (
+            {"DESK_MARKET": "files", "DESK_DATA": "/srv/no-such-prices", "DESK_REPLAY_DATE": "2020-01-02"},
+            ("DESK_DATA=/srv/no-such-prices", "mount"),
+        ),
         ({"DESK_PROVIDER": "rulebook"}, ("DESK_PROVIDER=rulebook: no service", "desk up")),
         ({"DESK_PROVIDER_URL": ""}, ("needs a URL", "DESK_PROVIDER_URL")),
         ({"DESK_RESEARCH_ROLES": "nobody"}, ("nobody", "DESK_RESEARCH_ROLES")),
