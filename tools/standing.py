@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -14,19 +13,16 @@ from chordesk.tools.book import heat_book
 from chordesk.tools.bounds import Standing
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.market.universe import resolve_universe, same_company
+from chordesk.tools.model_tools.company import LIKELY_RELATED, alike
 from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
-from chordesk.tools.price_panel import log_returns
+from chordesk.tools.price_panel import correlations, log_returns
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import free_cash, limits_of, underlying_of
 from chordesk.tools.risk.exposure import book_exposures
 
 MARKET_NAMES = 100  # of the universe, whose mean return is the market's
-# What tells one listing of a company from another in its name.
-_LISTING_WORDS = re.compile(
-    r"\b(class|cl|series|common|ordinary|stock|shares?|inc|corp|corporation|co|company|plc|ltd|[a-c])\b"
-)
 
 
 def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
@@ -53,7 +49,7 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         free_cash=cash,
         exposures=exposures,
         sectors={symbol: one.sector for symbol, one in listings.items()},
-        companies={symbol: company_of(one) for symbol, one in listings.items()},
+        companies=_companies(listings, book.returns),
         orders_left=limits.max_trades_per_day - today,
         market=market,
         market_names=names,
@@ -67,11 +63,22 @@ def _listing(context: ToolContext, symbol: str) -> Listing:
         return Listing(symbol=symbol)
 
 
-def company_of(listing: Listing) -> str:
-    """Return a key that all listings of a company share: its name without what tells its listings apart, else its
-    symbol without a class."""
-    words = _LISTING_WORDS.sub(" ", re.sub(r"[^a-z0-9 ]", " ", (listing.name or "").lower()))
-    return " ".join(words.split()) or re.split(r"[.-]", listing.symbol)[0]
+def _companies(listings: Mapping[str, Listing], returns: Mapping[str, Floats]) -> dict[str, str]:
+    """Return by symbol the first listing of its company: by what the source says of both, else of symbols that are
+    alike and move as one."""
+    found: dict[str, str] = {}
+    for symbol, own in listings.items():
+        found[symbol] = next((key for key in found.values() if _is_same(listings[key], own, returns)), symbol)
+    return found
+
+
+def _is_same(one: Listing, other: Listing, returns: Mapping[str, Floats]) -> bool:
+    if same_company(one, other):
+        return True
+    pair = (one.symbol, other.symbol)
+    if not alike(*pair) or not all(symbol in returns for symbol in pair):
+        return False
+    return float(correlations(returns, pair, 0.0)[0, 1]) >= LIKELY_RELATED
 
 
 def _market(context: ToolContext) -> tuple[Floats | None, int]:

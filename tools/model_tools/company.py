@@ -87,14 +87,14 @@ def related_part(context: ToolContext, symbol: str) -> PartData:
     own = context.market.listing(symbol)
     listed = [one for one in _listings(context.market) if one.symbol != symbol]
     same = [one.symbol for one in listed if same_company(own, one)]
-    alike = [one.symbol for one in listed if _alike(symbol, one.symbol) and one.symbol not in same]
-    likely = [one for one, value in _correlated(context, symbol, alike) if value >= LIKELY_RELATED]
+    similar = [one.symbol for one in listed if alike(symbol, one.symbol) and one.symbol not in same]
+    likely = [one for one, value in _correlated(context, symbol, similar) if value >= LIKELY_RELATED]
     if not same and not likely:
         raise MarketError(f"no other listing of the company of {symbol} is known")
     return {"sameCompany": same, "likelySame": likely}
 
 
-def _alike(first: str, second: str) -> bool:
+def alike(first: str, second: str) -> bool:
     short, long = sorted((first.replace("-", "."), second.replace("-", ".")), key=len)
     return (long.startswith(short) and len(long) == len(short) + 1) or (
         "." in short and short.partition(".")[0] == long.partition(".")[0]

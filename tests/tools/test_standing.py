@@ -1,0 +1,36 @@
+"""What an account stands at: holdings, open orders, listings of one company."""
+
+from __future__ import annotations
+
+from chordesk.models.market import Listing
+from chordesk.models.thesis import Pooled
+from chordesk.tools.bounds import sizing
+from chordesk.tools.standing import standing_of
+from tests.tools.board.test_portfolio_signals import (
+    Hold,
+    hold,  # noqa: F401
+    waves,
+)
+from tests.tools.market.far_market import FarMarket
+
+
+class Named(FarMarket):
+    def listing(self, symbol: str) -> Listing:
+        names = {"A": "Under Armour Inc Class A", "C": "Under Armour, Inc. Class C"}
+        return Listing(symbol=symbol, name=names.get(symbol), sector="Apparel" if symbol in names else None)
+
+
+def test_holdings_cash_and_companies(hold: Hold) -> None:  # noqa: F811
+    market = Named(waves().histories)
+    close = float(market.histories["A"].close[-1])
+    now = standing_of(hold(market, ("A", 5_000 / close), cash=95_000.0), ["B", "C"])
+    assert (now.free_cash, now.held) == (95_000, {"A"})
+    assert now.companies == {"A": "A", "B": "B", "C": "A"}
+    twin, other = sizing("C", Pooled(), now), sizing("B", Pooled(), now)
+    assert (twin.overlap[0].same_company, other.overlap[0].same_company) == (True, False)
+    rooms = {one.rule: one.most for one in twin.bounds}
+    assert rooms["share of one symbol"] is not None
+    assert abs(rooms["share of one symbol"] - 5_000) < 1
+    assert twin.most is not None
+    assert other.most is not None
+    assert twin.most < other.most, "it moves with what is held"
