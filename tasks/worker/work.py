@@ -26,16 +26,16 @@ from chordesk.models import event_log
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
-from chordesk.models.states import AttemptEnd, StepState
+from chordesk.models.states import AttemptEnd, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Artifact
+from chordesk.models.tables.runs import Artifact, Run
+from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, kinds, policy, step_queries, unserved
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
 from chordesk.tasks.retention import files
-from chordesk.tasks.worker import serving
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
@@ -66,7 +66,7 @@ def take_up(app: DeskApp, node: str) -> None:
     own = kinds.kinds_of(lambda spec: spec.queue in app.amqp.queues.consume_from)
     with app.desk.store.read() as session:
         found = unserved.find(session, own)
-    if able := [step for step in found if serving.lack(app.desk, step) is None]:
+    if able := [step for step in found if _lack(app.desk, step) is None]:
         with app.desk.store.session() as session:
             taken = unserved.take_up(session, able)
         with _noting_unsent(app, taken):
@@ -194,7 +194,7 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
         if step is None:
             return step_id
         with structlog.contextvars.bound_contextvars(run=step.run_id, step=step_id, kind=step.kind, role=step.role):
-            if (why := serving.lack(desk, step)) is not None:
+            if (why := _lack(desk, step)) is not None:
                 _put_off(desk, step, policy.waiting(step.error, why))
                 return step_id
             _run_held(desk, app, step, handler, in_chord=in_chord)
@@ -204,6 +204,35 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
         # The lease runs out by itself and the sweep takes the step up again.
         log.exception("step.broke", step=step_id)
     return step_id
+
+
+def _lack(desk: Desk, step: ReadyStep) -> str | None:
+    """For which worker a step waits that this process cannot do, by its market, models or features; None when it can.
+    It is given back as if it had not been claimed: nothing fails for a setting alone."""
+    spec = kinds.find_step(step.kind)
+    if spec is None or step.kind == StepKind.FINISH:
+        return None  # the end of a run needs neither
+    found = _market_lack(desk, step.run_id) or (_models_lack(desk, step.run_id) if spec.turn else None)
+    if found is None and spec.lacks is not None:
+        found = spec.lacks(desk, step)
+    return f"{policy.A_WORKER}{found}" if found is not None else None
+
+
+def _market_lack(desk: Desk, run_id: str) -> str | None:
+    try:
+        desk.market_of(run_id)
+    except DeskError as error:
+        with desk.store.read() as session:
+            return f"the market {session.get_one(Run, run_id).market}: {error.args[0]}"
+    return None
+
+
+def _models_lack(desk: Desk, run_id: str) -> str | None:
+    try:
+        desk.serving(run_id)
+    except DeskError as error:
+        return f"{error.args[0]}; start one or `desk runs adopt {run_id[:SHORT_ID]} --model ...`"
+    return None
 
 
 def _put_off(desk: Desk, step: ClaimedStep, reason: str) -> None:
