@@ -11,8 +11,9 @@ from sqlmodel import Session
 
 from chordesk.models import extras
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.runs import Candidate, Report, Run, Step, Turn
+from chordesk.models.tables.runs import Candidate, Report, Run, Step, Turn, Verdict
 
 MARKET_NOW = dt.datetime(2010, 8, 12, 19, 55, tzinfo=dt.UTC)
 
@@ -111,6 +112,23 @@ def a_report(session: Session, step: Step, turn: Turn | None, symbol: str = "AAP
     session.add(report)
     session.flush()
     return report
+
+
+def a_verdict_on(session: Session, candidate_id: str, question_id: str | None = None, **values: Any) -> Verdict:
+    """question_id: of the question by which it is scored."""
+    candidate = session.get_one(Candidate, candidate_id)
+    run = session.get_one(Run, candidate.run_id)
+    defaults: dict[str, Any] = {
+        "run_id": run.id, "candidate_id": candidate.id, "symbol": candidate.symbol, "rating": "BUY",
+        "confidence": "high", "summary": "", "market_at": run.market_now,
+    }  # fmt: skip
+    verdict = Verdict(**{**defaults, **values})
+    session.add(verdict)
+    session.flush()
+    if question_id is not None:
+        session.add(VerdictQuestion(verdict_id=verdict.id, question_id=question_id))
+        session.flush()
+    return verdict
 
 
 def uninstalled(monkeypatch: pytest.MonkeyPatch) -> None:

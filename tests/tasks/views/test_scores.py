@@ -11,8 +11,8 @@ from sqlmodel import Session, select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark, VerdictQuestion
-from chordesk.models.tables.runs import Run, Verdict
+from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.show.questions import odds_report, score_report
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.reading.runs import view
@@ -20,7 +20,7 @@ from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import settle
 from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
-from tests.builders import a_candidate, a_report, a_step, a_turn
+from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
 from tests.databases import make_database
 from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
@@ -122,19 +122,7 @@ def _judge(session: Session, run: Run, question_id: str) -> None:
     a_hit(session, run, "technical", "AAPL")
     step = a_step(session, run, role="risk")
     report = a_report(session, step, a_turn(session, step))
-    verdict = Verdict(
-        run_id=run.id,
-        candidate_id=report.candidate_id,
-        symbol="AAPL",
-        rating="BUY",
-        confidence="high",
-        summary="",
-        market_at=run.market_now,
-    )
-    session.add(verdict)
-    session.flush()
-    session.add(VerdictQuestion(verdict_id=verdict.id, question_id=question_id))
-    session.flush()
+    a_verdict_on(session, report.candidate_id, question_id)
 
 
 def board(session: Session, *which: str) -> ScoreBoard:
@@ -214,19 +202,7 @@ def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> 
     for day in range(30):
         a_verdict(session, day, "AAPL", float(day % 3 != 0))
     run = a_run_on(session, 120)
-    candidate = a_candidate(session, run)
-    session.add(
-        Verdict(
-            run_id=run.id,
-            candidate_id=candidate.id,
-            symbol="AAPL",
-            rating="BUY",
-            confidence="high",
-            summary="",
-            market_at=run.market_now,
-        )
-    )
-    session.flush()
+    a_verdict_on(session, a_candidate(session, run).id)
     assert view(session, run).candidates[0].verdict_probability is None
     odds = verdict_odds(session, "paper", {})
     store_odds(session, "paper", odds)

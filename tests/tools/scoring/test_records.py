@@ -15,8 +15,8 @@ from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.tables.board import Calibration, VerdictQuestion
-from chordesk.models.tables.runs import Run, ScreenHit, Verdict
+from chordesk.models.tables.board import Calibration
+from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
     PRIOR,
@@ -43,7 +43,7 @@ from chordesk.tools.scoring.verdict_calibration import (
     verdict_odds,
 )
 from chordesk.tools.scoring.voices import VoiceRecord
-from tests.builders import a_candidate, a_report, a_step, a_turn
+from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
 from tests.tools.scoring.rows import RULES, a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_voices import record
 
@@ -128,19 +128,7 @@ def test_reports_and_verdicts_are_scored_by_the_question_of_the_verdict(session:
     a_question(session, "another", 0.0)
     mine = a_question(session, "mine", 1.0, source="verdict")
     report = a_report(session, a_step(session, run, role="risk"), a_turn(session, a_step(session, run)))
-    verdict = Verdict(
-        run_id=run.id,
-        candidate_id=report.candidate_id,
-        symbol="AAPL",
-        rating="BUY",
-        confidence="high",
-        summary="",
-        market_at=run.market_now,
-    )
-    session.add(verdict)
-    session.flush()
-    session.add(VerdictQuestion(verdict_id=verdict.id, question_id=mine.id))
-    session.flush()
+    a_verdict_on(session, report.candidate_id, mine.id)
     (role,) = role_judgements(session, "paper")
     assert (role.source, role.label, role.question, role.outcome) == ("risk", "CONFIRMED high", mine.id, 1.0)
     (rated,) = verdict_judgements(session, "paper")
@@ -352,19 +340,7 @@ def a_verdict(session: Session, nth: int, symbol: str, outcome: float, model: st
     day = 3 * nth
     run = a_run_on(session, day, model=model)
     a_question(session, f"{symbol} {day} {run.id}", outcome, day, symbol=symbol)
-    candidate = a_candidate(session, run, symbol)
-    session.add(
-        Verdict(
-            run_id=run.id,
-            candidate_id=candidate.id,
-            symbol=symbol,
-            rating=rating,
-            confidence="high",
-            summary="",
-            market_at=run.market_now,
-        )
-    )
-    session.flush()
+    a_verdict_on(session, a_candidate(session, run, symbol).id, rating=rating)
 
 
 def test_before_thirty_dates_there_is_none(session: Session) -> None:
@@ -391,20 +367,7 @@ def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) 
     for day in range(30):
         run = a_run_on(session, day)
         question = a_question(session, f"q{day}", float(day % 2), day, closes_at=on_day(day + 28))
-        candidate = a_candidate(session, run, "AAPL")
-        verdict = Verdict(
-            run_id=run.id,
-            candidate_id=candidate.id,
-            symbol="AAPL",
-            rating="BUY",
-            confidence="high",
-            summary="",
-            market_at=run.market_now,
-        )
-        session.add(verdict)
-        session.flush()
-        session.add(VerdictQuestion(verdict_id=verdict.id, question_id=question.id))
-    session.flush()
+        a_verdict_on(session, a_candidate(session, run, "AAPL").id, question.id)
     (found,) = verdict_odds(session, "paper", {})
     assert (found.n, found.dates, found.probability) == (30, 30, None)
     assert found.spans == pytest.approx(30 / 28)
