@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
 from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
@@ -40,7 +41,7 @@ from chordesk.tasks.workflows.backtest_sessions import (
     settings_of_walk,
 )
 from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params, screen_turns
 from chordesk.tools.backtests import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
@@ -234,6 +235,21 @@ def walk_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> 
     return {role: count * len(params["days"]) for role, count in a_day.items()}
 
 
+class BacktestRequest(Request):
+    """A walk over past sessions on an account of its own, without a board. symbols: the universe, by default the one of
+    the settings; every: only each so many-th session."""
+
+    kind: Literal["backtest"]
+    first: dt.date
+    last: dt.date
+    every: int = Field(default=1, ge=1, le=250)
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
+
+    def open(self, app: DeskApp) -> Run:
+        universe = ",".join(self.symbols) if self.symbols else None
+        return open_backtest(app, self.first, self.last, every=self.every, universe=universe)
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.BACKTEST,
@@ -245,5 +261,6 @@ WORKFLOWS = (
         ),
         figures=backtest_figures,
         turns=walk_turns,
+        request=BacktestRequest,
     ),
 )

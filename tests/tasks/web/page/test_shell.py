@@ -63,6 +63,26 @@ def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: 
     desk_page.stop_run(run["id"])
 
 
+def test_a_form_has_the_fields_of_its_kind(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs?start=screen", "Runs")
+    dialog = page.get_by_role("dialog", name="Start a run")
+    for kind in ("analyze", "episode", "trade", "backtest"):
+        dialog.get_by_role("button", name=kind, exact=True).click()
+        expect(dialog.get_by_role("button", name=kind, exact=True)).to_have_attribute("aria-pressed", "true")
+    start = dialog.get_by_role("button", name="Start", exact=True)
+    expect(start).to_be_disabled()
+    dialog.get_by_label("First").fill("2010-08-09")
+    dialog.get_by_label("Last").fill("2010-08-10")
+    dialog.get_by_label("Symbols").fill("IBM KO")
+    with page.expect_response(lambda answer: answer.request.method == "POST") as answered:
+        start.click()
+    run = answered.value.json()
+    assert (run["kind"], run["params"]["days"]) == ("backtest", ["2010-08-09", "2010-08-10"])
+    page.wait_for_url(f"**/#/runs/{run['id']}")
+    expect(page.locator("main .lead")).to_contain_text("Played 2 sessions, 2010-08-09 to 2010-08-10")
+    desk_page.stop_run(run["id"])
+
+
 def test_text_of_the_desk_is_never_markup(page: Page, desk_page: DeskPage) -> None:
     seen: list[str] = []
     page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))

@@ -3,7 +3,7 @@
 import {
   Badge, badgeOf, between, Choice, compact, costOf, count, date, Empty, FilterField, FormDialog, getResponse, go, html,
   joined, LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf,
-  useAction, useDraft, useKeys, useLive, useResource,
+  useAction, useDraft, useGet, useKeys, useLive, useResource,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -64,29 +64,59 @@ const COLUMNS = [
   ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at)) : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
 ];
 
-const STARTS = [['screen', 'Screen'], ['research', 'Research'], ['analyze', 'Analysis']];
-const HELP = {
-  screen: 'Screens the symbols, or the desk’s universe without any; then research, a decision and orders.',
-  research: 'Research on the symbols, or on what the account holds without any.',
-  analyze: 'Chart, options and research analysts on each symbol, and a proposed put or covered call.',
-};
+/** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}], ...]. */
+function kindsOf({ paths, components }) {
+  const { discriminator } = paths['/runs'].post.requestBody.content['application/json'].schema;
+  return Object.entries(discriminator.mapping).map(([kind, ref]) => {
+    const found = components.schemas[ref.split('/').at(-1)];
+    const fields = Object.entries(found.properties).filter(([name]) => name !== 'kind' && name !== 'by').map(([name, field]) => ({
+      name, ...field, ...(field.anyOf?.find((one) => one.type !== 'null') ?? {}), required: found.required.includes(name),
+    }));
+    return [kind, { help: found.description, fields: fields.sort((a, b) => rank(b) - rank(a)) }];
+  });
+}
+const rank = (field) => (field.name === 'symbols' ? 1 : 0) + (field.required ? 2 : 0);
 
 function Start({ kind, onClose }) {
-  const [symbols, setSymbols, forget] = useDraft('start-symbols');
-  const [most, setMost, forgetMost] = useDraft('start-most');
-  const listed = symbols.toUpperCase().split(/[\s,;]+/).filter(Boolean);
+  const known = useGet('/openapi.json', {}, { as: kindsOf });
+  const [text, setText, forget] = useDraft('start', '{}');
+  const typed = JSON.parse(text);
+  const { fields = [], help } = known.data?.find(([name]) => name === kind)?.[1] ?? {};
+  const given = fields.filter((field) => (typed[field.name] ?? '') !== '');
   const act = useAction(async (key) => {
-    const body = { kind, ...(listed.length ? { symbols: listed } : {}), ...(kind === 'screen' && most ? { most: Number(most) } : {}) };
-    const run = await post('/runs', body, { key });
+    const body = Object.fromEntries(given.map((field) => [field.name, valueOf(field, typed[field.name])]));
+    const run = await post('/runs', { kind, ...body }, { key });
     forget();
-    forgetMost();
     go(`/runs/${run.id}`);
   });
-  return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${kind !== 'analyze' || listed.length > 0} onClose=${onClose} done=${() => {}}>
-    <${Segments} label="Kind" options=${STARTS} value=${kind} onChange=${(value) => setQuery({ start: value })} />
-    <p class="quiet">${HELP[kind]}</p>
-    <label>Symbols${kind === 'analyze' ? '' : ' (optional)'}
-      <textarea value=${symbols} onInput=${(event) => setSymbols(event.target.value)} placeholder="AAPL IBM KO"
-      spellcheck="false" required=${kind === 'analyze'}></textarea></label>
-    ${kind === 'screen' && html`<label>Candidates at most (optional)<input type="number" min="1" max="500" value=${most} onInput=${(event) => setMost(event.target.value)} /></label>`}<//>`;
+  const ready = fields.length > 0 && fields.every((field) => !field.required || given.includes(field));
+  return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready} onClose=${onClose} done=${() => {}}>
+    <${Loaded} from=${known} what="what can be started">${(kinds) => html`
+      <${Segments} label="Kind" options=${kinds.map(([name]) => [name, name])} value=${kind} onChange=${(value) => setQuery({ start: value })} />
+      <p class="quiet">${help}</p>
+      ${fields.map((field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field} value=${typed[field.name] ?? ''}
+        set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}`}<//><//>`;
+}
+
+const listed = (text) => text.split(/[\s,;]+/).filter(Boolean);
+/** What was typed into a field, as the desk takes it. */
+function valueOf({ name, type }, text) {
+  if (type === 'array') return name === 'symbols' ? listed(text.toUpperCase()) : listed(text);
+  if (type === 'boolean') return text === 'yes';
+  return type === 'integer' || type === 'number' ? Number(text) : text;
+}
+
+function StartField({ field, value, set }) {
+  const { name, type, required, format, minimum, maximum } = field;
+  const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}${required ? '' : ' (optional)'}`;
+  const own = { value, required, onInput: (event) => set(event.target.value) };
+  const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
+  const by = field.default === undefined || field.default === null ? '' : typeof field.default === 'boolean' ? (field.default ? 'yes' : 'no') : field.default;
+  if (choices) return html`<label>${label}<select value=${value} onChange=${(event) => set(event.target.value)}><option value="">${by === '' ? 'of the desk' : by}</option>
+    ${choices.filter((one) => one !== by).map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  if (name === 'symbols') return html`<label>${label}<textarea ...${own} placeholder="AAPL IBM KO" spellcheck="false"></textarea></label>`;
+  if (format === 'date') return html`<label>${label}<input type="date" ...${own} /></label>`;
+  const number = type === 'integer' || type === 'number';
+  return html`<label>${label}<input type=${number ? 'number' : 'text'} ...${own} ...${number ? { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 } : {}}
+    placeholder=${by} spellcheck="false" /></label>`;
 }
