@@ -34,6 +34,7 @@ from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.sessions import to_next_session
+from chordesk.tools.orders.stops import bound_text, plan_of, plan_text
 
 WATCH_SECONDS = 1.0
 EPISODE = ("episode", "--rounds", "1")
@@ -206,6 +207,7 @@ def _screened(session: Session, made: Plan) -> Evidence:
         f"{len(run.params.get('symbols', []))} symbols screened; hits by lens: {_counts(lenses)}",
         f"{len(candidates)} candidates; verdicts: {_counts(ratings)}",
         f"{len(decisions)} trader decision; orders: {_counts(orders)}",
+        *_first_plan(of(Order, Order)),
         f"{len(turns)} turns on {len(threads)} threads, {tokens:,} tokens: database {relative(home)}/desk.db",
         f"{rollouts} threads on disk: {relative(home)}/codex/*/*/sessions/**/rollout-*.jsonl",
         _see_more(home, "runs show", run),
@@ -215,6 +217,14 @@ def _screened(session: Session, made: Plan) -> Evidence:
         "candidates": bool(candidates), "verdicts": bool(ratings), "a trader's decision": bool(decisions),
     }  # fmt: skip
     return _evidence(lines, wanted)
+
+
+def _first_plan(orders: Sequence[Order]) -> list[str]:
+    """Return the bound and the plan of the first order that has them."""
+    for order in orders:
+        if (plan := plan_of(order)) is not None and plan.stop is not None:
+            return [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
+    return []
 
 
 def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evidence:

@@ -139,7 +139,7 @@ def plan_ends(context: SubmissionContext) -> Ends:
         plans = held_plans(session, context.broker.name)
     _note_reviews(context, plans)
     found: dict[str, PlanEnd] = {}
-    if not plans or not context.market.clock.is_open():
+    if not plans or not _is_open(context):
         return found
     limits, now = limits_of(context.settings), context.market.clock.now()
     for holding, _, plan in plans:
@@ -151,6 +151,13 @@ def plan_ends(context: SubmissionContext) -> Ends:
         if reason is not None and is_current(quote, now, limits):
             found[holding.symbol] = PlanEnd(reason, exact(quote.price))
     return found
+
+
+def _is_open(context: SubmissionContext) -> bool:
+    try:
+        return context.market.clock.is_open()
+    except MarketError:
+        return False
 
 
 def _note_reviews(context: SubmissionContext, plans: Sequence[HeldPlan]) -> None:

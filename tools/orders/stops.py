@@ -147,6 +147,19 @@ def preview_text(payload: str) -> str | None:
 ZERO = Decimal(0)
 
 
+def plan_text(plan: PositionPlan) -> str:
+    prices = [f"{name} {money(value)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))]
+    days = [f"{name} {value}" for name in ("ends", "review") if (value := getattr(plan, name)) is not None]
+    return ", ".join((*prices, *days))
+
+
+def bound_text(plan: PositionPlan) -> str | None:
+    if plan.most is None:
+        return None
+    asked = f"; {money(plan.asked)} was asked for" if plan.asked is not None else ""
+    return f"at most {money(plan.most)} by {plan.bound}{asked}"
+
+
 def plan_of(order: Order | None) -> PositionPlan | None:
     return PositionPlan.model_validate(order.plan) if order is not None and order.plan else None
 

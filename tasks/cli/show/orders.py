@@ -22,7 +22,7 @@ from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.stops import plan_of, preview_text
+from chordesk.tools.orders.stops import bound_text, plan_of, plan_text, preview_text
 
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview
@@ -126,15 +126,12 @@ def _plan(order: Order) -> Iterable[Text]:
     plan = plan_of(order)
     if plan is None:
         return
-    prices = [f"{name} {money(value)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))]
-    days = [f"{name} {value}" for name in ("ends", "review") if (value := getattr(plan, name)) is not None]
     source = f" (stop: {paragraph(plan.stop_source)})" if plan.stop_source else ""
-    yield Text(f"plan: {', '.join((*prices, *days))}{source}")
+    yield Text(f"plan: {plan_text(plan)}{source}")
     if plan.by_code:
         yield Text(f"  by code, for its trader named none: {', '.join(plan.by_code)}", style="dim")
-    if plan.most is not None:
-        asked = f"; {money(plan.asked)} was asked for" if plan.asked is not None else ""
-        yield Text(f"bound: at most {money(plan.most)} by {paragraph(plan.bound)}{asked}")
+    if (bound := bound_text(plan)) is not None:
+        yield Text(f"bound: {paragraph(bound)}")
 
 
 def _rogue(rows: Sequence[RogueRow]) -> Iterable[Text]:
