@@ -176,6 +176,8 @@ def _fill(notice: Notice, _: Wording) -> str:
 def _plan_review(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     held = f"{symbol(notice.subject)} on {quoted(facts.get('account'), 40)}"
+    if facts.get("written"):
+        return f"{held}: {quoted(facts['written'])}"
     return f"{held}: the review of its plan is due since {facts.get('review')}; its research is due with it"
 
 

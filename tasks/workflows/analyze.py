@@ -7,6 +7,7 @@ its own that nothing but the end of the run waits for.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,9 +20,10 @@ from chordesk.agents.subjects import synthesis_subject
 from chordesk.agents.synthesis import view
 from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
-from chordesk.models.answers import ActionKind, Confidence, Instrument, TraderAction
+from chordesk.models.answers import ActionKind, Confidence, Instrument
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
+from chordesk.models.plans import DecidedAction, PositionPlan
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
 from chordesk.models.states import RunKind, StepKind
@@ -82,10 +84,22 @@ def _counted(selected: Sequence[Analysis]) -> str:
     return "1 analysis" if len(selected) == 1 else f"{len(selected)} analyses"
 
 
-def action_of(analysis: Analysis, contracts: int) -> TraderAction:
+# Exits of a written contract: bought back at half of its premium or at three times it, and looked at a week before it
+# expires, when the premium that is left no longer pays for a move of the share.
+PROFIT_SHARE, STOP_MULTIPLE, DAYS_LEFT = 0.5, 3.0, dt.timedelta(days=7)
+
+
+def plan_of(figures: Mapping[str, Any]) -> PositionPlan:
+    """Return the exits of a contract that is sold at its bid."""
+    bid, last = figures["bid"], dt.date.fromisoformat(figures["best_expiration"]) - DAYS_LEFT
+    stop, target = round(bid * STOP_MULTIPLE, 2), round(bid * (1 - PROFIT_SHARE), 2)
+    return PositionPlan(entry=bid, stop=stop, target=target, ends=last)
+
+
+def action_of(analysis: Analysis, contracts: int) -> DecidedAction:
     """Return the action that sells a selected contract; its reasoning has the figures it rests on, and their source."""
     figures = analysis.figures["contract"]
-    return TraderAction(
+    return DecidedAction(
         symbol=analysis.symbol,
         action=ActionKind.OPEN,
         side="sell",
@@ -97,6 +111,7 @@ def action_of(analysis: Analysis, contracts: int) -> TraderAction:
         contract=analysis.contract,
         confidence=Confidence(analysis.confidence),
         reasoning=_reasoning(analysis, figures),
+        plan=plan_of(figures),
     )
 
 

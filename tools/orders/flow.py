@@ -41,6 +41,7 @@ from chordesk.tools.orders.submitting import (
     ensure_reconciled,
     submit_or_poll,
 )
+from chordesk.tools.orders.written import note_written
 
 Counts = dict[str, int]
 
@@ -73,6 +74,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
         meet_sessions(own)
         submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols), ids)
     bare = keep_protected(context, quotes.snapshot())
+    note_written(context, quotes.snapshot())
     _renew_notes(context, [*expired, *(order.id for order in orders)])
     return {"expired": len(expired), "open": len(orders), "unprotected": len(bare)}
 
