@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -170,6 +171,8 @@ def _days(text: str) -> dict[str, int]:
 REDIS_SECONDS = 3.0
 INTERRUPTED = 130
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to its end.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the forecast of turns, tokens and cost, and stop.")]
 commands = typer.Typer()
 
 
@@ -179,6 +182,8 @@ def screen(
     most: Annotated[int | None, typer.Option("--max", help="Candidates kept.", min=1, max=500)] = None,
     lens: Annotated[list[str] | None, typer.Option(help="A lens; repeat the option for several.")] = None,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Screen a universe, research it, and let the trader decide."""
@@ -188,7 +193,7 @@ def screen(
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     app = connected()
-    run = open_screen(app, universe, lenses, most)
+    run = open_screen(app, universe, lenses, most, look=_forecast(app, yes=yes, dry_run=dry_run, as_json=as_json))
     see(app, run, wait=wait, as_json=as_json)
 
 
@@ -200,6 +205,8 @@ def research(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="With --portfolio: run every role, due or not.")] = False,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Research symbols, or the account's holdings.
@@ -214,7 +221,8 @@ def research(
     if force and not portfolio:
         raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
     app = connected()
-    run = open_research(app, symbols) if symbols else open_portfolio(app, force=force)
+    look = _forecast(app, yes=yes, dry_run=dry_run, as_json=as_json)
+    run = open_research(app, symbols, look) if symbols else open_portfolio(app, force=force, look=look)
     see(app, run, wait=wait, as_json=as_json)
 
 
@@ -246,6 +254,8 @@ def analyze(
         typer.Option("--across-earnings", help="Leave to write a put that lives past its earnings."),
     ] = False,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Analyse symbols, and propose a put or a covered call.
@@ -259,7 +269,8 @@ def analyze(
     asked = analysis_request(strategy, **limits, **flags)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
     app = connected()
-    see(app, open_analysis(app, symbols, asked, wanted), wait=wait, as_json=as_json)
+    look = _forecast(app, yes=yes, dry_run=dry_run, as_json=as_json)
+    see(app, open_analysis(app, symbols, asked, wanted, look), wait=wait, as_json=as_json)
 
 
 @commands.command()
@@ -290,6 +301,28 @@ def connected() -> DeskApp:
     require_current(settings.database)
     wait_ready(redis_url(settings), REDIS_SECONDS)
     return app
+
+
+def _forecast(app: DeskApp, *, yes: bool, dry_run: bool, as_json: bool) -> Callable[[Run], None]:
+    """Return what prints what a run may come to before it is written: a dry run ends there, and a person at a terminal
+    is asked where it costs tokens."""
+    from chordesk.tasks.cli.show import amounts
+    from chordesk.tasks.reading.outlook import spending
+
+    def look(run: Run) -> None:
+        with app.desk.store.read() as session:
+            found = spending(session, app.desk.settings, run)
+        if dry_run:
+            emit(found, amounts.spending, as_json=as_json)
+            raise typer.Exit()
+        if as_json:
+            return
+        console().print(amounts.spending(found), soft_wrap=True, highlight=False, markup=False)
+        asks = found.tokens and not yes and sys.stdin.isatty() and sys.stdout.isatty()
+        if asks and not typer.confirm("start it?", default=True):
+            raise typer.Exit()
+
+    return look
 
 
 def _lenses(named: list[str] | None) -> list[str] | None:

@@ -17,7 +17,7 @@ from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
-from chordesk.models.model_prices import NO_PRICE, prices
+from chordesk.models.model_prices import NO_PRICE, price_of, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.orders import Position
@@ -75,6 +75,49 @@ class Outlook(Frozen):
     local: list[LocalTime] = []
     seconds: float | None = None
     allowed: float
+
+
+class Spending(Frozen):
+    """What a run that is asked for may come to at the most. tokens: of models, by the medians of earlier turns; cost:
+    in US dollars, None where a model has no known price; assumed: roles that have had no turn, whose tokens are those
+    of a prompt, two calls and a short answer; rules: turns of the rulebook, which nobody bills."""
+
+    turns: int
+    rules: int
+    tokens: int
+    cost: float | None
+    assumed: list[str]
+    unpriced: list[str]
+
+
+def spending(session: Session, settings: Settings, run: Run) -> Spending:
+    """Return what a run that is not written yet may come to. settings: of this process."""
+    settings = in_run(settings, run.settings, run.account)
+    held = session.exec(select(func.count()).select_from(Position).where(Position.account == run.account)).one()
+    turns = {role: count for role, count in turns_of(run.kind, run.params, settings, held).items() if role in ROLES}
+    past, known, models = past_tokens(session), prices(settings.prices), role_models(settings)
+    rules, tokens, cost = 0, 0.0, 0.0
+    assumed, unpriced = list[str](), dict[str, None]()
+    for role, count in turns.items():
+        label = models[role].label(settings)
+        if models[role].provider(settings) == RULES:
+            rules += count
+            continue
+        one, is_assumed = _tokens(settings, label, ROLES[role], past)
+        tokens += count * (one.read + one.written)
+        assumed += [role] if is_assumed else []
+        if (price := price_of(label, known)) is None:
+            unpriced[label] = None
+        else:
+            cost += count * price.of(round(one.read), 0, round(one.written))
+    return Spending(
+        turns=sum(turns.values()),
+        rules=rules,
+        tokens=round(tokens),
+        cost=None if unpriced else round(cost, 2),
+        assumed=assumed,
+        unpriced=list(unpriced),
+    )
 
 
 def outlook(session: Session, settings: Settings, run: Run) -> Outlook:

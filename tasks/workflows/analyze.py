@@ -39,7 +39,7 @@ from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.plans import plan_row
 from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened, verdict_row
-from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares
 from chordesk.tools.market.earnings import next_earnings
@@ -137,7 +137,13 @@ def _reasoning(analysis: Analysis, figures: dict[str, Any]) -> str:
 REASON = "analysis"  # of each of its roles
 
 
-def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None) -> Run:
+def open_analysis(
+    app: DeskApp,
+    symbols: Sequence[str],
+    request: AnalysisRequest,
+    depth: Depth | None = None,
+    look: Look | None = None,
+) -> Run:
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 
     What the request does not name is fitted to the market: without chains the shares are analysed, without a source of
@@ -167,7 +173,7 @@ def open_analysis(app: DeskApp, symbols: Sequence[str], request: AnalysisRequest
         session.flush()
         return _first_steps(session, run, candidates, request, finish)
 
-    return open_run(app, new_run(desk, RunKind.ANALYZE, params, settings=settings), write)
+    return open_run(app, new_run(desk, RunKind.ANALYZE, params, settings=settings), write, look)
 
 
 def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str]) -> tuple[AnalysisRequest, list[str]]:

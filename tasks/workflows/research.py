@@ -68,7 +68,7 @@ from chordesk.tasks.workflows.portfolio import (
     RoleScheduleStore,
     plan_portfolio,
 )
-from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import holdings, holds
@@ -79,12 +79,12 @@ from chordesk.tools.questions.theses import thesis_question
 from chordesk.tools.registry import ToolContext
 
 
-def open_research(app: DeskApp, symbols: Sequence[str]) -> Run:
+def open_research(app: DeskApp, symbols: Sequence[str], look: Look | None = None) -> Run:
     found = resolve_universe(",".join(symbols), app.desk.market)
-    return _open(app, found, "manual", lambda run, symbol: all_roles(run, DueReason.MANUAL))
+    return _open(app, found, "manual", lambda run, symbol: all_roles(run, DueReason.MANUAL), look=look)
 
 
-def open_portfolio(app: DeskApp, *, force: bool = False) -> Run:
+def open_portfolio(app: DeskApp, *, force: bool = False, look: Look | None = None) -> Run:
     """Of each holding the roles that are due, or all of them. Raises UsageError when nothing is held."""
     plans = {one.symbol: one for one in plan_portfolio(app.desk, force=force)}
 
@@ -93,7 +93,8 @@ def open_portfolio(app: DeskApp, *, force: bool = False) -> Run:
         stored = [one.report_id for one in skipped if one.report_id]
         return RequestedRoles({one.role: one.reason for one in due}, stored)
 
-    return _open(app, plans, "position", asked, {PLANS: [one.model_dump(mode="json") for one in plans.values()]})
+    kept = {PLANS: [one.model_dump(mode="json") for one in plans.values()]}
+    return _open(app, plans, "position", asked, kept, look)
 
 
 def _open(
@@ -102,6 +103,7 @@ def _open(
     origin: Literal["manual", "position"],
     asked: Callable[[Run, str], RequestedRoles],
     extra: Mapping[str, Any] = MappingProxyType({}),
+    look: Look | None = None,
 ) -> Run:
     """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research."""
     desk = app.desk
@@ -114,7 +116,7 @@ def _open(
         capital, spare = session.get_one(Account, run.account).cash, spare_turns(session, desk.settings, run.id)
         return candidate_steps(candidates, partial(asked, run), capital, finish, spare=spare)
 
-    return open_run(app, new_run(desk, RunKind.RESEARCH, params), write)
+    return open_run(app, new_run(desk, RunKind.RESEARCH, params), write, look)
 
 
 def researchers(settings: Settings) -> dict[str, list[str]]:

@@ -32,6 +32,7 @@ from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.protocol import MarketData
 
 Writer = Callable[[Session, Run, str], list[NewStep]]
+Look = Callable[[Run], None]
 ID = r"^[0-9A-Za-z_.-]+$"
 Person = Annotated[
     str,
@@ -89,13 +90,16 @@ def new_run(
     )
 
 
-def open_run(app: DeskApp, run: Run, write: Writer) -> Run:
+def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) -> Run:
     """Write a run with its first steps in one transaction, send them and return the run. write: adds the workflow's own
     rows and returns the first steps; called with the session, the run and the id of its finish step, which is their
-    parent. Raises UsageError for a role whose smallest prompt its model cannot hold."""
+    parent. look: sees the run before it is written, and raises to stop it. Raises UsageError for a role whose smallest
+    prompt its model cannot hold."""
     desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
+    if look is not None:
+        look(run)
     meet_past_sessions(desk, run.account)
     finish = new_id()
     ready: list[ReadyStep] = []

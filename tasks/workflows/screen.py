@@ -36,7 +36,7 @@ from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, rogue_not
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
-from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
@@ -52,6 +52,7 @@ def open_screen(
     max_candidates: int | None = None,
     schedule: str | None = None,
     slot: str | None = None,
+    look: Look | None = None,
 ) -> Run | None:
     """Start a screen over a universe. None when this slot of the schedule has its run already."""
     desk = app.desk
@@ -60,7 +61,7 @@ def open_screen(
     params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
     run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
-        return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)])
+        return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)], look)
     except IntegrityError:
         if schedule is None:
             raise

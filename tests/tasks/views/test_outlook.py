@@ -12,6 +12,7 @@ from sqlmodel import Session
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, smallest_tokens
 from chordesk.agents.roles import ROLES
+from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position
 from chordesk.tasks.cli.show import amounts
@@ -24,6 +25,7 @@ from chordesk.tasks.reading.outlook import (
     outlook,
     past_tokens,
     seconds_of,
+    spending,
 )
 from chordesk.tasks.workflows.screen import screen_params, smaller
 from chordesk.tools.ledger import ensure_account
@@ -105,6 +107,25 @@ def test_models_of_one_server_are_added_up_and_others_are_left_out(settings: Set
     assert [(one.model, one.seconds) for one in found] == [(LABEL, 20.0), ("local:gemma3:4b", 10.0)]
     assert seconds_of(found) == 30.0
     assert local_times(Settings(home=settings.home), {"quick": 1}, past) == []
+
+
+def test_a_forecast_is_the_most_turns_at_the_medians_of_earlier_ones(store: Store, settings: Settings) -> None:
+    with store.session() as session:
+        step = a_step(session, a_run(session))
+        for read, written in ((1_000, 10), (3_000, 30), (90_000, 900)):
+            tokens = {"input_tokens": read, "cached_input_tokens": 0, "output_tokens": written}
+            a_turn(session, step, role="quick", provider="codex", model="codex:gpt-5.5", outcome="completed", **tokens)
+    asked = Settings(home=settings.home, provider="codex", model="gpt-5.5")
+    with store.session() as session:
+        planned = a_run(session, kind="research", params={"symbols": ["A", "B"], "roles": ["quick", "risk"]})
+        found = spending(session, asked, planned)
+        other = spending(session, asked.model_copy(update={"model": "new"}), planned)
+    other_role = assumed_tokens(ROLES["risk"], asked)
+    assert (found.turns, found.rules, found.assumed) == (4, 0, ["risk"])
+    assert found.tokens == round(2 * 3_030 + 2 * sum(other_role))
+    assert found.cost == round((2 * 3_000 + 2 * other_role.read) * 5e-6 + (60 + 2 * other_role.written) * 30e-6, 2)
+    assert (other.cost, other.unpriced) == (None, ["codex:new"])
+    assert amounts.spending(other).endswith("; without reasoning where there are none: risk)")
 
 
 def test_turns_of_each_kind_of_run(settings: Settings) -> None:

@@ -28,6 +28,16 @@ from tests.tasks.workflows.scripted import action
 MODEL = "endpoint:gpt-5.5"
 
 
+def test_a_dry_run_prints_the_forecast_and_starts_nothing(floor: Floor) -> None:
+    for command in (("research", "IBM", "MMM"), ("screen", "--universe", "IBM"), ("analyze", "IBM")):
+        done = floor.desk(*command, "--dry-run")
+        assert done.code == 0
+        assert done.out.startswith("forecast: at most ")
+        assert done.out.count("\n") == 1
+    with floor.store.read() as session:
+        assert session.exec(select(Run)).all() == []
+
+
 def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> None:
     """Two lenses, three names of a file, at most two candidates; a quick rejection ends one of them."""
     listed = tmp_path / "names.txt"
@@ -85,8 +95,9 @@ def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) ->
 
 
 def test_a_run_that_is_not_waited_for_has_its_header_too(floor: Floor) -> None:
-    lines = floor.desk("research", "IBM", "--no-wait").out.splitlines()
+    forecast, *lines = floor.desk("research", "IBM", "--no-wait").out.splitlines()
     run_id = lines[0].split()[1]
+    assert forecast.startswith("forecast: at most 4 turns, ")
     assert lines[0] == f"run {run_id} started"
     assert lines[1].startswith("preview; broker paper; account paper; model ")
     assert any(line.startswith("budgets: ") for line in lines)
@@ -128,7 +139,8 @@ def test_research_piped_is_plain_lines(floor: Floor) -> None:
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out
     assert "\r" not in done.out
-    lines = done.out.splitlines()
+    forecast, *lines = done.out.splitlines()
+    assert forecast.startswith("forecast: at most 8 turns, ")
     assert re.fullmatch(r"run [0-9a-f]{32} started", lines[0])
     assert f"model {MODEL}; market replay on 2010-08-12" in lines[1]
     assert lines[2].startswith(
@@ -148,7 +160,7 @@ def test_a_screen_that_finds_nothing_reports_that_nothing_was_decided(floor: Flo
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
     assert done.code == 0, done.err
     assert "note: no candidates; no decision was made" in done.out
-    run_id = done.out.split()[1]
+    run_id = done.out.splitlines()[1].split()[1]
     found = floor.json("runs", "show", run_id)
     assert (found["state"], found["candidates"], found["decision"]) == ("done", [], None)
     assert found["notes"] == ["no candidates; no decision was made"]
@@ -199,6 +211,7 @@ def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
     floor.served.latency = 3.0
     process = floor.popen("research", "IBM")
     assert process.stdout is not None
+    process.stdout.readline()
     run_id = process.stdout.readline().split()[1]
     process.stdout.readline()
     process.send_signal(signal.SIGINT)

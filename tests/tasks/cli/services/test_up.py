@@ -217,7 +217,7 @@ def test_every_terminal_shows_the_standing_of_the_running_desk(running: Up) -> N
 def test_a_run_is_opened_with_the_running_desks_settings_and_keeps_them(running: Up) -> None:
     done = desk(running.home, "screen", "--lens", "technical", "--lens", "fundamental")
     assert done.returncode == 0, done.stdout + done.stderr
-    first, second = done.stdout.splitlines()[:2]
+    first, second = done.stdout.splitlines()[1:3]
     assert (first.startswith("run "), second.strip()) == (True, STANDING)
     run_id = first.split()[1]
     run = json.loads(desk(running.home, "runs", "show", run_id, "--json").stdout)
