@@ -24,8 +24,8 @@ def test_options_that_are_not_given_have_their_defaults() -> None:
         contracts=3,
         orders=False,
     )
-    assert made.roles == ("chart", "options", "research")
-    assert analysis_request("csp", research=False).roles == ("chart", "options")
+    assert made.roles == ("chart", "research", "options")
+    assert analysis_request("csp", research=False).roles == ("chart", "risk", "options")
     assert analysis_request("equity").roles == ("chart", "research")
     assert analysis_request("equity", research=False).roles == ("chart", "risk")
     assert [analysis_request(one).proposes for one in ("csp", "covered_call", "equity")] == [True, True, False]
