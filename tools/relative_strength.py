@@ -49,10 +49,3 @@ def beta_of(close: Floats, index: Floats) -> tuple[float | None, int]:
         return None, count
     spread = np.cov(known)
     return finite(spread[0, 1] / spread[1, 1]), count
-
-
-def ratio_line(close: Floats, index: Floats) -> Floats:
-    """Return close / benchmark, 1 at the first session that has both."""
-    ratio = close / index
-    known = np.flatnonzero(np.isfinite(ratio))
-    return ratio / ratio[known[0]] if len(known) else ratio

@@ -53,14 +53,6 @@ class BaseRate(NamedTuple):
     move_low: float
     move_high: float
 
-    @property
-    def text(self) -> str:
-        names = f"names like this ({', '.join(self.like)})" if self.like else "names, whatever their state,"
-        return (
-            f"{names} rose over {self.horizon} sessions in {self.rose.share:.0%} of {self.rose.n:,} cases, "
-            f"and beat the median of all in {self.beat.share:.0%}"
-        )
-
 
 def states_of(close: Floats) -> States:
     """Return the state of each name and session by the places in BINS, 3 x n x T; UNKNOWN where a figure is missing,
