@@ -113,7 +113,7 @@ def test_each_action_leaves_a_line(new_desk: NewDesk) -> None:
     (again,) = desk.run(action("AAA", kind="add"))
     assert again.denied is not None
     assert remembered(desk, "AAA")["AAA"][1] == (
-        "2010-08-12 add AAA: not sent, cooldown: AAA rests after its last order; 24 h of market time remain"
+        "2010-08-12 add AAA: not sent, cooldown: AAA rests after its last order, buy AAA; 24 h of market time remain"
     )
 
 
