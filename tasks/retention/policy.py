@@ -36,8 +36,8 @@ EVIDENCE = frozenset({
 })  # fmt: skip
 # Scores are made of these, together with the reports, hits and verdicts of their run.
 SCORES = frozenset({
-    "verdict_question", "episode_question", "signal", "signal_citation", "forecast", "karma_entry", "episode",
-    "event_position", "backtest_session",
+    "verdict_question", "thesis_question", "episode_question", "signal", "signal_citation", "forecast", "karma_entry",
+    "episode", "event_position", "backtest_session",
 })  # fmt: skip
 # A run with one of these is kept whole, with every run that it rests on.
 ORDERS = frozenset({"order", "preview", "order_check", "fill", "approval"})
