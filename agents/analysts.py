@@ -40,7 +40,7 @@ def rows(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str | 
                 yield row
 
 
-def day_of(calls: Sequence[RecordedCall]) -> dt.date | None:
+def market_day(calls: Sequence[RecordedCall]) -> dt.date | None:
     moments = (call.answer.payload.get("asOf") for call in reversed(calls) if call.answer.success)
     moment = next((one for one in moments if isinstance(one, str)), None)
     return exchange_day(dt.datetime.fromisoformat(moment)) if moment is not None else None
@@ -212,7 +212,7 @@ def complete_options(
     chosen, others = None, list[Row]()
     if answer["recommendation"] == "select":
         names = _names(answer, strategy)
-        found = [_row(name, subject, listed, day_of(calls)) for name in names]
+        found = [_row(name, subject, listed, market_day(calls)) for name in names]
         if found:
             chosen, others = found[0], found[1:]
             _require_figures(chosen)

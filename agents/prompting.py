@@ -55,7 +55,7 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
 
 @cache
 def instructions(role: Role) -> str:
-    tools = [{"name": tool.name, "hint": tool.hint} for tool in role.tools]
+    tools = [tool.name for tool in role.tools]
     return _environment().get_template(role.prompt).render(role=role.key, hits=HITS_WANTED, tools=tools)
 
 
@@ -234,6 +234,7 @@ def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:
     made: Mapping[type[Any], Callable[[], Mapping[str, Any]]] = {
         subjects.ScreenerSubject: lambda: subjects.screener_subject(lens, 0, ["A"], settings),
         subjects.ResearchSubject: lambda: candidate,
+        subjects.SkepticSubject: lambda: subjects.skeptic_subject(candidate, [], {}),
         subjects.AnalystSubject: lambda: subjects.analyst_subject(candidate, AnalysisRequest()),
         subjects.SynthesisSubject: lambda: subjects.synthesis_subject("A", "csp", {}, settings),
         subjects.VoiceSubject: lambda: subjects.voice_subject(role.key, 1, "", [], [], settings),

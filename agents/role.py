@@ -14,6 +14,7 @@ from chordesk.agents.subjects import (
     AnalystSubject,
     ResearchSubject,
     ScreenerSubject,
+    SkepticSubject,
     SynthesisSubject,
     TraderSubject,
     VoiceSubject,
@@ -34,7 +35,15 @@ class Role:
     prompt: str
     question: str
     # type of the data in that message
-    subject: type[ScreenerSubject | ResearchSubject | AnalystSubject | SynthesisSubject | VoiceSubject | TraderSubject]
+    subject: type[
+        ScreenerSubject
+        | ResearchSubject
+        | SkepticSubject
+        | AnalystSubject
+        | SynthesisSubject
+        | VoiceSubject
+        | TraderSubject
+    ]
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel]  # model of its answer
     keeps_thread: bool = True  # whether it remembers older turns
@@ -64,7 +73,14 @@ def role_of_file(
 
 
 screener = partial(role_of_file, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)
-validator = partial(role_of_file, "research", "ask_validator.md", ResearchSubject, ValidatorOutput)
+
+
+def validator(
+    key: str, *tools: ToolSpec, question: str = "ask_validator.md", subject: type[Any] = ResearchSubject, **fields: Any
+) -> Role:
+    return role_of_file("research", question, subject, ValidatorOutput, key, *tools, **fields)
+
+
 trader = partial(role_of_file, "trader", "ask_trader.md", TraderSubject, TraderOutput)
 analyst = partial(
     role_of_file, "research", "ask_analyst.md", AnalystSubject, keeps_thread=False, rejects=True, optional=True

@@ -16,10 +16,11 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
+from chordesk.agents.conclusion import rule_of
 from chordesk.agents.plans import complete_plan
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
-from chordesk.agents.subjects import SynthesisSubject
+from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
 from chordesk.models import features
 from chordesk.models.analysis import (
     PLANNERS,
@@ -53,6 +54,8 @@ from chordesk.tools.registry import ToolSpec
 UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 
 
+# The role that argues against a BUY. It follows no other: the conclusion itself asks it.
+SKEPTIC = "skeptic"
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
 _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
@@ -66,7 +69,7 @@ _OWN: Mapping[str, Role] = {
     role.key: role
     for role in (
         *(screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
-        validator("quick", COMPANY_GET, SIGNALS_GET, NEWS_LIST, keeps_thread=False, rejects=True),
+        validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
         validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick"),
@@ -82,6 +85,10 @@ _OWN: Mapping[str, Role] = {
         analyst(
             OptionsOutput, "options", *_CHAINS, VOLATILITY_GET, CHART_STUDY_GET, after="research", reads=("chart",),
             rejects=False, complete=complete_options, completed=OptionsAnalysis, evidence=has_chain,
+        ),
+        validator(
+            SKEPTIC, COMPANY_GET, SIGNALS_GET, TECHNICALS_GET, NEWS_LIST, keeps_thread=False, optional=True,
+            question="ask_skeptic.md", subject=SkepticSubject,
         ),
         role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
@@ -131,7 +138,7 @@ def default_roles() -> tuple[str, ...]:
 def roots(keys: Iterable[str]) -> tuple[str, ...]:
     """Roles that follow no other role of the run; a role whose predecessor is left out follows the one before it."""
     given = tuple(keys)
-    return tuple(key for key in given if _after(key, given) is None)
+    return tuple(key for key in given if key != SKEPTIC and _after(key, given) is None)
 
 
 def following(keys: Iterable[str], key: str) -> tuple[str, ...]:
@@ -180,6 +187,7 @@ def mode_of(role: str) -> Mode:
 def check_roles(settings: Settings) -> None:
     """Raise SettingError for an unknown role or request."""
     required_roles(settings)
+    rule_of(settings.conclude)
     role_approvals(settings)
 
 
@@ -263,10 +271,6 @@ class RankedCandidate:
     score: float
     lenses: tuple[str, ...]
     hits: tuple[Hit, ...]
-
-
-def lenses_of(settings: Settings) -> tuple[str, ...]:
-    return (UNIFIED,) if settings.screener == "unified" else settings.lenses
 
 
 def shards(symbols: Sequence[str], size: int) -> list[tuple[str, ...]]:

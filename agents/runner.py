@@ -41,6 +41,7 @@ from chordesk.agents.runtime import (
     TurnResult,
     has_history,
 )
+from chordesk.agents.theses import kept
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Outcome, output_schema
 from chordesk.models.database.artifacts import digest_of
@@ -49,11 +50,12 @@ from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
+from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
 from chordesk.tools.shortening import LEFT_OUT, lines_of
-from chordesk.tools.toolsets import KEPT_CHARS, TurnTools
+from chordesk.tools.toolsets import KEPT_CHARS, TurnTools, in_letters
 
 
 class Gate(Protocol):
@@ -149,6 +151,7 @@ class RoleRun:
     question: Mapping[str, Any] = field(default_factory=dict)  # the subject that the model was given
     model: RoleModel | None = None  # the one that was asked, None where no turn was begun
     left_out: Sequence[str] = ()  # a line for each thing that it had no room for
+    thesis: KeptThesis | None = None  # of the answer, None where its role states none
 
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
@@ -197,7 +200,8 @@ class Runner:
         shown = Fit(job.brief, job.memory)
         try:
             shown = fit_job(job, settings, model, await self._size_of(model))
-            tools = TurnTools(job.role.tools, context, settings.tool_seconds, record.answered, shown.room)
+            tag = cite_tag(job.step_id, job.attempt)
+            tools = TurnTools(job.role.tools, context, settings.tool_seconds, record.answered, shown.room, tag)
             scope = thread_scope(settings, model, context.market)
             outcome = await self._converse(job, shown, scope, tools, record, halt, gate)
         except Postponed:
@@ -209,8 +213,9 @@ class Runner:
         recorded = record.answers[: len(record.calls)]
         subject = {**shown.brief, "memory": shown.memory}
         left_out = [*shown.left_out, *answers_left_out(recorded)]
+        thesis = kept_thesis(outcome, job, recorded)
         return RoleRun(
-            outcome, record.turns, record.calls, has_data, record.artifacts, recorded, subject, model, left_out
+            outcome, record.turns, record.calls, has_data, record.artifacts, recorded, subject, model, left_out, thesis
         )
 
     async def _converse(
@@ -397,12 +402,24 @@ def question(job: Assignment, settings: Settings, *, afresh: bool = False) -> Pr
 def completed(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) -> Outcome:
     """With the fields that code adds; an answer that contradicts the turn's tool answers is invalid."""
     complete = job.role.complete
-    if complete is None or not isinstance(outcome, Completed):
+    if not isinstance(outcome, Completed):
         return outcome
     try:
-        return Completed(value=storable(complete(outcome.value, job.brief, calls)))
+        kept_thesis(outcome, job, calls)
+        return outcome if complete is None else Completed(value=storable(complete(outcome.value, job.brief, calls)))
     except AnswerError as error:
         return Failed(kind="invalid_output", retryable=False, message=str(error))
+
+
+def kept_thesis(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]) -> KeptThesis | None:
+    """Return the thesis of an answer, None where it has none. Raises AnswerError."""
+    stated = outcome.value.get("thesis") if isinstance(outcome, Completed) else None
+    return kept(Thesis.model_validate(stated), job.brief, calls) if stated is not None else None
+
+
+def cite_tag(step_id: str, attempt: int) -> str:
+    """Return the letters that begin the ids of a turn's tool answers: other turns of the same thread have others."""
+    return in_letters(1 + int.from_bytes(hashlib.sha256(f"{step_id}/{attempt}".encode()).digest()[:3]) % 26**4)
 
 
 def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:

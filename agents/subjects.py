@@ -36,9 +36,10 @@ class PlannedInstrument(TypedDict):
 
 
 class JudgedSymbol(TypedDict):
-    """One candidate's verdict as the trader reads it; fields as in `models.answers.VerdictResult`. probability: that
-    its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. plan: of
-    an instrument on it, where one was asked for."""
+    """One candidate's verdict as the trader reads it; fields as in `models.reports.VerdictResult`. probability: that
+    its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. pooled: a
+    `models.thesis.Pooled`, theses: the roles' in full with what code knows of levels and a contract; as `agents.theses`
+    states them, none of an older verdict. plan: of an instrument on it, where one was asked for."""
 
     symbol: str
     instrument: str
@@ -50,6 +51,8 @@ class JudgedSymbol(TypedDict):
     probability: NotRequired[float]
     sizing: NotRequired[dict[str, Any]]
     plan: NotRequired[PlannedInstrument]
+    pooled: NotRequired[dict[str, Any]]
+    theses: NotRequired[dict[str, Any]]
 
 
 class Constraints(TypedDict):
@@ -94,6 +97,14 @@ class ResearchSubject(CandidateSubject, total=False):
     """One candidate. memory: lines on what the desk concluded and did before."""
 
     memory: str | None
+
+
+class SkepticSubject(ResearchSubject):
+    """One candidate that is about to be rated BUY. theses: of its reports without their roles; pooled: what they come
+    to."""
+
+    theses: list[dict[str, Any]]
+    pooled: dict[str, Any]
 
 
 class ContractLimits(TypedDict):
@@ -249,6 +260,14 @@ def validator_subject(
         "symbol": symbol,
         "screenTheses": list(theses),
     }
+
+
+def skeptic_subject(
+    candidate: ResearchSubject, theses: Iterable[Mapping[str, Any]], pooled: Mapping[str, Any]
+) -> SkepticSubject:
+    """Return the subject of the skeptic: who said what is left out, of the pool too."""
+    told = {name: value for name, value in pooled.items() if name not in ("rows", "invalidation_source")}
+    return {**candidate, "theses": [dict(one) for one in theses], "pooled": told}
 
 
 def analyst_subject(

@@ -9,7 +9,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.verdict import ALONE, reduce_reports
+from chordesk.agents.conclusion import STANCES, Rule
+from chordesk.agents.verdict import ALONE, conclude
 from chordesk.models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState, Recommendation
 from chordesk.models.answers import Frozen, Rating, ReportStatus, Stance
 from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
@@ -231,11 +232,11 @@ _CONTRACT = (
 _RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date")
 
 
-def view(request: AnalysisRequest, reports: Sequence[RoleReport]) -> VerdictResult:
+def view(request: AnalysisRequest, reports: Sequence[RoleReport], rule: Rule = STANCES) -> VerdictResult:
     """Return the verdict on a share: that of the reports of its judges. It is INSUFFICIENT where one of them has no
     completed report, or one whose figures have no source, and CAUTION at most where one was left out."""
     judging = [report for report in reports if report.role in request.judges]
-    verdict = reduce_reports(judging, request.judges)
+    verdict = conclude(judging, request.judges, rule)
     lacking = [*verdict.missing, *_ungrounded(judging), *_not_run(request.judges, judging)]
     if verdict.rating is Rating.PASS:
         return verdict

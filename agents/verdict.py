@@ -3,30 +3,72 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from chordesk.agents.answers import RecordedCall
+from chordesk.agents.conclusion import EVEN, Rule, StatedThesis, arithmetic, pool, rated
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
-from chordesk.agents.roles import GRAPH_ROLES
+from chordesk.agents.roles import GRAPH_ROLES, rejecting
 from chordesk.models.analysis import PLANNERS
 from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
 from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
+from chordesk.models.thesis import KeptThesis
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
-_NOT_BUY = "Not BUY:"
+_NOT_BUY, _RULE = "Not BUY:", "Rule:"
 ALONE = "By the reports alone"  # begins the line of a summary that says why a view is rated otherwise
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
+def conclude(
+    reports: Sequence[RoleReport],
+    required: Sequence[str],
+    rule: Rule,
+    weights: Mapping[str, float] | None = None,
+) -> VerdictResult:
+    """Return the verdict of a candidate by its reports' theses, or as the rule says by their stances.
+
+    By theses: a REJECT that ended the research -> PASS, unless it is of a contract alone; else as `conclusion.rated`
+    says of the pooled theses. What is not grounded raises no probability. weights: of roles, as of `conclusion.pool`.
+    Guards and confidence are those of `reduce_reports`.
+    """
+    if rule.by == "stances":
+        return reduce_reports(reports, required)
+    judging = [one for one in reports if one.role not in PLANNERS]
+    pooled = pool([StatedThesis(one.role, _counted_thesis(one)) for one in judging], weights)
+
+    def decide(completed: Sequence[RoleReport]) -> tuple[Rating, list[str]]:
+        ended = [one.role for one in completed if one.verdict is Stance.REJECT and one.role in _ending()]
+        own = sum(one.role not in GRAPH_ROLES for one in completed)
+        rating, why = rated(pooled, rule, own, MIN_COMPLETED)
+        if ended:
+            rating, why = Rating.PASS, f"{', '.join(ended)} rejected it, which ended its research"
+        return rating, [arithmetic(pooled), f"{_RULE} {why}."]
+
+    return _reduced(reports, required, decide).model_copy(update={"pooled": pooled})
+
+
+def _ending() -> frozenset[str]:
+    """Return the roles whose REJECT ends research and speaks of the share: a contract that pays too little does not."""
+    return frozenset(rejecting()) - PLANNERS
+
+
+def _counted_thesis(report: RoleReport) -> KeptThesis | None:
+    stated = report.thesis if report.status is ReportStatus.COMPLETED else None
+    if stated is None or report.is_grounded or (stated.probability or 0.0) <= EVEN:
+        return stated
+    return None
+
+
 def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> VerdictResult:
-    """Return the verdict of a candidate, which is on its shares: a report of PLANNERS is on an instrument and counts
-    for nothing here. Its rating is the first that holds over the completed reports:
+    """Return the verdict of a candidate by stances. It is on its shares: a report of PLANNERS is on an instrument and
+    counts for nothing here. Its rating is the first that holds over the completed reports:
 
     any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); at least half CAUTION
     -> CAUTION; any CAUTION -> HOLD; a required role without a completed report, or with one of fewer than
@@ -38,33 +80,45 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     is of low confidence. The summary names each rule that held a verdict back. Raises ValueError for a role that
     reported twice and for a completed report without verdict or confidence.
     """
+
+    def decide(completed: Sequence[RoleReport]) -> tuple[Rating, list[str]]:
+        own = sum(report.role not in GRAPH_ROLES for report in completed)
+        rating = _rating([report.verdict for report in completed], own)
+        if own < len(completed) and rating is Rating.INSUFFICIENT:
+            graphs = " or ".join(GRAPH_ROLES)
+            return rating, [f"No order rests on {graphs}: {MIN_COMPLETED} reports of other roles are needed."]
+        return rating, []
+
+    return _reduced(reports, required, decide)
+
+
+def _reduced(
+    reports: Sequence[RoleReport],
+    required: Sequence[str],
+    decide: Callable[[Sequence[RoleReport]], tuple[Rating, list[str]]],
+) -> VerdictResult:
+    """decide: returns the rating of completed reports, and lines that explain it."""
     _check(reports)
     reports = [report for report in reports if report.role not in PLANNERS]
     completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
     missing = [_absence(report) for report in reports if report.status is not ReportStatus.COMPLETED]
-    own = sum(report.role not in GRAPH_ROLES for report in completed)
-    rating = _rating([report.verdict for report in completed], own)
+    rating, lines = decide(completed)
     confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
     roles = {report.role for report in completed}
     lacking = [role for role in required if role not in roles]
-    held_back = []
-    if own < len(completed) and rating is Rating.INSUFFICIENT:
-        held_back.append(
-            f"No order rests on {' or '.join(GRAPH_ROLES)}: {MIN_COMPLETED} reports of other roles are needed."
-        )
     if rating is Rating.BUY and lacking:
         rating = Rating.HOLD
-        held_back.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
+        lines.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
     if rating is Rating.BUY and (unfounded := _unfounded(completed, required)):
         rating = Rating.HOLD
-        held_back.append(f"{_NOT_BUY} {unfounded}.")
+        lines.append(f"{_NOT_BUY} {unfounded}.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
-        held_back.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
+        lines.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
     return VerdictResult(
         rating=rating,
         confidence=confidence,
-        summary=_summary(rating, completed, missing, held_back),
+        summary=_summary(rating, completed, missing, lines),
         key_risks=list(dict.fromkeys(risk for report in completed for risk in report.key_risks)),
         completed=[report.role for report in completed],
         missing=missing,
@@ -119,10 +173,14 @@ def _rating(stances: Sequence[Stance | None], own: int) -> Rating:
 
 def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
     """Return the rule that gave a verdict its rating. stances: of its completed reports by role; summary: of the
-    verdict, which names what kept it from a BUY."""
+    verdict, which names what kept it from a BUY, and of theses the rule itself."""
     if (other := next((line for line in summary.splitlines() if line.startswith(ALONE)), None)) is not None:
         return other
     stances = {role: stance for role, stance in stances.items() if role not in PLANNERS}
+    lines = summary.splitlines()
+    if any(line.startswith(_RULE) for line in lines):
+        found = (line for name in (_NOT_BUY, _RULE) for line in lines if line.startswith(name))
+        return next(found).partition(":")[2].strip().rstrip(".")
     count, cautions = len(stances), [role for role, stance in stances.items() if stance == Stance.CAUTION]
     match rating:
         case Rating.PASS:

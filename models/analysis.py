@@ -14,6 +14,7 @@ from pydantic import Field, StrictBool, model_validator
 from chordesk.models.answers import Confidence, Frozen, Stance, Wire
 from chordesk.models.contracts import parse_contract
 from chordesk.models.errors import UsageError
+from chordesk.models.thesis import Thesis
 
 Strategy = Literal["csp", "covered_call", "equity"]
 Depth = Literal["quick", "standard", "deep"]
@@ -110,6 +111,7 @@ class ChartOutput(Wire):
     confluence: list[_Id]
     summary: _Summary
     key_risks: list[str]
+    thesis: Thesis = Thesis()
 
 
 class OptionsOutput(Wire):
@@ -123,6 +125,7 @@ class OptionsOutput(Wire):
     premium_quality: Literal["rich", "fair", "poor"] | None
     summary: _Summary
     key_risks: list[str]
+    thesis: Thesis = Thesis()
 
 
 class ResearchOutput(Wire):
@@ -135,6 +138,7 @@ class ResearchOutput(Wire):
     short_interest_risk: Risk | None
     summary: _Summary
     key_risks: list[str]
+    thesis: Thesis = Thesis()
 
 
 class SynthesisOutput(Wire):
@@ -154,6 +158,7 @@ class AnalystReport(Frozen):
     summary: str
     key_risks: list[str]
     symbol: str
+    thesis: Thesis = Thesis()
 
 
 class NamedLevel(Frozen):

@@ -274,9 +274,10 @@ class ReportStatus(StrEnum):
 
 @cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Strict: every property required, nothing else allowed, no references. Shared: do not change it."""
+    """Strict: every property required, nothing else allowed, no references, fields' descriptions alone. Shared: do not
+    change it."""
     schema = model.model_json_schema(by_alias=True)
-    strict: dict[str, Any] = _strict(schema, schema.get("$defs", {}))
+    strict: dict[str, Any] = _strict(_undescribed(schema), schema.get("$defs", {}))
     return strict
 
 
@@ -301,13 +302,34 @@ def _strict(node: Any, defs: dict[str, Any]) -> Any:
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _strict(defs[node["$ref"].rsplit("/", 1)[-1]], defs)
+        own = {key: value for key, value in node.items() if key != "$ref"}
+        return _strict(_undescribed(defs[node["$ref"].rsplit("/", 1)[-1]]) | own, defs)
+    if (value := _nullable(node, defs)) is not None:
+        return value
     kept = {key: value for key, value in node.items() if key not in _DROPPED}
     if isinstance(kept.get("properties"), dict):
         kept["properties"] = {name: _strict(value, defs) for name, value in node["properties"].items()}
         kept["required"] = list(kept["properties"])
         kept["additionalProperties"] = False
     return {key: value if key == "properties" else _strict(value, defs) for key, value in kept.items()}
+
+
+def _undescribed(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's schema without its docstring, which is for readers of the code."""
+    return {key: value for key, value in node.items() if key != "description"}
+
+
+def _nullable(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any] | None:
+    """Return "a value or null" as one schema with two types, which is the shortest form; None for any other schema."""
+    branches = node.get("anyOf", ())
+    if len(branches) != 2 or branches[1] != {"type": "null"}:
+        return None
+    value = _strict(branches[0], defs)
+    if not isinstance(value.get("type"), str):
+        return None
+    own = {key: text for key, text in node.items() if key not in ("anyOf", *_DROPPED)}
+    choices = {"enum": [*value["enum"], None]} if "enum" in value else {}
+    return {**value, **choices, "type": [value["type"], "null"], **own}
 
 
 # A report with so many unsupported figures, and a smaller share of supported ones, is ungrounded.

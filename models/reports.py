@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from chordesk.models.answers import Confidence, Frozen, Rating, ReportStatus, Stance, Wire
-from chordesk.models.thesis import KeptThesis, Pooled
+from chordesk.models.thesis import KeptThesis, Pooled, Thesis
 
 
 class ValidatorOutput(Wire):
@@ -15,6 +15,7 @@ class ValidatorOutput(Wire):
     confidence: Confidence
     summary: str = Field(min_length=1, max_length=8000)
     key_risks: list[str]
+    thesis: Thesis = Thesis()
 
 
 class RoleReport(Frozen):

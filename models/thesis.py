@@ -18,7 +18,7 @@ Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Move = Annotated[float, Field(gt=-1, le=10, allow_inf_nan=False)]
 Source = Annotated[str, Field(min_length=1, max_length=40)]
 Text = Annotated[str, Field(min_length=1, max_length=600)]
-Day = Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Day = Annotated[str, Field(min_length=10, max_length=10)]
 
 
 def day_of(text: str) -> dt.date:
@@ -30,11 +30,11 @@ def day_of(text: str) -> dt.date:
 
 
 class Invalidation(Wire):
-    """Where the thesis is wrong: at a level, or with an event."""
+    """Where a thesis is wrong: at a level, or with an event."""
 
-    level: Source | None = Field(None, description="id of a level, or price field, of a tool answer on the symbol")
-    event: Text | None = Field(None, description="event that would disprove it, with its day")
-    day: Day | None = None
+    level: Source | None = Field(None, description="id of a level, or a price field such as sma50")
+    event: Text | None = None
+    day: Day | None = Field(None, description="YYYY-MM-DD")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -48,7 +48,7 @@ class Invalidation(Wire):
 class Catalyst(Wire):
     event: Text
     day: Day
-    source: Source = Field(description="`cite` of the tool answer that has it")
+    source: Source
 
     @model_validator(mode="after")
     def _has_day(self) -> Self:
@@ -58,25 +58,24 @@ class Catalyst(Wire):
 
 class Point(Wire):
     text: Text
-    source: Source = Field(description="`cite` of the tool answer it rests on")
+    source: Source
 
 
 class Thesis(Wire):
-    """What can be proven wrong. Null where your evidence does not decide it."""
+    """What can be proven wrong. source: the `cite` of a tool answer of the turn. None where the evidence does not
+    decide."""
 
-    direction: Direction | None = Field(None, description="of the share against its benchmark")
-    horizon: Horizon | None = Field(None, description=f"sessions until it is judged, 1 to {MOST_SESSIONS}")
-    probability: Probability | None = Field(
-        None, description="that its return beats the benchmark's over the horizon; 0.5 or more for up, or less for down"
-    )
-    move: Move | None = Field(None, description="expected return of the share over the horizon, 0.05 is 5 %")
-    move_low: Move | None = Field(None, description="return that it stays below in 10 % of cases")
-    move_high: Move | None = Field(None, description="return that it exceeds in 10 % of cases")
+    direction: Direction | None = Field(None, description="against the benchmark")
+    horizon: Horizon | None = Field(None, description=f"sessions, 1 to {MOST_SESSIONS}")
+    probability: Probability | None = Field(None, description="that it beats the benchmark")
+    move: Move | None = Field(None, description="expected return, 0.05 is 5 %")
+    move_low: Move | None = Field(None, description="10 % quantile")
+    move_high: Move | None = Field(None, description="90 % quantile")
     entry: Text | None = Field(None, description="condition to enter")
-    invalidation: Invalidation | None = Field(None, description="below the close for up, above it for down")
-    catalysts: list[Catalyst] = Field([], description="events to come, dated by a source")
-    points_for: list[Point] = Field([], max_length=MOST_POINTS, description=f"at most {MOST_POINTS}")
-    points_against: list[Point] = Field([], max_length=MOST_POINTS, description=f"at most {MOST_POINTS}")
+    invalidation: Invalidation | None = None
+    catalysts: list[Catalyst] = []
+    points_for: list[Point] = Field([], max_length=MOST_POINTS)
+    points_against: list[Point] = Field([], max_length=MOST_POINTS)
     change: Text | None = Field(None, description="what would change your mind")
 
     @model_validator(mode="after")
@@ -109,8 +108,8 @@ class KeptThesis(Frozen):
     """A thesis as it is kept, with the figures behind its ids.
 
     invalidation_level, invalidation_price: id and price of a level, in the listing's currency; invalidation_event,
-    invalidation_day: of an event. close: when it was stated. benchmark: what the probability compares with. missing:
-    names of the fields that the evidence did not decide.
+    invalidation_day: of an event. close: when it was stated. benchmark: the universe whose median the probability
+    compares with. missing: names of the fields that the evidence did not decide.
     """
 
     direction: Direction | None = None
@@ -129,7 +128,7 @@ class KeptThesis(Frozen):
     points_against: list[Point] = []
     change: str | None = None
     close: float | None = None
-    benchmark: str
+    benchmark: str | None = None
     missing: list[str] = []
 
 
@@ -166,7 +165,3 @@ class Pooled(Frozen):
 
 def kept_thesis(stored: dict[str, Any] | None) -> KeptThesis | None:
     return None if stored is None else KeptThesis.model_validate(stored)
-
-
-def pooled_of(stored: dict[str, Any] | None) -> Pooled | None:
-    return None if stored is None else Pooled.model_validate(stored)

@@ -73,7 +73,6 @@ class ToolSpec:
 
     name: str
     description: str
-    hint: str  # the tool's line in a role's prompt
     arguments: type[BaseModel]
     # returns the payload, or the payload and an image
     function: Callable[[ToolContext, Any], dict[str, Any] | tuple[dict[str, Any], ToolImage]]

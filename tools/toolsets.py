@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,7 @@ MAX_OUTPUT_BYTES = 46 * 1024
 MAX_IMAGE_BYTES = 1024 * 1024
 TOOL_THREADS = 32
 KEPT_CHARS = 2_000  # of arguments that are none
+CITE = "cite"  # of an answer: its id in the turn
 
 Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 
@@ -37,7 +39,8 @@ class TurnTools:
 
     seconds: of each call, None without a limit; the thread of a call that timed out ends by itself. sink: gets
     arguments and answer of each call, in the order of the answers. room: what the model's context has left for answers,
-    None where its size is not known.
+    None where its size is not known. tag: begins the ids by which an answer of this turn can be cited, in letters since
+    an id is no figure; None gives none.
     """
 
     def __init__(
@@ -47,9 +50,11 @@ class TurnTools:
         seconds: float | None = None,
         sink: Sink | None = None,
         room: Room | None = None,
+        tag: str | None = None,
     ) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._context, self._seconds, self._sink, self._room = context, seconds, sink, room
+        self._tag, self._cited = tag, 0
 
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
@@ -62,7 +67,7 @@ class TurnTools:
         elif given is not arguments:
             answer = failed(name, _no_object(self._specs[name].arguments), rogue=RogueKind.MALFORMED)
         else:
-            answer = await self._in_time(name, given)
+            answer = self._citable(await self._in_time(name, given))
         if self._sink is not None:
             try:
                 self._sink(given, answer)
@@ -72,6 +77,12 @@ class TurnTools:
                 text = f"the answer of {name} could not be recorded"
                 return failed(name, text, data=answer.data, seconds=answer.seconds)
         return answer
+
+    def _citable(self, answer: ToolAnswer) -> ToolAnswer:
+        if self._tag is None or not answer.success:
+            return answer
+        self._cited += 1
+        return replace(answer, payload={CITE: f"{self._tag}-{in_letters(self._cited)}", **answer.payload})
 
     async def _in_time(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         try:
@@ -108,6 +119,15 @@ class TurnTools:
             log.exception("tool.raised", tool=name, run=self._context.run_id)
             text = f"{name} failed unexpectedly: {type(error).__name__}"
             return failed(name, text, data=spec.data, seconds=time.perf_counter() - began)
+
+
+def in_letters(number: int) -> str:
+    """Return a positive number as columns of a table are named: a, b, ..., z, aa, ab."""
+    text = ""
+    while number:
+        number, place = divmod(number - 1, 26)
+        text = chr(ord("a") + place) + text
+    return text
 
 
 def _answer(

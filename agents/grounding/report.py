@@ -345,11 +345,18 @@ class EndedRole(Protocol):
     def question(self) -> Mapping[str, Any]: ...
 
 
+# Of a thesis: what it expects is no figure of a source, what it rests on is.
+_POINTS = ("points_for", "points_against")
+
+
 def texts_of(value: Mapping[str, Any]) -> dict[str, str]:
     """Return an answer's texts by path, without the values that code filled in."""
     found = {name: value[name] for name in _TEXTS if isinstance(value.get(name), str)}
     for name in _LISTS:
         found |= {f"{name}/{at}": text for at, text in enumerate(value.get(name) or ()) if isinstance(text, str)}
+    thesis = value.get("thesis") or {}
+    for name in _POINTS:
+        found |= {f"thesis/{name}/{at}": one["text"] for at, one in enumerate(thesis.get(name) or ())}
     return found
 
 

@@ -65,6 +65,10 @@ class Case:
                 rows.extend(row for row in found if isinstance(row, dict))
         return rows
 
+    def cite(self, tool: str) -> str | None:
+        """Return the id of a tool's last answer in this turn; None without one."""
+        return next((str(one["cite"]) for one in reversed(self.payloads(tool)) if "cite" in one), None)
+
     def has_data(self, tool: str) -> bool:
         return any(payload.get("available", True) for payload in self.payloads(tool))
 

@@ -76,6 +76,7 @@ SIGNAL_RULES = _table(
     Rule("volatility", "volatility20", "20-session realised volatility", True, 0.45, 0.80),
     Rule("volume_spike", "volumeRatio", "volume against its 20-session mean", True, 3.0, None, "times"),
     Rule("gap", "gap", "opening gap", True, 0.04, 0.10, absolute=True),
+    Rule("extended", "sma20", "close above its mean of 20 sessions", True, 0.06, 0.15),
     Rule("split", "splitLike", "split-like moves in unadjusted prices", True, 1, None, "count"),
 )
 
@@ -123,9 +124,13 @@ SEVERE_NEWS_RULE = Rule("severe_news", "severe", "headlines on insolvency, fraud
 SHORT_RULE = Rule("short_interest", "ofFloat", "short interest, of the float", True, 0.10, 0.20)
 EARNINGS_RULE = Rule("earnings", "daysUntil", "days until the next report", False, 14, None, "count")
 
+# What a rule makes of a base rate, in log odds, by its gravest finding: a convention, that no record stands behind.
+THESIS_STEPS: Mapping[Level, float] = {Level.CALM: 0.25, Level.CAUTION: -0.25, Level.REJECT: -1.0}
+
 QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")
 OVERVIEW_COMPANY_RULES = ("valuation", "margin", "analysts")
 OVERVIEW_PRICE_RULES = ("history", "falling", "off_high", "volatility")
+SKEPTIC_RULES = ("overbought", "extended", "volatility", "gap")
 RISK_RULES = ("off_high", "drawdown", "volatility", "volume_spike", "gap")
 
 # Names that screens put forward: every bound must hold. No lens trusts prices with a move that may be a split.

@@ -128,7 +128,7 @@ REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 
-Lens = Literal["technical", "fundamental", "catalyst", "options"]
+Lens = Literal["technical", "fundamental", "catalyst", "options", "unified"]
 LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
 Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
 
@@ -256,8 +256,7 @@ class Settings(BaseModel):
 
     # The screen and research
     universe: Universe = of_run("sp500", "sp500, a file of symbols, or symbols by comma", "IBM,GE", min_length=1)
-    lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma", "technical,catalyst")
-    screener: Literal["lenses", "unified"] = of_run("lenses", "a screener for each lens, or one for all", "unified")
+    lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma; unified is one for all", "technical,catalyst")
     shard_size: int = of_run(131, "symbols of one screener turn", "50", ge=1, le=150)
     max_candidates: int = of_run(20, "candidates kept by a screen", "8", ge=1, le=500)
     research_roles: RoleNames | None = of_run(
@@ -265,6 +264,9 @@ class Settings(BaseModel):
     )
     required_roles: RoleNames = of_run(
         ("risk",), "roles without whose report no verdict is BUY, by comma; or none", "risk,catalyst"
+    )
+    conclude: str = of_run(
+        "theses", "what a verdict follows from: stances, or theses and their thresholds", "theses,buy=0.55,spread=0.2"
     )
     speculate: bool = of_run(False, "start later roles beside the quick one while turns are idle", "true")
     memory: Literal["on", "off"] = of_run("on", "whether prompts and report_latest tell of earlier runs", "off")

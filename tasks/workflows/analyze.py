@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlmodel import Session, col, select
 
+from chordesk.agents.conclusion import rule_of
 from chordesk.agents.grounding.report import grounding_of
 from chordesk.agents.roles import roots
 from chordesk.agents.subjects import synthesis_subject
@@ -281,7 +282,11 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     market = desk.market_of(step.run_id)
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
-    verdict = verdict_row(step, with_rogue(view(request, given), rogue_calls.note(rogue)), market.clock.now())
+    verdict = verdict_row(
+        step,
+        with_rogue(view(request, given, rule_of(desk.settings_of(step.run_id).conclude)), rogue_calls.note(rogue)),
+        market.clock.now(),
+    )
     analysis = plan_row(desk, step, verdict, request, reports, given)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = analysis.recommendation == "select" and run.params["depth"] != "quick"

@@ -13,11 +13,13 @@ from typing import Any, Literal
 from pydantic import Field, StrictBool
 from sqlmodel import Session, col, func, select
 
+from chordesk.agents.conclusion import rule_of
 from chordesk.agents.grounding.report import capped, grounding_of, lack
 from chordesk.agents.role_models import role_models, turns_at_once
 from chordesk.agents.roles import (
     GRAPH_ROLES,
     ROLES,
+    SKEPTIC,
     after,
     default_roles,
     following,
@@ -28,11 +30,20 @@ from chordesk.agents.roles import (
     validators,
 )
 from chordesk.agents.runner import RoleRun
-from chordesk.agents.subjects import AnalystSubject, ResearchSubject, analyst_subject, validator_subject
+from chordesk.agents.subjects import (
+    AnalystSubject,
+    ResearchSubject,
+    SkepticSubject,
+    analyst_subject,
+    skeptic_subject,
+    validator_subject,
+)
+from chordesk.agents.theses import anonymous
 from chordesk.agents.tradingagents.project import require_playable
-from chordesk.agents.verdict import counted, reduce_reports, with_rogue
+from chordesk.agents.verdict import conclude, counted, with_rogue
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest
-from chordesk.models.answers import Grounding, Instrument, ReportStatus, Skipped, Stance, is_grounded
+from chordesk.models.answers import Grounding, Instrument, Rating, ReportStatus, Skipped, Stance, is_grounded
+from chordesk.models.errors import DeskError
 from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
@@ -74,7 +85,7 @@ from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.questions.asking import verdict_question
+from chordesk.tools.questions.asking import universe_of_verdicts, verdict_question
 from chordesk.tools.questions.theses import thesis_question
 from chordesk.tools.registry import ToolContext
 
@@ -164,16 +175,19 @@ def candidate_steps(
     spare -= sum(len(roots(asked(candidate.symbol).roles)) for candidate in candidates)
     for candidate in candidates:
         wanted = asked(candidate.symbol)
-        concluded = {"candidate_id": candidate.id, "stored": list(wanted.stored)}
-        payload = {
+        concluded: dict[str, Any] = {"candidate_id": candidate.id, "stored": list(wanted.stored)}
+        roles = {role: reason for role, reason in wanted.roles.items() if role != SKEPTIC}
+        payload: dict[str, Any] = {
             "candidate_id": candidate.id,
             "instrument": candidate.instrument,
             "theses": (theses or {}).get(candidate.symbol, []),
             "capital": capital,
-            "roles": dict(wanted.roles),
+            "roles": roles,
         }
-        first = roots(wanted.roles)
-        early = beside(wanted.roles)
+        if len(roles) < len(wanted.roles):
+            concluded[SKEPTIC] = payload
+        first = roots(roles)
+        early = beside(roles)
         if early and len(early) <= spare:
             first, spare = (*first, *early), spare - len(early)
             payload["beside"] = list(early)
@@ -281,10 +295,22 @@ def _report(
         answer=value or None,
         answer_schema=ROLES[step.role].answer.__name__ if value else None,
         grounding=grounding.model_dump(mode="json") if grounding is not None else None,
+        thesis=_thesis(run, context) if status is ReportStatus.COMPLETED else None,
         reason=reason or "; ".join(filter(None, (rogue, _doubt(used, stance, grounding)))) or None,
         author=turn.model,
         market_at=context.clock.now(),
     )
+
+
+def _thesis(run: RoleRun, context: ToolContext) -> dict[str, Any] | None:
+    """Return the thesis of a completed report as it is kept."""
+    if run.thesis is None:
+        return None
+    try:
+        benchmark = universe_of_verdicts(context.market, context.settings)
+    except DeskError:
+        benchmark = context.settings.universe
+    return run.thesis.model_copy(update={"benchmark": benchmark}).model_dump(mode="json")
 
 
 def _doubt(answer: Mapping[str, Any], stance: str | None, grounding: Grounding | None) -> str | None:
@@ -319,7 +345,8 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
         own = select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)
         found: Sequence[Report] = session.exec(own).all()
-        steps: Sequence[Step] = session.exec(select(Step).where(Step.parent_id == step.id)).all()
+        joins = [step.id, *filter(None, [step.payload.get("before")])]
+        steps: Sequence[Step] = session.exec(select(Step).where(col(Step.parent_id).in_(joins))).all()
         stored = step.payload.get("stored")
         earlier = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
     # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
@@ -331,9 +358,14 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     known = validators()  # a stored report may be of a role that no longer exists: these come last
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
     given = [role_report(row, now if row in earlier else None) for row in reports]
-    reduced = reduce_reports(given + lost_reports(steps, {row.role for row in reports}), required)
+    rule = rule_of(desk.settings_of(step.run_id).conclude)
+    reduced = conclude(given + lost_reports(steps, {row.role for row in reports}), required, rule)
     with desk.store.read() as session:
         rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
+        argued = _argued(session, desk.settings_of(step.run_id), step, reduced)
+    if argued:
+        theses = anonymous(row.thesis for row in reports if row.thesis is not None)
+        return Done({"rating": reduced.rating, "asks": SKEPTIC}, children=_skeptic_steps(step, reduced, theses))
     reduced = with_rogue(reduced, rogue_calls.note(rogue))
     verdict = verdict_row(step, reduced, now)
     plans = [] if (made := _plan(desk, step, verdict, reports, given)) is None else [made]
@@ -357,6 +389,25 @@ def _plan(
         return None
     asked = asked.model_copy(update={"chart": "chart" in roles, "research": "research" in roles})
     return plan_row(desk, step, verdict, asked, reports, given)
+
+
+def _argued(session: Session, settings: Settings, step: ClaimedStep, reduced: VerdictResult) -> bool:
+    """Return whether a conclusion goes to the skeptic first: a BUY by theses, while less than half a budget is used."""
+    asked = step.payload.get(SKEPTIC) is not None and reduced.pooled is not None and reduced.rating is Rating.BUY
+    return asked and budgets.has_spare(session, settings, step.run_id)
+
+
+def _skeptic_steps(step: ClaimedStep, reduced: VerdictResult, theses: list[dict[str, Any]]) -> list[NewStep]:
+    """Return the skeptic's report, and the conclusion that waits for it."""
+    payload = dict(step.payload)
+    candidate = payload.pop(SKEPTIC)
+    join = NewStep(
+        StepKind.CONCLUDE, str(step.parent_id), step.subject, payload={**payload, "before": step.id}, waits=True
+    )
+    assert reduced.pooled is not None, "a BUY by theses is pooled"
+    argued = {"theses": theses, "pooled": reduced.pooled.model_dump(mode="json")}
+    report = NewStep(StepKind.REPORT, join.id, step.subject, SKEPTIC, {**candidate, "roles": {}, "argued": argued})
+    return [join, report]
 
 
 def _unused(reports: Sequence[Report]) -> set[str]:
@@ -453,11 +504,13 @@ def _reads(role: str, given: Sequence[str]) -> bool:
     return role in ROLES and not set(given).isdisjoint(ROLES[role].reads)
 
 
-def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSubject | AnalystSubject:
+def brief_of(desk: Desk, step: ClaimedStep, context: ToolContext) -> ResearchSubject | SkepticSubject | AnalystSubject:
     """Return the subject of a step that reports on a candidate, of the type that its role has. The step's payload has
     instrument, theses and capital; for an analyst it may have `analysis`, an AnalysisRequest."""
     role, payload, settings = ROLES[step.role], step.payload, context.settings
     found = validator_subject(step.subject, payload["instrument"], payload["theses"], settings, payload["capital"])
+    if role.subject is SkepticSubject:
+        return skeptic_subject(found, **payload["argued"])
     if role.subject is not AnalystSubject:
         return found
     request = None

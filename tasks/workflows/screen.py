@@ -15,7 +15,7 @@ from sqlmodel import Session, select
 from chordesk.agents.board.voices import voices_of
 from chordesk.agents.prompting import shard_size
 from chordesk.agents.role_models import role_models
-from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, lenses_of, rank, shards
+from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, shards
 from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
@@ -72,7 +72,7 @@ def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[s
     return {
         "universe": settings.universe,
         "symbols": list(symbols),
-        "lenses": list(lenses or lenses_of(settings)),
+        "lenses": list(lenses or settings.lenses),
         **researchers(settings),
         "max_candidates": settings.max_candidates,
     }

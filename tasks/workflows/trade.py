@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -12,9 +14,10 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.bounding import bounded_actions
 from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
+from chordesk.agents.theses import told
 from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, with_rogue_calls
 from chordesk.models.analysis import WRITES
-from chordesk.models.answers import Refused, Skipped, Stance
+from chordesk.models.answers import Refused, ReportStatus, Skipped, Stance
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
@@ -182,7 +185,25 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
         .order_by(col(Verdict.run_id) == run.id, col(Candidate.rank))
     ).all()
     odds = odds_of_run(session, source)
-    return [_judged(verdict, instrument, plan, odds(verdict)) for verdict, instrument, plan in rows]
+    reports = _reports(session, [verdict.id for verdict, *_ in rows])
+    return [
+        _judged(verdict, instrument, plan, odds(verdict), reports.get(verdict.id, ()))
+        for verdict, instrument, plan in rows
+    ]
+
+
+def _reports(session: Session, verdicts: Sequence[str]) -> Mapping[str, list[Report]]:
+    """Return the completed reports that verdicts rest on, by verdict."""
+    found: dict[str, list[Report]] = defaultdict(list)
+    pairs = session.exec(
+        select(VerdictReport.verdict_id, Report)
+        .join(Report, col(Report.id) == col(VerdictReport.report_id))
+        .where(col(VerdictReport.verdict_id).in_(verdicts), Report.status == ReportStatus.COMPLETED)
+        .order_by(col(Report.id))
+    )
+    for verdict, report in pairs:
+        found[verdict].append(report)
+    return found
 
 
 def _concluded(session: Session, run: Run) -> dict[str, Pooled]:
@@ -205,7 +226,9 @@ def _spoken_against(session: Session, run: Run) -> set[str]:
     return {symbol for symbol, one in reports if one.is_grounded and one.sourced != 0}
 
 
-def _judged(verdict: Verdict, instrument: str, plan: Analysis | None, probability: float | None) -> JudgedSymbol:
+def _judged(
+    verdict: Verdict, instrument: str, plan: Analysis | None, probability: float | None, reports: Sequence[Report]
+) -> JudgedSymbol:
     judged = JudgedSymbol(
         symbol=verdict.symbol,
         instrument=instrument,
@@ -220,6 +243,10 @@ def _judged(verdict: Verdict, instrument: str, plan: Analysis | None, probabilit
     if plan is not None:
         names = {"strategy", "recommendation", "contract", "reasons"}
         judged["plan"] = plan.model_dump(include=names)  # type: ignore[typeddict-item]
+    if verdict.pooled is not None:
+        judged["pooled"] = verdict.pooled
+    if theses := {row.role: row.thesis for row in reports if row.thesis is not None}:
+        judged["theses"] = told(theses, {row.role: row.answer for row in reports if row.answer is not None})
     return judged
 
 

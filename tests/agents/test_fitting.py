@@ -133,14 +133,14 @@ def test_a_prompt_that_does_not_fit_at_all_fails_with_both_numbers(settings: Set
 
 
 def test_a_trader_is_not_asked_about_nothing(settings: Settings) -> None:
-    with pytest.raises(ContextWindow, match=r"the question to trader is .* 6,100 tokens, has room for \d+"):
-        fit_job(trader_job(settings), settings, MODEL, 6_100)
+    with pytest.raises(ContextWindow, match=r"the question to trader is .* 5,700 tokens, has room for \d+"):
+        fit_job(trader_job(settings), settings, MODEL, 5_700)
 
 
 def test_a_role_whose_smallest_prompt_does_not_fit_is_refused(settings: Settings) -> None:
     for role in ROLES.values():
         needed = smallest_tokens(role, settings)
-        assert 2_000 < needed < 7_000
+        assert 1_900 < needed < 7_000
         require_context(role, MODEL, settings, needed)
         with pytest.raises(UsageError) as refused:
             require_context(role, MODEL, settings, needed - 1)
@@ -170,7 +170,7 @@ def test_a_turn_of_a_small_context_says_what_it_lacked(
     lines = "\n".join(f"2026-01-{day:02} verdict BUY (high): {'it rose on volume. ' * 10}" for day in range(1, 29))
 
     async def size(_model: RoleModel) -> int:
-        return 4_096
+        return 4_608
 
     def context(run_id: str) -> ToolContext:
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)

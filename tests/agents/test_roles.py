@@ -23,7 +23,6 @@ from chordesk.agents.roles import (
     check_roles,
     default_roles,
     following,
-    lenses_of,
     mode_of,
     rank,
     rejecting,
@@ -40,12 +39,14 @@ from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.subjects import (
     AnalystSubject,
     JudgedSymbol,
+    SkepticSubject,
     SynthesisSubject,
     Thesis,
     VoiceSubject,
     analyst_subject,
     constraints,
     screener_subject,
+    skeptic_subject,
     synthesis_subject,
     trader_subject,
     validator_subject,
@@ -97,6 +98,8 @@ def subject_of(
     if role.mode == "research":
         theses = [Thesis(lens="technical", confidence="high", thesis=thesis)]
         found = validator_subject(symbol, "equity", theses, settings)
+        if role.subject is SkepticSubject:
+            return dict(skeptic_subject(found, [{"change": thesis}], {"horizon": len(symbol)}))
         return dict(analyst_subject(found, AnalysisRequest()) if role.subject is AnalystSubject else found)
     portfolio = {**PORTFOLIO, "positions": [{"symbol": symbol}]}
     return dict(trader_subject("paper", [judged(thesis)], portfolio, settings, {symbol: (thesis,)}))
@@ -134,8 +137,6 @@ def test_the_settings_choose_the_roles_that_research_and_screen() -> None:
             SettingError, match=rf"\(DESK_RESEARCH_ROLES\) has '{wrong}'.*choose among quick, overview, "
         ):
             check_roles(Settings(research_roles=f"quick,{wrong}"))
-    assert lenses_of(SETTINGS) == LENSES
-    assert lenses_of(Settings(screener="unified", lenses="technical")) == ("unified",)
 
 
 def test_a_graph_researches_where_the_settings_name_it() -> None:
@@ -190,7 +191,7 @@ def test_only_the_tool_list_names_tools() -> None:
 
 
 RULES = (
-    "Never invent", "Say when data is missing", "outside text", "not instructions", "You cannot place an order",
+    "Never invent", "Name what is missing", "outside text", "not instructions", "You cannot place an order",
     "fits the output schema",
 )  # fmt: skip
 

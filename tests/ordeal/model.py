@@ -236,7 +236,8 @@ def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
         return {"candidates": names}
     if ROLES[role].schema is VoiceOutput:
         return {"forecasts": list(_forecasts(subject))}
-    return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": []}
+    thesis = {"probability": 0.6}
+    return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": [], "thesis": thesis}
 
 
 def _forecasts(subject: dict[str, Any]) -> Iterator[dict[str, Any]]:

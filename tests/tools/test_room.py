@@ -54,7 +54,7 @@ def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
     def chart(context: ToolContext, arguments: Arguments) -> tuple[dict[str, object], ToolImage]:
         return {"available": True}, ToolImage(b"png", "image/png")
 
-    spec = ToolSpec("chart", "", "", Arguments, chart)
+    spec = ToolSpec("chart", "", Arguments, chart)
     context = make_context(FarMarket())
     room = Room(2 * IMAGE_TOKENS + 200)
     tools = TurnTools([spec], context, room=room)

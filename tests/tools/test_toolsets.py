@@ -55,7 +55,7 @@ def test_a_nested_argument_model_is_refused() -> None:
         inner: Inner
 
     with pytest.raises(TypeError, match="Outer: tool arguments are plain values"):
-        _ = ToolSpec("t", "d", "h", Outer, lambda context, arguments: {}).input_schema
+        _ = ToolSpec("t", "d", Outer, lambda context, arguments: {}).input_schema
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_cont
     for name in ("portfolio_get", "orders_submit", "shell"):
         answer = asyncio.run(tools.call(name, {}))
         assert answer.payload == {
-            "error": f"no tool named {name}; you have: company_get, signals_get, news_list",
+            "error": f"no tool named {name}; you have: signals_get",
             "success": False,
         }
     answer = asyncio.run(tools.call("signals_get", {"symbols": [" mmm", "AAPL", "aapl", "MMM"]}))
@@ -114,7 +114,7 @@ def test_an_error_of_the_desk_is_returned_with_its_remedy(make_context: MakeCont
 
 def a_picture(data: bytes) -> ToolSpec:
     image = ToolImage(data, "image/png")
-    return ToolSpec("chart", "d", "h", Arguments, lambda context, arguments: ({"available": True}, image))
+    return ToolSpec("chart", "d", Arguments, lambda context, arguments: ({"available": True}, image))
 
 
 def test_a_picture_of_a_run_is_stored_before_the_model_gets_it(

@@ -186,7 +186,6 @@ CHART_STUDY_GET = ToolSpec(
         "candlestick patterns of the last 10 bars. Name a level by its id: code fills its price. Null is unknown, and "
         "`missing` has the reason. Bars cannot be passed."
     ),
-    hint="swings, Fibonacci levels, support and resistance, trendlines, trend, candlestick patterns; `symbols`.",
     arguments=StudyArguments,
     function=chart_study_get,
 )
@@ -253,7 +252,6 @@ PRICE_HISTORY_GET = ToolSpec(
         "close, volume in shares. At most 640 rows an answer, 520 of intraday bars. A session without a bar has no row "
         "and is in `missing`; `adjusted`: prices were adjusted for splits and dividends."
     ),
-    hint="daily, weekly or intraday bars; `symbols`, `sessions` and `interval`. Figures come from the chart study.",
     arguments=HistoryArguments,
     function=price_history_get,
 )
@@ -390,7 +388,6 @@ CHART_RENDER = ToolSpec(
         "the ids of chart_study_get over the same bars; `outside` are levels beyond the prices shown. Bars cannot be "
         "passed."
     ),
-    hint="a picture of the chart with levels, lines and indicators; `symbols`, `overlays`.",
     arguments=RenderArguments,
     function=chart_render,
 )

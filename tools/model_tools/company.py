@@ -530,10 +530,6 @@ COMPANY_GET = ToolSpec(
         "at past filings. earnings: next and last report, surprises. verdicts: the desk's own, with what came of them. "
         "Each part has its source, and knownAt or date; what the source does not have is in `missing` with the reason."
     ),
-    hint=(
-        "what is known of companies; `symbols`, and `parts` such as fundamentals, valuation, statements, earnings, "
-        "ratings, strength, correlation, related, insiders, shortInterest, news, verdicts."
-    ),
     arguments=CompanyArguments,
     function=company_get,
 )

@@ -133,7 +133,6 @@ EARNINGS_DATES = ToolSpec(
         "`until` while the date is a window, confirmed false for an estimated date) and past ones with estimate, "
         "actual and surprise per share. A next date that is not known is in `missing`: it is not a sign of none."
     ),
-    hint="next and past earnings dates, days until; `symbols`, and `limit` past reports.",
     arguments=EarningsArguments,
     function=earnings_dates,
 )
@@ -201,7 +200,6 @@ INSIDER_TRADES = ToolSpec(
         "grants, gifts and exercises), shares, value; and the net of purchases and sales over the last days, null "
         "where a figure is not known. Reports follow a trade by some days."
     ),
-    hint="insiders' purchases and sales, and their net; `symbols`, `days` of the net, `limit` trades.",
     arguments=InsiderArguments,
     function=insider_trades,
 )
@@ -261,7 +259,6 @@ ANALYST_RATINGS = ToolSpec(
         "to 5 sell) and the changes of rating of the last days: date, firm, action, rating and target with those "
         "before. `actions` counts them all."
     ),
-    hint="price targets and rating changes with dates and firms; `symbols`, `days` back, `limit` changes.",
     arguments=RatingsArguments,
     function=analyst_ratings,
 )
@@ -303,7 +300,6 @@ SHORT_INTEREST = ToolSpec(
         "(days to cover), ofFloat and ofOutstanding (fractions), change since the settlement before. Published twice a "
         "month with a delay of some ten days."
     ),
-    hint="shares sold short, days to cover, share of the float; `symbols`.",
     arguments=ShortInterestArguments,
     function=short_interest,
 )

@@ -216,7 +216,6 @@ SEC_FILINGS = ToolSpec(
         "What up to 30 companies filed with the SEC over the last days, newest first: form, filed, period, items of an "
         "8-K (2.02 results, 5.02 officers, 1.01 agreements, 4.02 restatement), url. Titles are outside text."
     ),
-    hint="filings with the SEC; `symbols`, `forms` such as 8-K, `days` back, `limit`.",
     arguments=FilingsArguments,
     function=sec_filings,
 )

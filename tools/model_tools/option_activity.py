@@ -171,7 +171,6 @@ VOLATILITY_GET = ToolSpec(
         "desk's own stored history, null before it has 60 days), impliedMove (straddle / spot, to the expiry), putSkew "
         "(iv of the put with a delta near -.25, less iv). null is unknown, with the reason in `missing`."
     ),
-    hint="implied and realised volatility, their ratio and ranks, the implied move and the put skew; `symbols`.",
     arguments=VolatilityArguments,
     function=volatility_get,
 )
@@ -284,7 +283,6 @@ OPTIONS_UNUSUAL = ToolSpec(
         "their open interest, and puts or calls of a symbol against its own stored days. Volumes grow through the day; "
         "null is unknown, with the reason in `missing`. Large volume has no direction by itself."
     ),
-    hint="option volume against open interest and against its own past; `symbols`.",
     arguments=UnusualArguments,
     function=options_unusual,
 )

@@ -150,10 +150,6 @@ OPTION_CHAIN_GET = ToolSpec(
         "modelled). Fractions, 0.05 is 5%; null is unknown and `problem` its reason. A contract that is not in an "
         "answer is not known to exist."
     ),
-    hint=(
-        "option contracts with Greeks, returns, probability of profit and liquidity; `symbols`, `kind`, and windows: "
-        "`dteMin`, `dteMax`, `deltaMin`, `deltaMax`, `minOpenInterest`, `maxSpread`, `minWeeklyRoc`, `near`."
-    ),
     arguments=ChainArguments,
     function=option_chain_get,
 )
@@ -232,7 +228,6 @@ OPTION_GREEKS_GET = ToolSpec(
         "it gives them, else computed with the model and inputs in `chains`; `greeks` names which. A contract that its "
         "chain does not list, or that has expired, is in `missing`."
     ),
-    hint="Greeks, iv, returns and liquidity of named contracts; `contracts`, as OCC symbols.",
     arguments=GreeksArguments,
     function=option_greeks_get,
 )

@@ -134,10 +134,6 @@ ORDERS_PREVIEW = ToolSpec(
         "Dry run of one order on a symbol of this run: whether the risk rules clear it, at what size, price and "
         "notional, or the rule that denies it with the figure measured and the limit. Makes and sends nothing."
     ),
-    hint=(
-        "dry run of one order: cleared, or denied by which rule at what figure; `symbol`, `action`, and "
-        "`quantity` or `notional`."
-    ),
     arguments=PreviewArguments,
     function=orders_preview,
     data=False,

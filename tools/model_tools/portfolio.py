@@ -83,7 +83,6 @@ PORTFOLIO_GET = ToolSpec(
         "and cannot be sold before these are bought back. A position whose price is not of the market's latest session "
         "is in `missing` and valued at that older price. Null is unknown; `missing` has the reason."
     ),
-    hint="cash, equity, buying power and positions of the account now; no arguments.",
     arguments=Arguments,
     function=portfolio_get,
     data=False,

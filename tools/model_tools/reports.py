@@ -139,7 +139,6 @@ REPORT_LATEST = ToolSpec(
         "This desk's last answers on up to 150 symbols: the newest verdict, and each role's newest report with summary "
         "and key risks."
     ),
-    hint="what the desk reported on these names before; `symbols`.",
     arguments=ReportArguments,
     function=report_latest,
     data=False,

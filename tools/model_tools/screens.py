@@ -159,7 +159,6 @@ UNIVERSE_LIST = ToolSpec(
     description=(
         "The desk's universe: symbol, name, sector, industry. Pages of `limit` from `offset`; `total` is their number."
     ),
-    hint="the members of a universe with name, sector and industry.",
     arguments=UniverseArguments,
     function=universe_list,
     data=False,
@@ -172,10 +171,6 @@ SP500_MOVERS = ToolSpec(
         "volumeRatio (to the 20 sessions before). Fractions, 0.05 is 5%; changeSessions is there when a change spans "
         "more than one session. `notCompared` names those that could not be looked at; `asked` has the own move of "
         "each of `symbols`, on the list or not."
-    ),
-    hint=(
-        'the day\'s largest moves; `direction` is "up" or "down", `limit` how many, `symbols` names whose own move to '
-        "give; a name under `notCompared` was not looked at."
     ),
     arguments=MoversArguments,
     function=sp500_movers,

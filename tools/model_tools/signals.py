@@ -117,10 +117,6 @@ SIGNALS_GET = ToolSpec(
         "Fractions, 0.05 is 5%; rsi14 is 0 to 100; null is unknown. A symbol without that session is in `missing`. "
         "In a long list `each` is what all rows have that do not have their own."
     ),
-    hint=(
-        "price figures for rules (momentum, RSI, distance from the high, realised volatility, drawdown, "
-        "volume ratio, gap); `symbols`."
-    ),
     arguments=SignalsArguments,
     function=signals_get,
 )
@@ -205,7 +201,6 @@ TECHNICALS_GET = ToolSpec(
         "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; null is "
         "unknown."
     ),
-    hint="indicators in detail (moving averages, MACD, Bollinger bands, ATR, ADX); `symbols`.",
     arguments=SignalsArguments,
     function=technicals_get,
 )

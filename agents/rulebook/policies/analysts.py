@@ -8,6 +8,7 @@ from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
+from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, thesis_of
 from chordesk.agents.rulebook.policies.validators import ADVERSE, Finding, row_of, summary_text, symbol_of
 from chordesk.agents.rulebook.thresholds import Level
 from chordesk.models.analysis import WRITES
@@ -48,6 +49,11 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
         found = "neutral"
     lacking = [name for name in ("trend", "extension", "support") if not study.get(name)]
     lacking += [] if drawn else ["the picture"]
+    known = [(str(one["id"]), float(one["price"])) for one in (*support, *resistance)]
+    remarks = [Remark(one.text, one.level, "chart_study_get") for one in findings if one.value is not None]
+    thesis = thesis_of(
+        case, remarks, max(levels), levels=known, close=number(study, "close"), atr=number(study, "atr14")
+    )
     return {
         "recommendation": "reject" if Level.REJECT in levels else found,
         "confidence": _confidence(lacking),
@@ -59,6 +65,7 @@ def _chart_report(case: Case, study: Payload, drawn: bool) -> Payload:
         "confluence": [one["id"] for one in study.get("confluence") or []][: limits.LEVELS],
         "summary": _summary(case, [*_trend_texts(study), *_level_texts(study)], lacking),
         "keyRisks": risks,
+        "thesis": thesis if study else UNDECIDED,
     }
 
 
@@ -198,6 +205,7 @@ def _contract_report(case: Case, rows: Sequence[Payload], volatility: Payload) -
         "premiumQuality": _premium(ratio),
         "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
+        "thesis": UNDECIDED,
     }
 
 
@@ -254,7 +262,13 @@ def _share_report(case: Case, volatility: Payload) -> Payload:
         "premiumQuality": _premium(number(volatility, "ivHvRatio")),
         "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
+        "thesis": _share_thesis(case, findings, max(levels)),
     }
+
+
+def _share_thesis(case: Case, findings: Sequence[Finding], level: Level) -> Payload:
+    remarks = [Remark(one.text, one.level, "volatility_get") for one in findings if one.value is not None]
+    return thesis_of(case, remarks, level) if remarks else UNDECIDED
 
 
 _RISK = {Level.CALM: "low", Level.CAUTION: "moderate", Level.REJECT: "high"}
@@ -298,7 +312,24 @@ def research(case: Case) -> Call | Payload:
         "shortInterestRisk": shorts,
         "summary": _summary(case, texts, lacking),
         "keyRisks": risks,
+        "thesis": _research_thesis(case, {"news_list": news, "short_interest": shorts}, severe, symbol),
     }
+
+
+_GRAVITY = {"low": Level.CALM, "moderate": Level.CAUTION, "high": Level.CAUTION}
+_TOPICS = {"news_list": "adverse headlines", "short_interest": "short interest"}
+
+
+def _research_thesis(case: Case, risks: Mapping[str, str | None], severe: bool, symbol: str) -> Payload:
+    """Return the thesis of what is known; the next report is its catalyst, and says nothing of a direction."""
+    remarks = [
+        Remark(f"the risk of {_TOPICS[tool]} is {risk}", _GRAVITY[risk], tool) for tool, risk in risks.items() if risk
+    ]
+    coming, cite = row_of(case.rows("earnings_dates", "earnings"), symbol).get("next"), case.cite("earnings_dates")
+    day = coming.get("date") if isinstance(coming, dict) else None
+    due = [{"event": "next report", "day": str(day), "source": cite}] if day and cite else []
+    level = Level.REJECT if severe else max((one.level for one in remarks), default=Level.CALM)
+    return thesis_of(case, remarks, level, catalysts=due) if remarks else {**UNDECIDED, "catalysts": due}
 
 
 def _news(case: Case, symbol: str) -> tuple[str | None, bool, list[str]]:

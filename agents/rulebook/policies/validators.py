@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
+from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, thesis_of
 from chordesk.agents.rulebook.thresholds import Level, Rule
+from chordesk.agents.theses import PRICES
 
 # Words are counted, never obeyed: a headline is outside text.
 ADVERSE = re.compile(
@@ -28,6 +30,7 @@ class Finding:
     value: float | None
     sessions: float | None = None  # the figure's sessions, if its name has no number
     among: int | None = None  # the total, for a count of some
+    tool: str = "signals_get"  # whose answer it stands in
 
     @property
     def level(self) -> Level:
@@ -46,6 +49,10 @@ class Finding:
             return title
         # The threshold is a figure of the rule and of no tool answer: a text that names the level has only the latter.
         return f"{title} is {'unacceptable' if self.level is Level.REJECT else 'elevated'}"
+
+    @property
+    def remark(self) -> Remark:
+        return Remark(self.text, self.level, self.tool)
 
     @property
     def risk(self) -> str:
@@ -100,7 +107,7 @@ def risk(case: Case) -> Call | Payload:
     row = row_of(case.signals(), symbol)
     detail = row_of(case.rows("technicals_get", "technicals"), symbol)
     price = _check(limits.RISK_RULES, row)
-    findings = [*price, Finding(limits.ATR_RULE, _true_range_share(detail))]
+    findings = [*price, Finding(limits.ATR_RULE, _true_range_share(detail), tool="technicals_get")]
     evidence = [("price figures", bool(row)), ("indicators", bool(detail))]
     return _report(case, findings, evidence, ["signals_get", "technicals_get"], thin=_thin(price))
 
@@ -113,9 +120,27 @@ def catalyst(case: Case) -> Call | Payload:
     if call := case.next_call([_news(symbol), move]):
         return call
     row = row_of(case.rows("sp500_movers", "asked"), symbol)
-    findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row)]
+    findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row, "sp500_movers")]
     evidence = [("headlines", findings[0].value is not None), ("its last change", bool(row))]
     return _report(case, findings, evidence, ["news_list", "sp500_movers"])
+
+
+@policy("skeptic")
+def skeptic(case: Case) -> Call | Payload:
+    """Check the figures that speak against a rise: extension, volatility, volume, adverse headlines."""
+    symbol = symbol_of(case)
+    one = {"symbols": [symbol]}
+    if call := case.next_call([Call("signals_get", one), Call("technicals_get", one), _news(symbol)]):
+        return call
+    row = row_of(case.signals(), symbol)
+    detail = row_of(case.rows("technicals_get", "technicals"), symbol)
+    findings = [*_check(limits.SKEPTIC_RULES, row), _tone(case, symbol)]
+    evidence = [
+        ("price figures", bool(row)),
+        ("indicators", bool(detail)),
+        ("headlines", findings[-1].value is not None),
+    ]
+    return _report(case, findings, evidence, ["signals_get", "technicals_get", "news_list"])
 
 
 def symbol_of(case: Case) -> str:
@@ -134,9 +159,9 @@ def _check(keys: Iterable[str], row: Payload) -> list[Finding]:
     return _figures([limits.SIGNAL_RULES[key] for key in keys], row)
 
 
-def _figures(rules: Sequence[Rule], row: Payload) -> list[Finding]:
+def _figures(rules: Sequence[Rule], row: Payload, tool: str = "signals_get") -> list[Finding]:
     return [
-        Finding(rule, number(row, rule.field), number(row, rule.length) if rule.length is not None else None)
+        Finding(rule, number(row, rule.field), number(row, rule.length) if rule.length is not None else None, tool=tool)
         for rule in rules
     ]
 
@@ -144,7 +169,7 @@ def _figures(rules: Sequence[Rule], row: Payload) -> list[Finding]:
 def _company(case: Case, symbol: str, keys: Iterable[str]) -> list[Finding]:
     figures = flat(row_of(case.rows("company_get", "companies"), symbol))
     rules = [limits.FUNDAMENTAL_RULES[key] for key in keys]
-    return [Finding(rule, number(figures, rule.field)) for rule in rules]
+    return [Finding(rule, number(figures, rule.field), tool="company_get") for rule in rules]
 
 
 def _thin(findings: Sequence[Finding]) -> bool:
@@ -162,10 +187,10 @@ def _true_range_share(detail: Payload) -> float | None:
 
 def _tone(case: Case, symbol: str) -> Finding:
     if not case.has_data("news_list"):
-        return Finding(limits.ADVERSE_NEWS_RULE, None)
+        return Finding(limits.ADVERSE_NEWS_RULE, None, tool="news_list")
     rows = [row for row in case.rows("news_list", "headlines") if row.get("symbol") == symbol]
     adverse = sum(bool(ADVERSE.search(str(row.get("headline", "")))) for row in rows)
-    return Finding(limits.ADVERSE_NEWS_RULE, adverse, among=len(rows))
+    return Finding(limits.ADVERSE_NEWS_RULE, adverse, among=len(rows), tool="news_list")
 
 
 def _report(
@@ -191,7 +216,16 @@ def _report(
         "confidence": _confidence(len(seen), len(evidence), bool(holes)),
         "summary": summary_text(case, texts, absent or holes, case.gaps(tools, symbol_of(case)) if absent else []),
         "keyRisks": [finding.risk for finding in findings if finding.level > Level.CALM],
+        "thesis": _thesis(case, findings, level) if seen else UNDECIDED,
     }
+
+
+def _thesis(case: Case, findings: Sequence[Finding], level: Level) -> Payload:
+    remarks = [finding.remark for finding in findings if finding.value is not None]
+    detail = row_of(case.rows("technicals_get", "technicals"), symbol_of(case))
+    prices = [(name, price) for name in PRICES if (price := number(detail, name)) is not None]
+    close, atr = number(detail, "close"), number(detail, "atr14")
+    return thesis_of(case, remarks, level, levels=prices, close=close, atr=atr)
 
 
 def _confidence(seen: int, planned: int, holes: bool) -> str:

@@ -53,10 +53,7 @@ class Kit:
         self.rogue: list[tuple[str, Any]] = []
 
     def specs(self) -> Sequence[ToolSpec]:
-        return [
-            ToolSpec(name, f"The tool {name}.", "a tool.", Symbols, lambda _context, _args: {})
-            for name in self.functions
-        ]
+        return [ToolSpec(name, f"The tool {name}.", Symbols, lambda _context, _args: {}) for name in self.functions]
 
     async def call(self, name: str, arguments: Any) -> ToolAnswer:
         if name not in self.functions or not isinstance(arguments, Mapping):

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from chordesk.agents.conclusion import Rule
 from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, shards
 from chordesk.agents.subjects import (
     JudgedSymbol,
@@ -20,10 +21,11 @@ from chordesk.agents.subjects import (
     trader_subject,
     validator_subject,
 )
-from chordesk.agents.verdict import reduce_reports
+from chordesk.agents.theses import kept
+from chordesk.agents.verdict import conclude
 from chordesk.models.analysis import PLANNERS, AnalysisRequest
 from chordesk.models.answers import ReportStatus, ScreenOutput
-from chordesk.models.reports import RoleReport
+from chordesk.models.reports import RoleReport, ValidatorOutput
 from chordesk.models.settings import LENSES, Settings
 from tests.agents.rulebook.play import RealDesk, unsupported
 
@@ -47,7 +49,7 @@ def answers(found: RealDesk) -> dict[str, Any]:
         theses = [Thesis(lens=hit.lens, confidence=hit.confidence, thesis=hit.thesis) for hit in candidate.hits]
         subject = validator_subject(candidate.symbol, candidate.instrument, theses, found.settings)
         reports = [report(found, key, subject) for key in default_roles()]
-        verdict = reduce_reports(reports, found.settings.required_roles)
+        verdict = conclude(reports, found.settings.required_roles, Rule())
         told[f"verdict {candidate.symbol}"] = [one.model_dump(mode="json") for one in reports]
         kept = verdict.model_dump(include={"rating", "confidence", "summary", "missing"})
         judged.append(
@@ -82,10 +84,12 @@ def screen(found: RealDesk) -> list[Hit]:
 
 
 def report(found: RealDesk, key: str, subject: Any) -> RoleReport:
-    answer, has_data = found.report(key, subject)
-    if not has_data:
+    played, seen = found.turn(key, subject)
+    if not any(call.answer.has_data for call in seen):
         return RoleReport(role=key, status=ReportStatus.NO_DATA, reason="no tool had data")
-    return RoleReport(role=key, status=ReportStatus.COMPLETED, **answer)
+    answer = ValidatorOutput.model_validate(played.answer)
+    fields = answer.model_dump(exclude={"thesis"})
+    return RoleReport(role=key, status=ReportStatus.COMPLETED, **fields, thesis=kept(answer.thesis, subject, seen))
 
 
 def analysis(found: RealDesk, symbol: str, strategy: Any) -> dict[str, Any]:

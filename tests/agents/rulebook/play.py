@@ -19,6 +19,7 @@ from chordesk.agents.rulebook.policies.screeners import _TITLES
 from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
+from chordesk.tools.regime import base_rates, rate_row
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import TurnTools
 
@@ -71,8 +72,13 @@ class RealDesk:
 
     def turn(self, key: str, subject: Mapping[str, Any]) -> tuple[Played, list[RecordedCall]]:
         """One turn, whose subject comes through the role's prompt, and its calls as a turn records them."""
+        rates = base_rates(self.context, [subject["symbol"]] if "symbol" in subject else [])
+        rows = [{"symbol": symbol, **rate_row(rate)} for symbol, found in rates.items() for rate in found]
+        subject = {**subject, **({"baseRates": rows} if rows else {})}
         role, seen, now = ROLES[key], list[RecordedCall](), self.context.clock.now()
-        tools = TurnTools(role.tools, self.context, 20.0, lambda sent, got: seen.append(RecordedCall(sent, got, now)))
+        tools = TurnTools(
+            role.tools, self.context, 20.0, lambda sent, got: seen.append(RecordedCall(sent, got, now)), tag="kqz"
+        )
 
         def caller(name: str) -> Callable[[Payload], Payload]:
             return lambda arguments: asyncio.run(tools.call(name, arguments)).payload

@@ -90,7 +90,7 @@ def test_the_answer_is_cut_to_the_schema(http: httpx.Client) -> None:
     del schema["properties"]["keyRisks"]
     schema["required"].remove("keyRisks")
     turn = converse(http, "quick", [ask(SUBJECT)], {}, schema)
-    assert set(turn.answer) == {"verdict", "confidence", "summary"}
+    assert set(turn.answer) == {"verdict", "confidence", "summary", "thesis"}
 
 
 def test_only_the_latest_subject_and_what_follows_counts(http: httpx.Client) -> None:

@@ -154,7 +154,6 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*'technical'"),
         ({"DESK_LENSES": ","}, r"DESK_LENSES.*technical, fundamental, catalyst, options"),
         ({"DESK_RESEARCH_ROLES": ","}, r"DESK_RESEARCH_ROLES=',' \(from environment\).*name at least one role"),
-        ({"DESK_SCREENER": "both"}, r"DESK_SCREENER='both' \(from environment\).*'lenses' or 'unified'"),
         ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM or off"),
         ({"DESK_REPLAY_DATE": "soon"}, r"DESK_REPLAY_DATE='soon'"),
         (

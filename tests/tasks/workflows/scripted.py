@@ -21,6 +21,8 @@ _TOOLS = {
     "chart": "chart_study_get",
     "options": "option_chain_get",
 }
+# Of theses: of four roles one CAUTION makes a HOLD, two make a CAUTION.
+_CHANCES = {"CONFIRMED": 0.58, "CAUTION": 0.36, "REJECT": 0.05}
 _RECOMMENDED = {
     "chart": {"CONFIRMED": "bullish", "CAUTION": "neutral", "REJECT": "reject"},
     "options": {"CONFIRMED": "select", "REJECT": "reject"},
@@ -86,7 +88,8 @@ class Scripted:
             named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
             return {"candidates": [self._candidate(name) for name in named]}
         stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
-        stated = {"confidence": "high", "summary": self.summary, "keyRisks": []}
+        thesis = {"probability": _CHANCES[stance]}
+        stated = {"confidence": "high", "summary": self.summary, "keyRisks": [], "thesis": thesis}
         if role not in _RECOMMENDED:
             return {"verdict": stance, **stated}
         unknown = dict.fromkeys(_NULLS[role]) | {name: [] for name in _LISTS[role]}

@@ -305,7 +305,7 @@ def test_the_live_view_on_a_terminal(floor: Floor) -> None:
 def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> None:
     """One screener in place of the lenses, two roles in place of four; each report keeps its whole answer."""
     floor.model.hits = {"unified": ["IBM"], "technical": ["GE"]}
-    chosen = {"DESK_SCREENER": "unified", "DESK_RESEARCH_ROLES": "overview,quick", "DESK_REQUIRED_ROLES": "none"}
+    chosen = {"DESK_LENSES": "unified", "DESK_RESEARCH_ROLES": "overview,quick", "DESK_REQUIRED_ROLES": "none"}
     done = floor.desk("screen", "--universe", "IBM,GE", "--json", **chosen)
     assert done.code == 0, done.err
     found = floor.json("runs", "show", done.json["run_id"])

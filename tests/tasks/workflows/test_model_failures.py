@@ -42,7 +42,8 @@ from tests.fakes.responses import Call, Failing, FakeResponses, Refusal, Reply, 
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
-VIEW = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []})
+SOUND = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []}
+VIEW = json.dumps({**SOUND, "thesis": {"probability": 0.6}})
 PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
 LENSES = ("technical", "fundamental", "catalyst", "options")
 DATA_TOOLS = ("signals_get", "technicals_get", "company_get", "sp500_movers")

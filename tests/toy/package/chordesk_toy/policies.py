@@ -1,6 +1,7 @@
 """The policy of the toy role."""
 
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, policy
+from chordesk.agents.rulebook.policies.theses import UNDECIDED
 
 
 @policy("toy")
@@ -14,4 +15,5 @@ def toy(case: Case) -> Call | Payload:
         "confidence": "high" if row else "low",
         "summary": f"{PREFIX} {symbol} was between {row.get('low')} and {row.get('high')}.",
         "keyRisks": [],
+        "thesis": UNDECIDED,
     }

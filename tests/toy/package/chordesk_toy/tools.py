@@ -22,4 +22,4 @@ def toy_range(context: ToolContext, arguments: RangeArguments) -> dict[str, Any]
     return payload(context, gaps, available=bool(rows), ranges=rows)
 
 
-TOY_RANGE = ToolSpec("toy_range", "Low and high of symbols.", "low and high; `symbols`.", RangeArguments, toy_range)
+TOY_RANGE = ToolSpec("toy_range", "Low and high of symbols.", RangeArguments, toy_range)
