@@ -28,6 +28,7 @@ NOISE_ATRS = 1  # a stop that is nearer than this is reached by chance: the size
 GAP_ATRS, MARKET_FALL = 3, 0.10  # of the stress cases
 MOST_OVERLAPS = 3
 
+EVEN = 0.5
 EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
 
 
@@ -70,7 +71,8 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
     sqrt(1 + sum of r h / RISK_A_POSITION) over holdings of heat h and positive correlation r: n bets of equal risk
     and correlation r are together as wide as n independent ones of 1 / sqrt(1 + (n - 1) r) each. Kelly: a quarter of
-    (p - q) / (1 - q) at risk, p the lower end of the probability, q = 1 / (1 + expected move over stop distance).
+    2 p - 1 at risk, p the pooled probability shrunk towards one half by the width of its interval. Beating the benchmark
+    says nothing of how far, so that a win counts as much as a loss.
     """
     price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
     atr = None if price is None or unit is None else unit * price / STOP_ATRS
@@ -150,12 +152,11 @@ def _bound(rule: str, most: float | Decimal, why: str) -> SizeBound:
 
 
 def _kelly(pooled: Pooled, equity: float, distance: float) -> SizeBound:
-    if pooled.low is None:
+    if pooled.probability is None or pooled.low is None or pooled.high is None:
         return SizeBound(rule=KELLY, most=None, why="no pooled probability with an interval")
-    payoff = pooled.move / distance if pooled.move is not None and pooled.move > 0 else 1.0
-    even = 1 / (1 + payoff)
-    stake = FRACTION * full_kelly(pooled.low, even)
-    why = f"a quarter of Kelly at the lower end {pooled.low:.2f} against {even:.2f}, over {distance:.2%} to the stop"
+    shrunk = EVEN + (pooled.probability - EVEN) * (1 - (pooled.high - pooled.low))
+    stake = FRACTION * full_kelly(shrunk, EVEN)
+    why = f"a quarter of Kelly at {shrunk:.3f}, shrunk from {pooled.probability:.3f}, over {distance:.2%} to the stop"
     return _bound(KELLY, stake * equity / distance, why)
 
 

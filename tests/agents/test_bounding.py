@@ -90,7 +90,7 @@ def test_what_has_no_bound_or_no_room_is_not_traded() -> None:
     (unknown,) = bounded_actions([action("XX")], {"XX": Pooled()}, now, DAY)
     assert (unknown["action"], unknown["notional"]) == ("watch", None)
     assert "no bound of its size is known" in unknown["reasoning"]
-    (even,) = bounded_actions([action("CF")], {"CF": Pooled(low=0.5)}, now, DAY)
+    (even,) = bounded_actions([action("CF")], {"CF": Pooled(probability=0.5, low=0.4, high=0.6)}, now, DAY)
     assert even["action"] == "watch"
     assert "at most 0.00 by Kelly is less than one share" in even["reasoning"]
     (unjudged,) = bounded_actions([action("CF")], {}, now, DAY)

@@ -93,14 +93,13 @@ def test_sizes_fall_with_correlation() -> None:
     assert twin.most == pytest.approx(5_000 / math.sqrt(2), abs=0.02)
 
 
-def test_kelly_takes_the_lower_end_and_a_near_stop_counts_as_an_atr() -> None:
-    """p .6 at even odds is a stake of (.6 - .5) / .5 / 4 = .05 of equity at risk, over 5 % to the stop: all of it."""
+def test_kelly_is_shrunk_by_the_interval_and_a_near_stop_counts_as_an_atr() -> None:
+    """p .7 within .5 to .9 is .62: a stake of (.62 - .5) / .5 / 4 = .06 of equity at risk, over 5 % to the stop."""
     now = standing({}, {"A": 0.025}, {}, **WIDE)
-    by = {one.rule: one for one in sizing("A", Pooled(low=0.6), now).bounds}
-    assert by[KELLY].most == pytest.approx(EQUITY)
-    assert {one.rule: one.most for one in sizing("A", Pooled(low=0.5), now).bounds}[KELLY] == 0
-    by = {one.rule: one for one in sizing("A", Pooled(low=0.5, move=0.10), now).bounds}
-    assert by[KELLY].most == pytest.approx(0.25 * (0.5 - 1 / 3) / (2 / 3) * EQUITY / 0.05), "twice as far as the stop"
+    found = sizing("A", Pooled(probability=0.7, low=0.5, high=0.9), now)
+    assert {one.rule: one.most for one in found.bounds}[KELLY] == pytest.approx(0.06 * EQUITY / 0.05)
+    even = sizing("A", Pooled(probability=0.5, low=0.4, high=0.6), now)
+    assert {one.rule: one.most for one in even.bounds}[KELLY] == 0
     near = sizing("A", Pooled(invalidation_price=49.9, invalidation_source="chart: low20"), now)
     assert (near.stop, near.stop_source) == (49.9, "chart: low20")
     assert near.most == 10_000, "0.25 % of equity over one ATR of 2.5 %"
@@ -114,7 +113,7 @@ def test_what_is_missing_is_said_and_the_strictest_known_bound_holds() -> None:
     assert (bare.most, bare.bound, bare.stop, bare.atr14) == (10_000.0, "largest order", None, None)
     assert any(line.startswith("equal risk: no ATR14") for line in bare.missing)
     assert any(line.startswith("Kelly: ") for line in bare.missing)
-    unpriced = sizing("C", Pooled(low=0.7), now)
+    unpriced = sizing("C", Pooled(probability=0.7, low=0.6, high=0.8), now)
     assert (unpriced.most, unpriced.bound) == (None, None)
     unvalued = sizing("B", Pooled(), replace(now, heat=replace(now.heat, equity=None)))
     assert unvalued.most is None
