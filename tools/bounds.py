@@ -71,8 +71,8 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
     sqrt(1 + sum of r h / RISK_A_POSITION) over holdings of heat h and positive correlation r: n bets of equal risk
     and correlation r are together as wide as n independent ones of 1 / sqrt(1 + (n - 1) r) each. Kelly: a quarter of
-    2 p - 1 at risk, p the pooled probability shrunk towards one half by the width of its interval. Beating the benchmark
-    says nothing of how far, so that a win counts as much as a loss.
+    2 p - 1 at risk, p the pooled probability shrunk towards one half by the width of its interval. To beat the
+    benchmark says nothing of how far, so that a win counts as much as a loss.
     """
     price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
     atr = None if price is None or unit is None else unit * price / STOP_ATRS
