@@ -111,7 +111,7 @@ def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int
         out.print("\nno candidate to analyse")
         return 0
     # The replay has no news, ratings or earnings dates: nothing for the research analyst to read.
-    command = ("analyze", *symbols, "--no-research")
+    command = ("analyze", *symbols, "--no-research", "--across-earnings")
     out.print(f"\nrunning `desk {' '.join(command)}`: a put to write on each, from quotes modelled on past prices\n")
     return demo.follow(stack, seen, *command)
 
@@ -149,7 +149,7 @@ def _search_sample(out: Console, made: Plan, data: Path, seen: SeenProcesses) ->
     home = made.folders.home / "sample"
     second = demo.sample_plan(os.environ, home, data)
     # The sample has 18 closes and no news: nothing for the other two analysts to look at.
-    command = ("analyze", "MSFT", "--no-chart", "--no-research")
+    command = ("analyze", "MSFT", "--no-chart", "--no-research", "--across-earnings")
     out.print(f"\na put on a real chain, MSFT's of {second.settings.replay_date}: running `desk {' '.join(command)}`\n")
     with desk_stack(second, print_line) as stack:
         return demo.follow(stack, seen, *command), second

@@ -185,7 +185,7 @@ def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str])
         what = f"the {market.name} market has no option chains"
         modelled = "DESK_REPLAY_OPTIONS=modelled for modelled ones, or " if market.clock.day is not None else ""
         chosen = f"start the desk with {modelled}DESK_MARKET set to a market with chains, such as yahoo"
-        if "strategy" in given:
+        if "strategy" in given or not request.chart:
             raise UsageError(
                 f"the strategy {request.strategy} needs option chains, and {what}",
                 remedy=f"{chosen}; or choose --strategy equity",
@@ -198,7 +198,7 @@ def fitted(market: MarketData, request: AnalysisRequest, symbols: Sequence[str])
         remedy = (
             "give --across-earnings as your leave to write a put all the same, or add earnings.csv to a data folder"
         )
-        if not dated and "strategy" in given:
+        if not dated and ("strategy" in given or not request.chart):  # shares alone need the chart
             raise UsageError(f"a put needs to know when earnings are due: {what}", remedy=remedy)
         if not dated:
             request = request.model_copy(update={"strategy": "equity"})

@@ -88,6 +88,7 @@ class _Conversation:
     def __init__(self, model: RandomModel, spec: ConversationSpec) -> None:
         self.thread_id, self.reason = new_id(), "initial"
         self._model, self._spec = model, spec
+        self._subject: Mapping[str, Any] = {}
 
     def interrupt(self) -> None:
         return None
@@ -103,9 +104,10 @@ class _Conversation:
         model, spec, turn_id = self._model, self._spec, new_id()
         if on_started is not None:
             on_started(turn_id)
-        subject = json.loads(_SUBJECT.findall(text)[-1])
+        repairs = not (found := _SUBJECT.findall(text))
+        subject = self._subject = self._subject if repairs else json.loads(found[-1])
         lot = random.Random(f"{model.seed} {spec.role} {spec.scope.subject}")
-        made = _Answer(lot, model.temper, subject)
+        made = _Answer(lot, model.temper, subject, repairs)
         specs = spec.tools.specs()
         while specs and lot.random() < model.temper.calls and len(made.seen) < 4:
             tool = lot.choice(specs)
@@ -121,10 +123,10 @@ class _Conversation:
 
 
 class _Answer:
-    """One answer in the making. seen: what the tools gave."""
+    """One answer in the making. repairs: it was told what was wrong; seen: what the tools gave."""
 
-    def __init__(self, lot: random.Random, temper: Temper, subject: Mapping[str, Any]) -> None:
-        self.lot, self.temper, self.subject = lot, temper, subject
+    def __init__(self, lot: random.Random, temper: Temper, subject: Mapping[str, Any], repairs: bool = False) -> None:
+        self.lot, self.temper, self.subject, self.repairs = lot, temper, subject, repairs
         self.seen: list[Any] = []
 
     def arguments(self, tool: ToolSpec) -> dict[str, Any]:
@@ -137,6 +139,8 @@ class _Answer:
     def of(self, schema: Mapping[str, Any], name: str) -> Any:
         """Return a value that fits a schema."""
         lot = self.lot
+        if name == "thesis" and (lot.random() < self.temper.honest or self.repairs):
+            return self._thesis()
         if "anyOf" in schema:
             return self.of(lot.choice(schema["anyOf"]), name)
         if "enum" in schema:
@@ -158,6 +162,12 @@ class _Answer:
         if kind == "boolean":
             return lot.random() < 0.5
         return None if kind == "null" else self._text(schema, name)
+
+    def _thesis(self) -> dict[str, Any]:
+        """A thesis that contradicts nothing: a probability and no more."""
+        listed = ("catalysts", "pointsFor", "pointsAgainst")
+        nothing = dict.fromkeys(("direction", "move", "moveLow", "moveHigh", "entry", "invalidation", "change"))
+        return {**nothing, **{one: [] for one in listed}, "horizon": 10, "probability": 0.6}
 
     def symbol(self) -> str:
         """Return a symbol of the subject, or by lot any other."""

@@ -75,7 +75,7 @@ class NoArguments(BaseModel):
 def chart_tools(home: Path, data: bytes) -> Toolset:
     """Return one of the desk's own tools, with an image in its answer, bound as in a turn."""
     chart = ToolSpec(
-        "quotes_get", "Draws.", "a chart", NoArguments,
+        "quotes_get", "Draws.", NoArguments,
         lambda context, arguments: ({"available": True}, ToolImage(data, "image/png")),
     )  # fmt: skip
     market = FarMarket()

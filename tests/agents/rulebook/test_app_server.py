@@ -12,13 +12,14 @@ import redis.asyncio
 from chordesk.agents.codex.launch import runtime_config
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.prompting import render
-from chordesk.agents.roles import GRAPH_ROLES, ROLES, validators
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, SKEPTIC, validators
 from chordesk.agents.rulebook.cases import MAX_CALLS
 from chordesk.agents.runtime import ConversationSpec
 from chordesk.agents.subjects import (
     AnalystSubject,
     analyst_subject,
     screener_subject,
+    skeptic_subject,
     synthesis_subject,
     trader_subject,
     validator_subject,
@@ -39,6 +40,8 @@ def brief(key: str, settings: Settings) -> dict[str, Any]:
         return screener_subject(key.removeprefix("screener_"), 0, SYMBOLS, settings)
     if key == "synthesis":
         return dict(synthesis_subject("IBM", "csp", {"recommendation": "reject", "reasons": ["x"]}, settings))
+    if key == SKEPTIC:
+        return dict(skeptic_subject(validator_subject("AAPL", "equity", [], settings), [], {"probability": 0.6}))
     if ROLES[key].subject is AnalystSubject:
         return dict(analyst_subject(validator_subject("IBM", "equity", [], settings), AnalysisRequest()))
     if ROLES[key].mode == "research":

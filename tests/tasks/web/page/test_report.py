@@ -15,7 +15,7 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
         report = client.get(f"/reports/{row['cells']['risk']['report_id']}").json()
     desk_page.open(page, f"/verdicts/{row['verdict']['id']}", None)
     expect(page.get_by_role("heading", level=1)).to_contain_text(row["verdict"]["rating"])
-    expect(page.get_by_text(row["rule"])).to_be_visible()
+    expect(page.get_by_text(row["rule"], exact=True)).to_be_visible()
     page.get_by_role("group", name="Reports", exact=True).get_by_role("link", name="risk").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"risk on {row['candidate']['symbol']}")
     first = report["cited"][0]
