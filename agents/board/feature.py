@@ -11,7 +11,7 @@ FEATURE = Feature(
         "episode": Command(f"{_CLI}.board", "Run", "Let the voices forecast questions by all tools' signals."),
         "board": Command(f"{_CLI}.board", "Look", "Show a run's board: questions, forecasts, voices, tally."),
         "questions": Command(f"{_CLI}.questions", "Look", "Questions that resolve: the desk's, people's, markets'."),
-        "scores": Command(f"{_CLI}.board", "Measure", "Score voices, tools, lenses, roles and verdicts."),
+        "scores": Command(f"{_CLI}.board", "Measure", "Score voices, tools, lenses, roles, verdicts and theses."),
         "calibrate": Command(f"{_CLI}.board", "Measure", "Turn verdicts into the probability that they turn out."),
     },
     settings=("episode", "rounds", "voices", "voice_models", "venues"),

@@ -139,7 +139,7 @@ class _Answer:
     def of(self, schema: Mapping[str, Any], name: str) -> Any:
         """Return a value that fits a schema."""
         lot = self.lot
-        if name == "thesis" and (lot.random() < self.temper.honest or self.repairs):
+        if "pointsFor" in schema.get("properties", {}) and (lot.random() < self.temper.honest or self.repairs):
             return self._thesis()
         if "anyOf" in schema:
             return self.of(lot.choice(schema["anyOf"]), name)

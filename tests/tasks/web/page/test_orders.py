@@ -63,7 +63,7 @@ def test_an_order_that_is_filled_shows_its_answer_its_fill_and_its_log(page: Pag
     expect(page.locator("#part-fills tbody tr")).to_have_count(1)
     expect(page.locator("#part-log tbody tr", has_text="submitting")).to_have_count(1)
     checks = page.locator("#part-checks")
-    expect(checks).to_contain_text("passed all 30 rules when it was last checked")
+    expect(checks).to_contain_text("passed all 31 rules when it was last checked")
     expect(checks.locator("tr", has_text="share per symbol")).to_contain_text("%")
 
 

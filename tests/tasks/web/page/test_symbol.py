@@ -21,7 +21,7 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
     expect(page.locator(".bar-facts")).to_contain_text("buy")
     for name in ("Verdicts", "Reports", "Fills", "Hits", "The trader's notes"):
         expect(page.get_by_role("group", name=f"{name}, as a table").locator("tbody tr").first).to_be_visible()
-    expect(page.get_by_role("region", name="Position")).to_contain_text("not protected")
+    expect(page.get_by_role("region", name="Position")).to_contain_text("sell stop gtc")
     expect(page.get_by_label("Memory", exact=True).last).to_have_text(known["memory"])
     expect(page.get_by_role("link", name="TradingView")).to_be_visible()
     page.get_by_role("button", name="MACD").click()
