@@ -417,9 +417,13 @@ def kept_thesis(outcome: Outcome, job: Assignment, calls: Sequence[RecordedCall]
     return kept(Thesis.model_validate(stated), job.brief, calls) if stated is not None else None
 
 
+FOUR_LETTERS = 1 + 26 + 26**2 + 26**3  # the first number that has four: a prompt's length is no matter of luck
+
+
 def cite_tag(step_id: str, attempt: int) -> str:
-    """Return the letters that begin the ids of a turn's tool answers: other turns of the same thread have others."""
-    return in_letters(1 + int.from_bytes(hashlib.sha256(f"{step_id}/{attempt}".encode()).digest()[:3]) % 26**4)
+    """Return the four letters that begin the ids of a turn's tool answers: other turns of a thread have others."""
+    digest = hashlib.sha256(f"{step_id}/{attempt}".encode()).digest()
+    return in_letters(FOUR_LETTERS + int.from_bytes(digest[:3]) % 26**4)
 
 
 def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:

@@ -143,6 +143,7 @@ def _rows(movers: Iterable[Mover]) -> list[dict[str, Any]]:
 
 def _mover(history: History, lost: Sequence[dt.date]) -> Mover:
     close, spread, before = history.bars.close, history.spread, history.bars.dates[-2]
+    month = history.window(21)
     span = sum(day > before for day in (*spread.dates, *lost))
     return Mover(
         symbol=history.symbol,
@@ -150,7 +151,7 @@ def _mover(history: History, lost: Sequence[dt.date]) -> Mover:
         change=round(float(close[-1] / close[-2] - 1), 4),
         change_sessions=span,
         gap=rounded(figures.gap(spread.open, spread.close)) if span == 1 else None,
-        volume_ratio=rounded(figures.volume_ratio(spread.volume), 2),
+        volume_ratio=rounded(figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
     )
 
 

@@ -285,7 +285,7 @@ def test_the_live_view_on_a_terminal(floor: Floor) -> None:
     floor.model.hits = {"technical": ["IBM", "MMM"], "catalyst": ["IBM"], "options": ["IBM"], "fundamental": ["IBM"]}
     floor.model.summary = "It is [bold]steady[/] " + "and it is long " * 60
     floor.model.actions = [action("IBM", reasoning="Because of the trend. \x1b[31m" + "word " * 200)]
-    code, drawn = floor.terminal("screen", "--universe", "IBM,MMM")
+    code, drawn = floor.terminal("screen", "--universe", "IBM,MMM", "--yes")
     assert code == 0
     assert "\x1b[" in drawn
     text = plain(drawn)

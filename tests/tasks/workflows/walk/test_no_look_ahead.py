@@ -45,7 +45,7 @@ TABLES: tuple[Any, ...] = (
 # Ids, times of the clock on the wall and what follows from them, such as the orders of the last minute.
 OWN = re.compile(
     r"(?<='order_rate'\], 'denied': None, 'figure': )'this would be order \d+'|"
-    r"(?<='cite': ')[a-z]+-[a-z]+|(?<=\"cite\":\")[a-z]+-[a-z]+|(?<='source': ')[a-z]{1,5}-[a-z]\b|"
+    r"\b[a-z]{4}-[a-z]{1,2}\b|"
     r"files-[0-9a-f]{8}|backtest-[0-9a-f]{12}|\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{64}\b"
 )
 LEFT_OUT = re.compile(
