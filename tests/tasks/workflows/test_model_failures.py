@@ -232,7 +232,7 @@ def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResp
     asked = [subject(seen.body) for seen in model.calls() if role_of(seen.body) == "risk"]
     memory = asked[-1]["memory"]
     assert "risk CONFIRMED (high): Sound." in memory
-    assert memory.startswith("2010-08-12 verdict HOLD (high)\n")
+    assert memory.startswith("2010-08-12 verdict on the share HOLD (high)\n")
     assert asked[0]["memory"] is None
 
 
@@ -306,7 +306,7 @@ def test_threads_that_grew_too_long_hand_the_past_on(model: FakeResponses, tradi
     last = {role_of(seen.body): seen.body for seen in model.calls()}
     memories = {role: subject(last[role])["memory"] for role in kept}
     assert memories["screener_technical"] == "2010-08-12 put forward AAPL (high): Strong."
-    assert memories["risk"].startswith("2010-08-12 verdict HOLD")
+    assert memories["risk"].startswith("2010-08-12 verdict on the share HOLD")
     assert memories["trader"].endswith("2010-08-12 decided: nothing. Wait.")
     for role in kept:
         assert len([item for item in last[role]["input"] if item.get("role") == "user"]) == 1
