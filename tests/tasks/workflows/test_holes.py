@@ -31,7 +31,7 @@ def test_a_candidate_without_a_current_price_costs_no_turn(floor: Floor) -> None
     with floor.store.read() as session:
         assert session.get_one(Turn, report.turn_id).status == "skipped"
     (order,) = found["actions"]
-    assert (order["symbol"], order["state"]) == ("WYNN", "denied")
+    assert (order["symbol"], order["action"], order["state"]) == ("WYNN", "watch", None)
     assert found["state"] == "done"
 
 
@@ -57,7 +57,8 @@ def test_a_report_without_data_keeps_its_answer_and_has_no_stance(floor: Floor) 
     run_id = floor.research("IBM")
     (row,) = [row for row in reports(floor, run_id) if row.role == "fundamentals"]
     assert (row.status, row.verdict, row.confidence) == ("no_data", None, None)
-    assert row.answer == {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
+    judged = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
+    assert judged.items() <= row.answer.items()
     assert (row.answer_schema, row.summary) == ("ValidatorOutput", "It is steady.")
 
 

@@ -9,7 +9,7 @@ import time
 from sqlmodel import select
 
 from chordesk.agents.gateway.facts import known_facts
-from chordesk.models.states import RUN_FINAL, RunState
+from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import policy
 from chordesk.tasks.workflows.research import open_research
@@ -43,7 +43,6 @@ def test_turns_wait_for_the_slot_and_use_no_attempt_up() -> None:
         facts = known_facts(desk.home, server.url, "small")
     assert facts is not None
     assert (facts.slots, facts.context) == (None, CONTEXT)
-    assert row.state in (RunState.DONE, RunState.PARTIAL), row.notes
     assert reports
     assert server.most_open == 1
     assert {step.max_attempts - step.attempt for step in steps if step.role} == {policy.STEP_ATTEMPTS - 1}
