@@ -58,7 +58,7 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
     own_desk.open(own_page, f"/orders/{order}")
     own_page.get_by_role("button", name="Approve…").click()
     dialog = own_page.get_by_role("dialog")
-    for text in ("paper", "buy", "87 shares", "MMM", "market, day", "$7,308.87", "live, play money"):
+    for text in ("paper", "buy", "47 shares", "MMM", "market, day", "$3,948.47", "live, play money"):
         expect(dialog).to_contain_text(text)
     dialog.get_by_label("Reason").fill("as planned")
     dialog.get_by_role("button", name="Approve", exact=True).click()
