@@ -303,17 +303,22 @@ def test_without_a_mandate_no_order_goes(book: Book) -> None:
     assert found.code is DenialCode.NO_MANDATE
 
 
-def test_what_rests_on_a_caution_goes_under_a_mandate_that_says_so(armed: Book) -> None:
-    order = armed.order(10.0)
-    verdict = armed.session.get_one(Verdict, order.verdict_id)
-    for rating, caution, goes in (("BUY", False, True), ("CAUTION", False, False), ("CAUTION", True, True)):
-        verdict.rating = rating
-        armed.session.commit()
-        armed.person.arm(caution=caution)
-        assert (hold_of(armed.session, armed.person.settings, order) is None) is goes
-    order.action = "close"
-    armed.person.arm()
-    assert hold_of(armed.session, armed.person.settings, order) is None
+@pytest.mark.parametrize(
+    ("rating", "caution", "action", "goes"),
+    [
+        ("BUY", False, "open", True), ("CAUTION", False, "open", False), ("CAUTION", True, "open", True),
+        ("CAUTION", False, "close", True),
+    ],
+)  # fmt: skip
+def test_what_rests_on_a_caution_goes_under_a_mandate_that_says_so(
+    person: Person, rating: str, caution: bool, action: str, goes: bool
+) -> None:
+    person.arm(caution=caution)
+    with person.store.session() as session:
+        order = Book(person, session).order(10.0, action=action)
+        session.get_one(Verdict, order.verdict_id).rating = rating
+        session.flush()
+        assert (hold_of(session, person.settings, order) is None) is goes
 
 
 def test_an_order_within_all_limits_goes(armed: Book) -> None:
