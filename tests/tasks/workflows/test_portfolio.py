@@ -148,7 +148,7 @@ def test_from_a_fill_to_the_price_move_that_makes_its_roles_due(floor: Floor) ->
     assert {row.reason for row in found.values()} == {"unrealized_change_trigger"}
     assert {row.run_id for row in found.values()} == {second["run_id"]}
     assert {(row.last_price, row.last_unrealized is None) for row in found.values()} == {(25.78, False)}
-    assert floor.model.subjects["risk"]["memory"].startswith("2010-08-11 verdict BUY")
+    assert floor.model.subjects["risk"]["memory"].startswith("2010-08-11 verdict on the share BUY")
     assert "last trade note: 2010-08-10 open JNPR: buy" in floor.model.subjects["risk"]["memory"]
 
 

@@ -17,7 +17,6 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kombu import pools
 from sqlmodel import col, select
 
 from chordesk.models.settings.sources import load_settings
@@ -160,7 +159,6 @@ def walked(home: Path, url: str, environ: Mapping[str, str], symbols: Sequence[s
     finally:
         desk.close()
         app.close()
-        pools.reset()
 
 
 def _ready(app: Any) -> list[tuple[str, str]]:
