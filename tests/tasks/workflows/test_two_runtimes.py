@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -56,8 +58,12 @@ def rows(store: Store, table: Any, run: Run) -> list[Any]:
         return list(session.exec(select(table).where(table.run_id == run.id)).all())
 
 
-def answers(store: Store, run: Run) -> dict[tuple[str, str], Any]:
-    return {(one.role, one.symbol): one.answer for one in rows(store, Report, run)}
+def answers(store: Store, run: Run) -> dict[tuple[str, str], str]:
+    """What each report answered, without the letters by which its turn's tool answers are cited."""
+    return {
+        (one.role, one.symbol): re.sub(r'"[a-z]{4}-([a-z]+)"', r'"\1"', json.dumps(one.answer))
+        for one in rows(store, Report, run)
+    }
 
 
 def test_a_screen_on_both_runtimes_ends_as_one_on_codex_alone(desk: Processes, store: Store) -> None:
