@@ -12,13 +12,14 @@ import structlog
 from sqlmodel import col, delete, select
 
 from chordesk.models.database.store import AWAY, Store, desk_of, require_current
-from chordesk.models.errors import DatabaseDown, DatabaseUnfit
+from chordesk.models.errors import DatabaseDown, DatabaseUnfit, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.processes import Process
 from chordesk.tasks.reading.setting_values import shown
-from chordesk.tasks.services.identity import require_home
+from chordesk.tasks.redis_clients import is_private
+from chordesk.tasks.services.identity import require_home, require_redis
 
 log = structlog.get_logger(__name__)
 SAY_SECONDS = 20.0
@@ -31,16 +32,20 @@ SET = "set"
 @contextmanager
 def present(settings: Settings, name: str, *, of_home: bool = False) -> Iterator[None]:
     """Say that this process runs, until the block ends. of_home: it keeps an audit log in its data folder, which must
-    be the desk's whose database this is. Raises DatabaseUnfit and UsageError; a database that is away is waited for, as
-    by all that the process does."""
+    be the desk's whose database this is, as Redis must. Raises DatabaseUnfit and UsageError; one of them that is
+    away is waited for, as by all that the process does."""
     try:
         require_current(settings.database)
         if of_home and settings.database_url is not None:
             require_home(settings, desk_of(settings.database))
+        if settings.redis_url is not None and not is_private(settings.redis_url.get_secret_value()):
+            require_redis(settings, desk_of(settings.database))
     except DatabaseUnfit:
         raise
     except DatabaseDown as error:
         log.warning("database.away", error=str(error.args[0]))
+    except RedisDown as error:
+        log.warning("redis.away", error=str(error.args[0]))
     with closing(Store(settings.database)) as store:
         row = Process(
             name=f"{name}@{socket.gethostname()}", started_at=utcnow(), seen_at=utcnow(),

@@ -43,7 +43,7 @@ def message_key(settings: Settings) -> str | None:
     if settings.message_key is not None:
         return settings.message_key.get_secret_value()
     address = redis_url(settings)
-    if _is_private(address):
+    if is_private(address):
         return None
     raise SettingError(
         f"DESK_REDIS_URL={masked(address)} is no socket below a folder of this user alone, and no key signs messages",
@@ -52,7 +52,7 @@ def message_key(settings: Settings) -> str | None:
     )
 
 
-def _is_private(address: str) -> bool:
+def is_private(address: str) -> bool:
     """Return whether a URL is of a socket that is below a folder which only this user may enter."""
     parts = urlsplit(address)
     if parts.scheme != "unix":
@@ -86,6 +86,7 @@ OLDEST_REDIS = (6, 2)
 # those that this user may not do (redis #14541, valkey #3983).
 _DROPS_FROM, _KEEPS_AGAIN_VALKEY = (7, 0), (9, 0)
 _LIST = "write `user default off resetpass allkeys allchannels +@all` into its access list, and restart it"
+_APPEND_ONLY = "set appendonly yes and appendfsync everysec"
 
 
 def server_name(info: Mapping[str, Any]) -> str:
@@ -93,40 +94,61 @@ def server_name(info: Mapping[str, Any]) -> str:
 
 
 def why_unfit(info: Mapping[str, Any], default_user: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Why a desk cannot rely on a server, and the remedy. default_user: of `ACL GETUSER`, None where it may not ask."""
-    version = _pair(info.get("redis_version", "0.0"))
+    """Why a desk cannot rely on a server, and the remedy. default_user: of `ACL GETUSER`, None where it may not ask.
+    info: with `saves`, whether the server writes snapshots, where that is known."""
+    version, named = _pair(info.get("redis_version", "0.0")), server_name(info)
     if version < OLDEST_REDIS:
         oldest = ".".join(map(str, OLDEST_REDIS))
-        return f"{server_name(info)} is older than {oldest}", f"use Redis {oldest} or newer, or Valkey"
+        return f"{named} is older than {oldest}", f"use Redis {oldest} or newer, or Valkey"
+    if info.get("role") == "slave":
+        primary = f"{info.get('master_host')}:{info.get('master_port')}"
+        return f"{named} is a replica of {primary}, which takes no writes", f"name {primary} in DESK_REDIS_URL"
+    if not info.get("aof_enabled") and info.get("saves") is False:
+        return f"{named} keeps nothing on disk: no append-only file, and no save", _APPEND_ONLY
     if default_user is None or "+@all" in default_user.get("categories", ()):
         return None
     if version < _DROPS_FROM or _pair(info.get("valkey_version", "0.0")) >= _KEEPS_AGAIN_VALKEY:
         return None
-    return f"{server_name(info)} would lose its transactions at a restart: its default user may not do them", _LIST
+    return f"{named} would lose its transactions at a restart: its default user may not do them", _LIST
+
+
+def why_forgetful(info: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What a server that a desk can rely on may still lose, and the remedy."""
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        return f"it may evict ({policy})", "set maxmemory-policy noeviction"
+    if not info.get("aof_enabled"):
+        return "no append-only file: queued messages are lost if it stops", _APPEND_ONLY
+    return None
 
 
 def _pair(version: object) -> tuple[int, ...]:
     return tuple(int(part) for part in str(version).split(".")[:2])
 
 
-def unfit(server: redis.Redis) -> tuple[str, str] | None:
-    """Return the same of a running server. Raises redis.RedisError."""
+def fit(server: redis.Redis, address: str) -> dict[str, Any]:
+    """Return what a server tells of itself. Raises ServiceError for one that is unfit for a desk, redis.RedisError."""
     import redis
 
-    try:
+    info, user = server.info(), None
+    with suppress(redis.ResponseError):  # this login may not ask, as with the access lists of deploy/
         user = server.acl_getuser("default")
-    except redis.ResponseError:  # this login may not ask, as with the access lists of deploy/
-        user = None
-    return why_unfit(server.info("server"), user)
+    with suppress(redis.ResponseError):
+        info["saves"] = bool(server.config_get("save").get("save"))
+    if (found := why_unfit(info, user)) is not None:
+        raise ServiceError(f"{found[0]} ({masked(address)})", remedy=found[1])
+    return info
 
 
-def require_fit(address: str) -> None:
-    """Raise ServiceError for a server that a desk cannot rely on. One that is away is waited for by others."""
+def require_fit(address: str) -> str | None:
+    """Return what the desk's server may lose. Raises ServiceError for one that a desk cannot rely on. One that is away
+    is waited for by others."""
     import redis
 
     with suppress(redis.RedisError), closing(client(address, SILENT_SECONDS, again=False)) as server:
-        if (found := unfit(server)) is not None:
-            raise ServiceError(f"{found[0]} ({masked(address)})", remedy=found[1])
+        if (found := why_forgetful(fit(server, address))) is not None:
+            return f"Redis at {masked(address)}: {found[0]}; {found[1]}"
+    return None
 
 
 def wait_ready(address: str, seconds: float) -> None:

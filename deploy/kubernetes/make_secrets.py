@@ -26,7 +26,7 @@ OWNER, SERVICE = "desk_schema", "desk_rows"  # logins of a small desk's Postgres
 # The settings in the file desk.toml of each pod.
 PLACES = ("database_url", "redis_url", "message_key", "provider_url")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "migrate": ("database_url",),
+    "migrate": ("database_url", "redis_url", "provider_url"),
     "research": (*PLACES, "provider_key", "sec_identity"),
     "ops": PLACES,
     "trade": PLACES,

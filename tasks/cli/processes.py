@@ -62,7 +62,8 @@ def worker(
     settings = configured("message_key", *needs, own_switch=_sends_orders(WORKER_QUEUES[role]))
     called = name or default_name(role)
     app = create_app(settings, called, warm=role is not WorkerRole.OPS, turns=turns)
-    require_fit(redis_url(settings))
+    if (warning := require_fit(redis_url(settings))) is not None:
+        warn([warning])
     app.desk.telemetry.check()
     if settings.metrics_port:
         from chordesk.tasks.worker.gauges import watch_worker

@@ -354,14 +354,13 @@ def upgrade(
 
 def _of_fleet(fixed: list[str]) -> Settings:
     """Return the settings, which all services can take, with a Redis that keeps what it is given."""
-    from chordesk.tasks.doctor.check import CheckStatus, look_at_redis
-    from chordesk.tasks.redis_clients import redis_url
+    from chordesk.tasks.redis_clients import redis_url, require_fit, wait_ready
     from chordesk.tasks.services import fleet_settings
 
     settings = fleet_settings.check(os.environ, dict(one.partition("=")[::2] for one in fixed))
-    found = look_at_redis(redis_url(settings))
-    if found.status is CheckStatus.FAIL:
-        raise UsageError(found.detail, remedy=found.remedy)
+    wait_ready(redis_url(settings), 10.0)
+    if (warning := require_fit(redis_url(settings))) is not None:
+        print_line(warning)
     return settings
 
 

@@ -7,23 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 from sqlmodel import col, select
 
 from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import store
-from chordesk.models.errors import DeskError, RedisDown
+from chordesk.models.errors import DeskError, RedisDown, ServiceError
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.notifications import Notice
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.redis_clients import client, message_key, redis_url, server_name, unfit
+from chordesk.tasks.redis_clients import client, fit, message_key, redis_url, server_name, why_forgetful
 
 
 class CheckStatus(StrEnum):
@@ -132,27 +132,14 @@ def redis_server(context: CheckContext) -> Check:
 def look_at_redis(address: str, embedded: bool = False) -> Check:
     try:
         with closing(client(address, REDIS_SECONDS)) as redis:
-            info = {**redis.info("server"), **redis.info("memory"), **redis.info("persistence")}
-            with suppress(ResponseError):  # the fleet's user may not ask for it, and those of hosted servers
-                info["saves"] = bool(redis.config_get("save").get("save"))
-            found = unfit(redis)
+            info = fit(redis, address)
+    except ServiceError as error:
+        return fail(str(error.args[0]), error.remedy)
     except RedisError as error:
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
-    if found is not None:
-        return fail(f"{found[0]} ({masked(address)})", found[1])
-    return judge(address, info, embedded)
-
-
-def judge(address: str, info: dict[str, object], embedded: bool) -> Check:
     found = f"{server_name(info)} at {masked(address)}" + (", started for this check" if embedded else "")
-    policy = info.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        return warn(f"{found}; it may evict ({policy})", "set maxmemory-policy noeviction")
-    if not info.get("aof_enabled"):
-        remedy = "set appendonly yes and appendfsync everysec"
-        if info.get("saves") is False:
-            return fail(f"{found}; it keeps nothing on disk: no append-only file, and no save", remedy)
-        return warn(f"{found}; no append-only file: queued messages are lost if it stops", remedy)
+    if (why := why_forgetful(info)) is not None:
+        return warn(f"{found}; {why[0]}", why[1])
     return ok(found)
 
 

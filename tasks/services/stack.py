@@ -216,7 +216,8 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
     def migrate() -> None:
         # Ours answers already; one that the user named may be down, and workers would wait for it for ever.
         redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
-        redis_clients.require_fit(redis_url(plan.settings))
+        if (warning := redis_clients.require_fit(redis_url(plan.settings))) is not None:
+            notify(warning)
         store.upgrade(plan.settings.database)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)

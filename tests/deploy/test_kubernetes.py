@@ -187,7 +187,7 @@ def test_each_waits_for_the_migration(role: str) -> None:
     (first,) = pod(workloads("fleet")[role])["initContainers"]
     assert first["args"] == ["desk", "db", "current"]
     (migration,) = pod(workloads("fleet")["migrate"])["containers"]
-    assert migration["args"] == ["desk", "db", "upgrade"]
+    assert migration["args"] == ["desk", "db", "upgrade", "--fleet"]
     assert first["image"] == migration["image"]
 
 
@@ -204,12 +204,12 @@ def test_every_variable_of_the_desk_is_a_setting_that_fits(name: str, role: str,
     assert {key for key in variables if not names_setting(key)} == {"HOME", "TMPDIR"}
     settings = load_settings({**variables, "DESK_CONFIG": str(file)}, tmp_path)
     assert settings.trader_live is False
-    assert settings.provider == ("endpoint" if role in STAYING else "rulebook"), "a migration needs no model"
+    assert settings.provider == "endpoint"
 
 
 def test_all_parts_have_the_same_settings() -> None:
     """A run that was opened under others is not traded on; and what an overlay's desk.env says reaches each of them."""
-    found = [settings_of("fleet", role) for role in STAYING]
+    found = [settings_of("fleet", role) for role in ROLES]
     assert all(each == found[0] for each in found)
 
 

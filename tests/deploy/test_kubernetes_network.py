@@ -75,7 +75,7 @@ def peers(name: str, rule: Mapping[str, Any]) -> set[str]:
 NAMES: Reached = {("kube-system/k8s-app", 53)}
 STORES: Reached = {("postgres", 5432), ("redis", 6379)}
 WEB: Reached = {(PUBLIC, 443)}
-WITHOUT_REDIS = {"migrate", "notify"}
+WITHOUT_REDIS = {"notify"}
 MAY_REACH: dict[str, Reached] = {
     "research": NAMES | STORES | WEB,
     "trade": NAMES | STORES | WEB,
@@ -83,7 +83,7 @@ MAY_REACH: dict[str, Reached] = {
     "api": NAMES | STORES | WEB,
     "beat": NAMES | STORES,
     "notify": NAMES | {("postgres", 5432), (PUBLIC, 443), (PUBLIC, 465), (PUBLIC, 587)},
-    "migrate": NAMES | {("postgres", 5432)},
+    "migrate": NAMES | STORES,
     "postgres": NAMES,
     "redis": NAMES,
 }

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,7 @@ def test_each_mounted_secret_is_made(small: dict[str, Any], fleet: dict[str, Any
         "research": {"desk-research-variables"},
         "ops": {"desk-ops-variables"},  # the login of reports' storage, made by hand
         "trade": {"desk-trade-variables"},
+        "migrate": optional,  # to know which keys there are
     }
 
 
@@ -111,7 +112,7 @@ def test_the_services_have_the_same_passwords(small: dict[str, Any]) -> None:
     password, logins = small["postgres"]["password"], small["desk-roles"]
     assert len(password) >= 32
     assert f"desk:{password}@postgres" in logins["admin"]
-    assert tomllib.loads(small["desk-migrate"]["desk.toml"]) == {"database_url": logins["owner"]}
+    assert tomllib.loads(small["desk-migrate"]["desk.toml"])["database_url"] == logins["owner"]
     assert tomllib.loads(small["desk-ops"]["desk.toml"])["database_url"] == logins["service"]
     assert {name for name, files in small.items() if password in json.dumps(files)} == {"postgres", "desk-roles"}
     assert made("small", MODEL)["postgres"]["password"] != password
@@ -129,7 +130,7 @@ def test_each_key_is_one_pods_alone(fleet: dict[str, dict[str, str]]) -> None:
     assert holders(OTHERS["OPENAI_API_KEY"]) == {"desk-research"}
     assert holders("topic-of-the-phone") == {"desk-notify"}
     assert holders("key-of-the-") >= {"desk-research"}
-    assert holders("pass-of-redis") == {f"desk-{role}" for role in STAYING if role != "notify"}
+    assert holders("pass-of-redis") == {f"desk-{role}" for role in ROLES if role != "notify"}
     assert holders("pass-of-postgres") == {f"desk-{role}" for role in ROLES} | {"desk-demand"}
 
 
@@ -197,14 +198,16 @@ def test_a_missing_value_is_named(arguments: str, environ: dict[str, str], probl
     assert problem in done.stderr
 
 
-def test_the_pods_commands_run_with_them(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
-    """As the cluster starts them, but for paths, and with a database of this machine."""
+@pytest.mark.process
+def test_the_pods_commands_run_with_them(small: dict[str, dict[str, str]], store: str, tmp_path: Path) -> None:
+    """As the cluster starts them, but for paths, and with a database and a Redis of this machine."""
     home, file = tmp_path / "data", tmp_path / "desk.toml"
     home.mkdir()
     ours = {"DESK_CONFIG": str(file), "DESK_HOME": str(home), "HOME": str(home), "TMPDIR": str(tmp_path)}
     text = small["desk-migrate"]["desk.toml"]
-    (url,) = tomllib.loads(text).values()
-    file.write_text(text.replace(url, f"sqlite:///{home / 'desk.db'}"), encoding="utf-8")
+    for name, value in (("database_url", f"sqlite:///{home / 'desk.db'}"), ("redis_url", store)):
+        text = text.replace(tomllib.loads(text)[name], value)
+    file.write_text(text, encoding="utf-8")
     (first,) = pod(workloads("small")["ops"])["initContainers"]
     (migration,) = pod(workloads("small")["migrate"])["containers"]
     given = {each["name"]: each["value"] for each in first["env"]}
@@ -217,12 +220,31 @@ def test_the_pods_commands_run_with_them(small: dict[str, dict[str, str]], tmp_p
         return zygote.run(arguments, dict(environ), REPOSITORY).returncode
 
     assert code(first, clean) == 1, "it waits"
-    assert code(migration, {**settings_of("small", "migrate"), **clean}) == 0
+    variables = {**settings_of("small", "migrate"), **clean}
+    assert code(migration, {**variables, "DESK_CODEX_TURNS": "many"}) == 2
+    assert code(migration, {**variables, "DESK_API_TOKEN": "in-clear"}) == 2
+    assert code(first, clean) == 1, "nothing was begun"
+    assert code(migration, variables) == 0
     assert code(first, clean) == 0, "the pods begin"
 
 
 @pytest.mark.process
-def test_redis_lets_the_desk_work_and_nothing_else(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
+def test_redis_lets_the_desk_work_and_nothing_else(store: str) -> None:
+    with redis.Redis.from_url(store) as ours, redis.Redis(port=ours.get_connection_kwargs()["port"]) as theirs:
+        assert ours.ping()
+        assert ours.info("memory")["maxmemory_policy"] == "noeviction"
+        assert ours.eval("return redis.call('set', KEYS[1], 'x')", 1, "key")
+        ours.publish("channel", "message")
+        for refused in (("CONFIG", "SET", "appendonly", "no"), ("SHUTDOWN",), ("ACL", "LIST"), ("FLUSHALL",)):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                ours.execute_command(*refused)
+        with pytest.raises(redis.exceptions.AuthenticationError):
+            theirs.get("key")
+
+
+@pytest.fixture
+def store(small: dict[str, dict[str, str]], tmp_path: Path) -> Iterator[str]:
+    """Redis as the cluster starts it, on a port of this machine: its address for the desk."""
     (tmp_path / "users.acl").write_text(small["redis"]["users.acl"], encoding="utf-8")
     (container,) = containers(workloads("small")["redis"])
     arguments = [
@@ -234,18 +256,9 @@ def test_redis_lets_the_desk_work_and_nothing_else(small: dict[str, dict[str, st
         [valkey_binary(), "--port", str(port), "--bind", "127.0.0.1", *arguments], stdout=subprocess.DEVNULL
     )
     try:
-        address = tomllib.loads(small["desk-ops"]["desk.toml"])["redis_url"].replace("redis:6379", f"127.0.0.1:{port}")
-        with redis.Redis.from_url(address) as ours, redis.Redis(port=port) as theirs:
-            wait_for(lambda: _answers(theirs), "Redis answers")
-            assert ours.ping()
-            assert ours.info("memory")["maxmemory_policy"] == "noeviction"
-            assert ours.eval("return redis.call('set', KEYS[1], 'x')", 1, "key")
-            ours.publish("channel", "message")
-            for refused in (("CONFIG", "SET", "appendonly", "no"), ("SHUTDOWN",), ("ACL", "LIST"), ("FLUSHALL",)):
-                with pytest.raises(redis.exceptions.NoPermissionError):
-                    ours.execute_command(*refused)
-            with pytest.raises(redis.exceptions.AuthenticationError):
-                theirs.get("key")
+        with redis.Redis(port=port) as client:
+            wait_for(lambda: _answers(client), "Redis answers")
+        yield tomllib.loads(small["desk-ops"]["desk.toml"])["redis_url"].replace("redis:6379", f"127.0.0.1:{port}")
     finally:
         server.terminate()
         server.wait(PATIENCE)

@@ -115,6 +115,7 @@ def test_a_url_that_no_client_can_use_is_an_error_that_keeps_the_password(url: s
     ],
 )
 def test_a_server_that_would_drop_its_own_transactions_is_unfit(info: dict[str, str], keeps: bool) -> None:
-    assert (why_unfit(info, {"categories": ["-@all"]}) is None) is keeps
-    assert why_unfit(info, {"categories": ["+@all"]}) is None
-    assert why_unfit(info, None) is None, "not known"
+    kept = {**info, "aof_enabled": 1}
+    assert (why_unfit(kept, {"categories": ["-@all"]}) is None) is keeps
+    assert why_unfit(kept, {"categories": ["+@all"]}) is None
+    assert why_unfit(kept, None) is None, "not known"

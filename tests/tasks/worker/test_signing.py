@@ -17,6 +17,7 @@ from sqlmodel import select
 
 from chordesk.models.tables.notifications import Notice
 from chordesk.tasks.doctor.check import CheckContext, CheckStatus, messages
+from chordesk.tasks.services import identity
 from chordesk.tasks.worker.messages import REPORTS_PASS, sender_app
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.worker.signing import OPTION
@@ -34,7 +35,8 @@ QUEUE = "ops"
 def test_a_forged_task_or_command_is_never_run_and_a_signed_one_is() -> None:
     port = free_port()
     with processes(DESK_MESSAGE_KEY=KEY.get_secret_value(), DESK_LOG_LEVEL="DEBUG") as desk:
-        desk.spawn("tcp", valkey_binary(), "--port", str(port), "--bind", "127.0.0.1", "--save", "")
+        place = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(desk.home))
+        desk.spawn("tcp", valkey_binary(), *place, "--save", "", "--appendonly", "yes")
         wait_for(lambda: listens(port), "Redis listens")
         desk.environ["DESK_REDIS_URL"] = f"redis://127.0.0.1:{port}/0"
         desk.workers("ops")
@@ -57,6 +59,12 @@ def test_a_forged_task_or_command_is_never_run_and_a_signed_one_is() -> None:
         assert found.status is CheckStatus.WARN
         assert "DESK_MESSAGE_KEY" in found.remedy
         desk.await_workers("ops")  # still, after the order to shut down
+
+        with client_of(desk.app) as redis:
+            redis.set(identity.KEY, "another")
+        desk.start_worker("trade", None)
+        assert desk.running.pop("trade").wait(PATIENCE) == 2
+        assert "is of another desk (another)" in desk.log("trade")
 
 
 @contextmanager
