@@ -150,21 +150,30 @@ class InvalidReply(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a call answered: text, or calls of tools with text beside them; of a structured answer `value` too."""
+    """What a call answered: text, or calls of tools with text beside them. A structured answer's text is its JSON."""
 
     content: str
     calls: tuple[ToolCall, ...] = ()
-    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShape:
+    """What a structured answer is to be. check: raises ValueError for a value that does not fit."""
+
+    schema: Mapping[str, Any]
+    check: Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFormat:
-    """The schema that a call is sent with. tools: the decoder of the arguments of each; structured: of the value."""
+    """The schema that a call is sent with. tools: the decoder of the arguments of each; structured: of the value,
+    which raises ValueError for one that does not fit. wrapped: the value is under `answer`."""
 
     schema: dict[str, Any]
     tools: Mapping[str, Decoder]
     structured: Decoder | None = None
     calls_only: bool = False
+    wrapped: bool = False
 
     def read(self, text: str, begun: str | None = None) -> ChatReply:
         return self._reply(_object(text, begun, self._fits))
@@ -177,21 +186,26 @@ class ReplyFormat:
         return True
 
     def _reply(self, value: dict[str, Any]) -> ChatReply:
-        if self.structured is not None:
-            decoded = _decoded(self.structured, value, "the answer")
-            return ChatReply(orjson.dumps(decoded).decode(), value=decoded)
         if not self.tools:
-            return ChatReply(_string(value, "answer"))
+            return ChatReply(self._final(value, "answer"))
         reply = value if self.calls_only else value.get("reply")
         if not isinstance(reply, dict):
             raise InvalidReply("the answer has no object `reply`")
-        content = _string(reply, "content")
         if reply.get("mode") == "final":
-            return ChatReply(content)
+            return ChatReply(self._final(reply, "content"))
+        content = _string(reply, "content")
         calls = reply.get("tool_calls")
         if not isinstance(calls, list) or not calls:
             raise InvalidReply("`tool_calls` is to be a list with at least one call")
         return ChatReply(content, tuple(self._call(one) for one in calls))
+
+    def _final(self, value: Mapping[str, Any], key: str) -> str:
+        if self.structured is None:
+            return _string(value, key)
+        if self.wrapped and "answer" not in value:
+            raise InvalidReply("the answer has no `answer`")
+        found = value["answer"] if self.wrapped else value
+        return orjson.dumps(_decoded(self.structured, found, "the answer")).decode()
 
     def _call(self, given: Any) -> ToolCall:
         name = given.get("name") if isinstance(given, dict) else None
@@ -209,25 +223,50 @@ def reply_format(
     choice: str | None = None,
     *,
     parallel: bool = True,
-    answer: Mapping[str, Any] | None = None,
+    answer: AnswerShape | None = None,
 ) -> ReplyFormat:
     """Return the format of a call's answer. choice: None lets the model choose, `none` forbids calls, `any` demands
-    one, a tool's name demands that one. parallel: whether it may make several calls at once. answer: the JSON schema of
-    a structured answer, instead of text. Raises ToolSchemaError."""
-    if answer is not None:
-        found = strict(answer)
-        return ReplyFormat(_checked(found.schema, "the answer"), {}, found.decode)
+    one, a tool's name demands that one. parallel: whether it may make several calls at once. answer: the shape of a
+    structured answer, instead of text. Raises ToolSchemaError."""
     chosen = _chosen(tools, choice)
     if not chosen:
-        return ReplyFormat(PLAIN, {})
+        return ReplyFormat(PLAIN, {}) if answer is None else _structured(answer)
     made = {name: _tool(name, tool) for name, tool in chosen.items()}
-    definitions = {key: one for found in made.values() for key, one in found.schema.get("$defs", {}).items()}
     calls = _calls(made, chosen, parallel=parallel)
     forced = choice not in (None, "auto", "none")
-    schema = calls if forced else _object_of(reply={"anyOf": [_final(), calls]})
+    shape = None if forced or answer is None else strict(answer.schema, prefix="answer_of_the_call__")
+    parts = [*made.values(), *([shape] if shape is not None else [])]
+    definitions = {key: one for found in parts for key, one in found.schema.get("$defs", {}).items()}
+    schema = calls if forced else _object_of(reply={"anyOf": [_final(shape), calls]})
     whole = {**schema, "$defs": definitions} if definitions else schema
-    decoders = {name: found.decode for name, found in made.items()}
-    return ReplyFormat(_checked(whole, "the tools"), decoders, calls_only=forced)
+    return ReplyFormat(
+        _checked(whole, "the tools"),
+        {name: found.decode for name, found in made.items()},
+        _checking(answer, shape) if answer is not None and shape is not None else None,
+        calls_only=forced,
+        wrapped=True,
+    )
+
+
+def _structured(answer: AnswerShape) -> ReplyFormat:
+    shape = strict(answer.schema)
+    plain = shape.schema.get("type") == "object"  # the root of strict mode: no union, reference, list or text
+    schema = shape.schema if plain else _with_answer(shape)
+    return ReplyFormat(_checked(schema, "the answer"), {}, _checking(answer, shape), wrapped=not plain)
+
+
+def _with_answer(shape: StrictSchema, **before: Any) -> dict[str, Any]:
+    node = _object_of(**before, answer={key: value for key, value in shape.schema.items() if key != "$defs"})
+    return {**node, "$defs": shape.schema["$defs"]} if "$defs" in shape.schema and not before else node
+
+
+def _checking(answer: AnswerShape, shape: StrictSchema) -> Decoder:
+    def decode(value: Any) -> Any:
+        decoded = shape.decode(value)
+        answer.check(decoded)
+        return decoded
+
+    return decode
 
 
 def _chosen(tools: Sequence[ToolSchema], choice: str | None) -> dict[str, ToolSchema]:
@@ -273,8 +312,9 @@ def _calls(made: Mapping[str, StrictSchema], tools: Mapping[str, ToolSchema], *,
     return _object_of(mode={"type": "string", "enum": ["tool_calls"]}, content={"type": "string"}, tool_calls=calls)
 
 
-def _final() -> dict[str, Any]:
-    return _object_of(mode={"type": "string", "enum": ["final"]}, content={"type": "string"})
+def _final(shape: StrictSchema | None) -> dict[str, Any]:
+    mode = {"type": "string", "enum": ["final"]}
+    return _object_of(mode=mode, content={"type": "string"}) if shape is None else _with_answer(shape, mode=mode)
 
 
 def _object_of(**properties: Any) -> dict[str, Any]:
@@ -337,6 +377,7 @@ class ChatCall:
     items: tuple[Mapping[str, Any], ...]  # the conversation (`items_of` of the chat model)
     format: ReplyFormat
     seconds: float  # limit of the whole call, its repair included
+    lenient: bool = False  # an answer that does not fit, also after its repair, is returned as it is
     effort: str | None = None
     summary: str | None = None
     verbosity: str | None = None
@@ -416,6 +457,8 @@ class Exchange:
             except InvalidReply as error:
                 if begun is not None or (result.cut and error.begun is None):
                     raise error_of(cut_off(result, begun, str(error))) from None
+                if len(self.turns) > 1 and self.call.lenient:
+                    return ChatAnswer(ChatReply(result.text), tuple(self.turns))
                 if len(self.turns) > 1:
                     raise AnswerSchemaError(f"the answer does not fit, also after a repair: {error}") from None
                 begun = error.begun

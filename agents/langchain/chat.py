@@ -9,14 +9,17 @@ import os
 import queue
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import UnknownType, best_match
+from jsonschema.validators import validator_for
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.exceptions import OutputParserException
-from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -28,15 +31,19 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, model_validator
+from referencing.exceptions import Unresolvable
 
 from chordesk.agents.langchain.bridge import (
+    AnswerSchemaError,
+    AnswerShape,
     Bridge,
     ChatAnswer,
     ChatCall,
     ChatError,
     ConversationError,
     Growing,
+    ToolSchemaError,
     current,
     reply_format,
 )
@@ -53,24 +60,31 @@ MAX_IMAGE_BYTES = 20 * 1024 * 1024
 _ROLES: Mapping[type[BaseMessage], str] = {SystemMessage: "developer", HumanMessage: "user", AIMessage: "assistant"}
 
 
+# Ends a conversation in which nobody asks after the model's own message: some servers would write that message further.
+_GO_ON: Item = {
+    "type": "message",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "Go on: answer what was asked, by all that was said."}],
+}
+
+
 def items_of(messages: Sequence[BaseMessage]) -> tuple[Item, ...]:
     """Return the items of a conversation, in its order; system messages keep their places. Raises ConversationError for
-    an empty conversation, one that ends with the model's own message or with calls that have no result, and content
-    that cannot be sent."""
+    an empty conversation, one that ends with calls that have no result, and content that cannot be sent."""
     if not messages:
         raise ConversationError("the conversation is empty", remedy="give at least one message")
-    _check_end(messages)
-    return tuple(item for message in messages for item in _items(message))
+    _check(messages)
+    items = tuple(item for message in messages for item in _items(message))
+    asks = isinstance(messages[-1], AIMessage) or all(isinstance(message, SystemMessage) for message in messages)
+    return (*items, _GO_ON) if asks else items
 
 
-def _check_end(messages: Sequence[BaseMessage]) -> None:
+def _check(messages: Sequence[BaseMessage]) -> None:
     last = messages[-1]
-    if isinstance(last, AIMessage):
-        why = "with calls that have no results" if last.tool_calls else "with the model's own message"
-        remedy = "add the tools' results" if last.tool_calls else "add what the model is to answer"
-        raise ConversationError(f"the conversation ends {why}", remedy=remedy)
-    if all(isinstance(message, SystemMessage) for message in messages):
-        raise ConversationError("the conversation has system messages alone", remedy="add what the model is to answer")
+    if isinstance(last, AIMessage) and last.tool_calls:
+        raise ConversationError(
+            "the conversation ends with calls that have no results", remedy="add the tools' results"
+        )
     called = {call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
     for message in messages:
         if isinstance(message, ToolMessage) and message.tool_call_id not in called:
@@ -159,10 +173,44 @@ def _check_image(text: str) -> None:
         raise ConversationError(f"an image has more than {MAX_IMAGE_BYTES // 2**20} MB", remedy="make it smaller")
 
 
-def answer_schema(schema: dict[str, Any] | type) -> dict[str, Any]:
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        return schema.model_json_schema()
-    return dict(convert_to_json_schema(schema))
+AnswerType = dict[str, Any] | type
+
+
+def answer_schema(given: AnswerType) -> dict[str, Any]:
+    """given: a pydantic model, a TypedDict, a JSON schema, a function's schema, or the `response_format` of an OpenAI
+    model, which has the schema under a name. Raises ToolSchemaError."""
+    if isinstance(given, type) and issubclass(given, BaseModel):
+        return given.model_json_schema()
+    if isinstance(given, type) or "parameters" in given or "input_schema" in given or given.get("type") == "function":
+        return dict(convert_to_json_schema(given))
+    if given == {"type": "json_object"}:
+        return {"type": "object"}
+    named = given.get("json_schema") if given.get("type") == "json_schema" else given
+    if not isinstance(named, Mapping):
+        raise ToolSchemaError(f"response_format {given!r:.200} has no json_schema", remedy="give a JSON schema")
+    inner = named.get("schema")
+    return dict(inner if isinstance(inner, Mapping) and "name" in named else named)
+
+
+def _answer(kind: AnswerType | None, schema: Mapping[str, Any], value: Any) -> Any:
+    """Return the answer as an object of its type. Raises ValueError for a value that does not fit."""
+    if isinstance(kind, type) and is_basemodel_subclass(kind):
+        if not issubclass(kind, BaseModel):
+            old: Any = kind  # pydantic 1
+            return old.parse_obj(value)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    try:
+        found = best_match(validator_for(schema, Draft202012Validator)(schema).iter_errors(value))
+    except (Unresolvable, UnknownType) as error:
+        raise ToolSchemaError(f"no answer fits the schema: {error}", remedy="correct it") from None
+    if found is not None:
+        raise ValueError(f"{found.json_path}: {found.message}")
+    return value
 
 
 class AnswerParser(BaseOutputParser[Any]):
@@ -177,15 +225,12 @@ class AnswerParser(BaseOutputParser[Any]):
         return self.parse(text)
 
     def parse(self, text: str) -> Any:
+        kind = self.answer_type
         try:
             value = orjson.loads(text.encode())  # LangChain's text is of a class of its own
-            kind = self.answer_type
-            if not (isinstance(kind, type) and is_basemodel_subclass(kind)):
-                return value
-            old: Any = kind  # pydantic 1
-            return kind.model_validate(value) if issubclass(kind, BaseModel) else old.parse_obj(value)
+            return _answer(kind, answer_schema(kind), value)
         except ValueError as error:
-            raise OutputParserException(f"the answer does not fit: {error}", llm_output=text) from error
+            raise AnswerSchemaError(f"the answer does not fit: {error}") from error
 
     @property
     def _type(self) -> str:
@@ -263,6 +308,16 @@ class ChatCodex(BaseChatModel):
         names = ("model_name", "provider", "base_url", "effort", "verbosity", "summary")
         return {name: getattr(self, name) for name in names}
 
+    def _resolve_model_profile(self) -> ModelProfile:
+        """Return what every model does here, as LangChain chooses its strategy for structured answers by it."""
+        return {
+            "text_inputs": True,
+            "text_outputs": True,
+            "tool_calling": True,
+            "tool_choice": True,
+            "structured_output": True,
+        }
+
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
@@ -286,11 +341,11 @@ class ChatCodex(BaseChatModel):
         ignored = {"method", "strict", "tools"}
         if unknown := set(kwargs) - ignored:
             raise ValueError(f"with_structured_output takes no {', '.join(sorted(unknown))}")
-        tracing = {
-            "kwargs": {"method": kwargs.get("method") or "json_schema"},
-            "schema": convert_to_openai_tool(schema),
-        }
-        model = self.bind(answer_schema=answer_schema(schema), ls_structured_output_format=tracing)
+        asked = answer_schema(schema)
+        tracing = {"kwargs": {"method": kwargs.get("method") or "json_schema"}, "schema": schema}
+        model = self.bind(
+            response_format=asked, answer_type=schema, lenient=include_raw, ls_structured_output_format=tracing
+        )
         parser: BaseOutputParser[Any] = AnswerParser(answer_type=schema)
         if not include_raw:
             return model | parser
@@ -410,7 +465,9 @@ class ChatCodex(BaseChatModel):
             "tools",
             "tool_choice",
             "parallel_tool_calls",
-            "answer_schema",
+            "response_format",
+            "answer_type",
+            "lenient",
             "ls_structured_output_format",
             "effort",
         }
@@ -419,7 +476,7 @@ class ChatCodex(BaseChatModel):
             given.get("tools") or (),
             given.get("tool_choice"),
             parallel=given.get("parallel_tool_calls", True) is not False,
-            answer=given.get("answer_schema"),
+            answer=_shape(given),
         )
         metadata = getattr(run_manager, "metadata", None) or {}
         return ChatCall(
@@ -427,6 +484,7 @@ class ChatCodex(BaseChatModel):
             items=items_of(messages),
             format=found,
             seconds=self.timeout or 86_400.0,
+            lenient=bool(given.get("lenient")),
             effort=given.get("effort") or given.get("reasoning_effort") or self.effort,
             summary=self.summary,
             verbosity=self.verbosity,
@@ -440,6 +498,13 @@ class ChatCodex(BaseChatModel):
         if names and not self._warned:
             self._warned = True
             _warn(sorted(names))
+
+
+def _shape(given: Mapping[str, Any]) -> AnswerShape | None:
+    if (wanted := given.get("response_format")) is None:
+        return None
+    schema, kind = answer_schema(wanted), given.get("answer_type") or wanted
+    return AnswerShape(schema, partial(_answer, kind, schema))
 
 
 def _warn(names: Any) -> None:

@@ -174,7 +174,7 @@ class ProviderChat(ChatCodex):
             raise
 
     def _hold(self, messages: Sequence[BaseMessage], given: Mapping[str, Any], error: ChatError) -> None:
-        if given.get("answer_schema") is not None:
+        if given.get("response_format") is not None:
             self._held.hold(items_of(messages), error)
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
@@ -182,7 +182,7 @@ class ProviderChat(ChatCodex):
         if given.get("tools"):
             return call
         held = self._held.take(call.items)
-        if held is not None and given.get("answer_schema") is None:
+        if held is not None and given.get("response_format") is None:
             raise held
         return call
 

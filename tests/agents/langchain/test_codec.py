@@ -63,12 +63,17 @@ def test_the_result_of_a_failed_tool_is_marked() -> None:
     assert answer["output"] == "The tool failed.\nno such symbol"
 
 
+@pytest.mark.parametrize("messages", [[HumanMessage("x"), AIMessage("y")], [SystemMessage("x")]])
+def test_a_conversation_in_which_nobody_asks_last_ends_with_a_request(messages: list[BaseMessage]) -> None:
+    *before, last = items_of(messages)
+    assert len(before) == len(messages)
+    assert last["role"] == "user"
+
+
 @pytest.mark.parametrize(
     ("messages", "reason"),
     [
         ([], "the conversation is empty"),
-        ([SystemMessage("x")], "system messages alone"),
-        ([HumanMessage("x"), AIMessage("y")], "ends with the model's own message"),
         ([HumanMessage("x"), CALL], "ends with calls that have no results"),
         ([HumanMessage("x"), ToolMessage("y", tool_call_id="zz")], "for the call 'zz', which no message makes"),
         ([HumanMessage("x"), CALL, ToolMessage("y" * 2_000_000, tool_call_id="c1", name="get")],

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from chordesk.agents.langchain.bridge import INSTRUCTIONS, reply_format
+from chordesk.agents.langchain.bridge import INSTRUCTIONS, AnswerShape, reply_format
 from chordesk.agents.rulebook.cases import PREFIX, BadRequest
 from chordesk.agents.rulebook.server import answer
 
@@ -53,7 +53,7 @@ def asked(schema: dict[str, Any], *items: dict[str, Any]) -> Any:
 
 
 def test_a_structured_answer_is_of_no_model_and_null_where_it_may_be() -> None:
-    found = asked(reply_format(answer=Rating.model_json_schema()).schema, USER)
+    found = asked(reply_format(answer=AnswerShape(Rating.model_json_schema(), Rating.model_validate)).schema, USER)
     text = f"{PREFIX} no model has read this. Asked: Rate 'IBM'"
     assert found == {"rating": "Hold", "reason": text, "target": None, "score": 0, "also": []}
 
