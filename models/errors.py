@@ -157,7 +157,7 @@ class ProcessDied(CodexError):
 
 
 class ThreadInUse(CodexError):
-    """The last conversation of a kept thread still holds it in this process: its newer copy cannot replace it yet."""
+    """An earlier conversation, or a process that nobody ended, still writes a kept thread in this home."""
 
     retryable = True
 

@@ -356,8 +356,8 @@ class RolloutFiles:
         unloaded(thread_id) waits until no process of the home has the thread in memory, and returns whether none has: a
         process that resumes a thread it has in memory continues from there, not from the file.
 
-        Raises ServiceError, ThreadInUse when the copy cannot be found or put in place now: the thread is still good,
-        and the next attempt may continue in it.
+        Raises ThreadInUse, and ServiceError when the copy cannot be found or put in place now: the thread is still
+        good, and the next attempt may continue in it.
         """
         if record.rollout_digest is None:
             return True

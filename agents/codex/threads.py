@@ -237,12 +237,16 @@ async def open_kept(
         why = "retry"
     if not lease.held or spec.opening == "fork":
         return await _fork(place, why, "retry" if lease.held else "busy", answers)
-    if record is not None and why is None:
-        if not await files.bring(record, partial(unloaded, processes)):
-            why = "lost"
-        elif answers is not None:
-            shortened = await files.trim(record, answers, partial(unloaded, processes))
-    opened = await resume_or_start(server, spec, record, why)
+    try:
+        if record is not None and why is None:
+            if not await files.bring(record, partial(unloaded, processes)):
+                why = "lost"
+            elif answers is not None:
+                shortened = await files.trim(record, answers, partial(unloaded, processes))
+        opened = await resume_or_start(server, spec, record, why)
+    except ThreadInUse as error:  # its writer may never end, and writes where nobody reads
+        log.warning("thread.in_use", role=spec.role, error=str(error))
+        return await _fork(place, why, "busy", answers)
     return replace(opened, shortened=shortened) if opened.reason == "resumed" else opened
 
 

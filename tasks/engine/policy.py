@@ -90,7 +90,7 @@ POLICY: Mapping[str, Retry] = {
     "interrupted": Retry(How.FORK),
     "deadline": Retry(How.FORK),
     "rpc_timeout": Retry(How.SAME),
-    "thread_in_use": Retry(How.SAME, attempts=None, delay=5.0),  # until that conversation's deadline at the most
+    "thread_in_use": Retry(How.FORK),
     "rpc_error": _NEVER,
     "codex_error": _NEVER,
     "binary_missing": _NEVER,

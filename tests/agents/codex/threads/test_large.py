@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,14 +70,31 @@ async def test_a_rollout_of_128_mb_ends_no_other_conversation(codex: Codex, tmp_
     assert set(ends) == {"completed"}
 
 
-async def test_a_thread_whose_holder_is_gone_is_forked_and_others_do_not_wait(codex: Codex, registry: str) -> None:
+@contextmanager
+def written(tmp_path: Path, thread_id: str) -> Iterator[None]:
+    """While the block runs, the thread's file has a writer, as an app-server that nobody ended."""
+    (locks,) = tmp_path.rglob("kept/thread-writer-locks")
+    with (locks / f"{thread_id}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("holds", ["lease", "file"])
+async def test_a_thread_whose_holder_is_gone_is_forked_and_others_do_not_wait(
+    codex: Codex, registry: str, tmp_path: Path, holds: str
+) -> None:
     async with codex() as runtime:
         first = await one_turn(runtime, spec(keep=True))
-        with redis.Redis.from_url(registry) as client:
-            client.set(LEASE, "1:nobody", px=3_600_000)  # never renewed, never given back
-        over = asyncio.Event()
+    over = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        if holds == "lease":
+            with redis.Redis.from_url(registry) as client:
+                client.set(LEASE, "1:nobody", px=3_600_000)  # never renewed, never given back
+        else:
+            stack.enter_context(written(tmp_path, first.thread_id))
+        runtime = await stack.enter_async_context(codex())
         beside = asyncio.create_task(others(runtime, over))
-        held = await one_turn(runtime, spec(keep=True), 4.0)
+        held = await one_turn(runtime, spec(keep=True), 4.0 if holds == "lease" else PATIENCE)
         over.set()
         ends = await beside
     assert held.status == "completed"
