@@ -83,7 +83,7 @@ SETTINGS_SECONDS = 3.0
 
 
 class Recent(Generic[K, T]):
-    """Answers to a question, by its key, each asked again after so many seconds."""
+    """Answers to a question, by its key, each forgotten after so many seconds."""
 
     def __init__(self, ask: Callable[[K], T], seconds: float) -> None:
         self._ask, self._seconds = ask, seconds
@@ -92,9 +92,10 @@ class Recent(Generic[K, T]):
     def __call__(self, key: K) -> T:
         now, found = time.monotonic(), self._kept.get(key)
         if found is None or found[0] < now:
-            if len(self._kept) >= RUNS_KEPT:
-                self._kept.clear()
-            found = self._kept[key] = (now + self._seconds, self._ask(key))
+            found = (now + self._seconds, self._ask(key))
+            # A run with its settings is tens of kilobytes: a worker that kept those of ended ones would grow with each.
+            fresh = {one: kept for one, kept in self._kept.items() if kept[0] >= now}
+            self._kept = {**fresh, key: found}
         return found[1]
 
 

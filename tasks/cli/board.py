@@ -89,6 +89,7 @@ def show(
     thesis: Annotated[
         str | None, typer.Option("--thesis", help="Only theses of a group, such as 'role risk' or 'horizon 10'.")
     ] = None,
+    ever: Annotated[bool, typer.Option("--ever", help="Of all questions, not of those of a year alone.")] = False,
     account: Account = None,
     as_json: Json = False,
 ) -> None:
@@ -101,7 +102,7 @@ def show(
 
     kind, name = _one_of(voice=voice, tool=tool, lens=lens, role=role, rating=rating and rating.upper(), thesis=thesis)
     settings, store = opened()
-    found = kept_scores(store, account or settings.account, settings.model_cutoffs, kind, name)
+    found = kept_scores(store, account or settings.account, settings.model_cutoffs, kind, name, ever=ever)
     emit(found, lambda board: score_report(board, in_detail=name is not None), as_json=as_json)
 
 

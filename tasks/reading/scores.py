@@ -32,6 +32,7 @@ from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
 from chordesk.tools.scoring.theses import crossed_share, grouped, thesis_forecasts
 from chordesk.tools.scoring.track_records import (
+    LEARNED,
     PUBLISHED,
     aggregates,
     lens_judgements,
@@ -47,7 +48,7 @@ from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating", "thesis"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
-_JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str], list[ScoredForecast]]] = {
+_JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str, dt.datetime | None], list[ScoredForecast]]] = {
     "lens": lens_judgements,
     "role": role_judgements,
     "rating": verdict_judgements,
@@ -102,9 +103,11 @@ class CrowdRow(Frozen):
 
 
 class ScoreBoard(Frozen):
-    """All scores of an account. questions: of the desk by state, whether this account forecast them or not."""
+    """All scores of an account. questions: of the desk by state, whether this account forecast them or not. since: only
+    questions that closed from then on are scored; null where all are."""
 
     account: str
+    since: dt.datetime | None = None
     questions: dict[str, int]
     rows: list[ScoreRow]
     crowd: CrowdRow | None
@@ -112,17 +115,27 @@ class ScoreBoard(Frozen):
 
 
 def kept_scores(
-    store: Store, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
+    store: Store,
+    account: str,
+    cutoffs: str,
+    kind: ScoreKind | None = None,
+    name: str | None = None,
+    *,
+    ever: bool = False,
 ) -> ScoreBoard:
-    """Return `scores` as they were kept, where nothing that they rest on has changed since; else keep them anew."""
+    """Return `scores` as they were kept, where nothing that they rest on has changed since; else keep them anew. Those
+    of all questions ever are never kept."""
     with store.read() as session:
+        if ever:
+            return scores(session, account, cutoffs, kind, name, ever=True)
         kept = session.get(ScoreMark, account)
         since = kept.since if kept is not None else utcnow() - _LONG_AGO
         rests_on = _rests_on(session, account, cutoffs, since)
         if kept is not None and kept.rests_on == rests_on:
             return _part(session, ScoreBoard.model_validate(kept.board), kind, name)
         since = utcnow() - _LONG_AGO
-        rests_on, whole = _rests_on(session, account, cutoffs, since), _whole(session, account, cutoffs)
+        rests_on = _rests_on(session, account, cutoffs, since)
+        whole = _whole(session, account, cutoffs, _first(session, account))
         found = _part(session, whole, kind, name)
     if rests_on is not None:
         mark = ScoreMark(account=account, since=since, rests_on=rests_on, board=whole.model_dump(mode="json"))
@@ -132,14 +145,28 @@ def kept_scores(
 
 
 def scores(
-    session: Session, account: str, cutoffs: str, kind: ScoreKind | None = None, name: str | None = None
+    session: Session,
+    account: str,
+    cutoffs: str,
+    kind: ScoreKind | None = None,
+    name: str | None = None,
+    *,
+    ever: bool = False,
 ) -> ScoreBoard:
     """Return the scores of an account, of one kind or of one source alone where they are given. cutoffs: the setting.
-    Raises NotFound for a name that has forecast or judged nothing, resolved or not."""
-    return _part(session, _whole(session, account, cutoffs), kind, name)
+    ever: of all its questions, not of a year's. Raises NotFound for a name that has forecast or judged nothing."""
+    return _part(session, _whole(session, account, cutoffs, None if ever else _first(session, account)), kind, name)
 
 
-_FIGURES = 2  # another with each change of a formula that they come from
+def _first(session: Session, account: str) -> dt.datetime | None:
+    """Return the market time from which a question must have closed to be scored: a year before the account's newest
+    run, from the beginning of that month, so that scores which were kept hold for longer than a day."""
+    newest = select(Run.market_now).where(Run.account == account).order_by(col(Run.created_at).desc()).limit(1)
+    found = session.exec(newest).first()
+    return found and (found - LEARNED).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+_FIGURES = 3  # another with each change of a formula that they come from
 _LONG_AGO = dt.timedelta(days=1)  # real time after which the row of a run has long been committed
 
 
@@ -159,8 +186,8 @@ def _rests_on(session: Session, account: str, cutoffs: str, since: dt.datetime) 
         if any(state not in RUN_FINAL for _, state in found):
             return None
         runs = sorted(run for run, _ in found)
-    times = [moment.isoformat() if moment else None for moment in last]
-    return {"figures": _FIGURES, "cutoffs": cutoffs, "questions": _states(session), "last": times, "runs": runs}
+    times = [moment.isoformat() if moment else None for moment in (*last, _first(session, account))]
+    return {"figures": _FIGURES, "cutoffs": cutoffs, "questions": _states(session), "times": times, "runs": runs}
 
 
 def _states(session: Session) -> dict[str, int]:
@@ -168,14 +195,15 @@ def _states(session: Session) -> dict[str, int]:
     return dict(states.all())
 
 
-def _whole(session: Session, account: str, cutoffs: str) -> ScoreBoard:
-    days, whole = cutoffs_of(cutoffs), aggregates(session, account)
-    rows = _voice_rows(voice_forecasts(session, account), days)
-    rows += [row for one in KINDS for row in _rows(session, account, one, days)]
+def _whole(session: Session, account: str, cutoffs: str, since: dt.datetime | None) -> ScoreBoard:
+    days, whole = cutoffs_of(cutoffs), aggregates(session, account, since=since)
+    rows = _voice_rows(voice_forecasts(session, account, since=since), days)
+    rows += [row for one in KINDS for row in _rows(session, account, one, days, since)]
     told = {one: told_apart({row.name: row.alpha for row in rows if row.kind == one}) for one in KINDS}
     published = score([one for one in whole if one.label == PUBLISHED])
     return ScoreBoard(
         account=account,
+        since=since,
         questions={},
         rows=[row.model_copy(update={"told": row.name in told[row.kind]}) for row in rows],
         crowd=_crowd(whole),
@@ -185,10 +213,11 @@ def _whole(session: Session, account: str, cutoffs: str) -> ScoreBoard:
 
 def _part(session: Session, whole: ScoreBoard, kind: ScoreKind | None, name: str | None) -> ScoreBoard:
     if kind is not None and name is not None:
-        _require_known(session, whole.account, kind, name)
+        _require_known(session, whole, kind, name)
     karma, pooled = _karma(session, whole.account), name is None and kind in (None, "voice")
     return ScoreBoard(
         account=whole.account,
+        since=whole.since,
         questions=_states(session),
         rows=[
             row.model_copy(update={"karma": karma.get(row.name)}) if row.kind == "voice" else row
@@ -200,15 +229,17 @@ def _part(session: Session, whole: ScoreBoard, kind: ScoreKind | None, name: str
     )
 
 
-def _rows(session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str, dt.date]) -> Iterable[ScoreRow]:
+def _rows(
+    session: Session, account: str, kind: ScoreKind, cutoffs: Mapping[str, dt.date], since: dt.datetime | None
+) -> Iterable[ScoreRow]:
     if kind == "tool":
-        for tool, forecasts in _by_source(tool_forecasts(session, account)):
+        for tool, forecasts in _by_source(tool_forecasts(session, account, since)):
             yield _row(kind, tool, forecasts, cutoffs)
     elif kind == "thesis":
-        for group, forecasts in sorted(grouped(session, thesis_forecasts(session, account)).items()):
+        for group, forecasts in sorted(grouped(session, thesis_forecasts(session, account, since=since)).items()):
             yield _row(kind, group, forecasts, cutoffs).model_copy(update={"crossed": crossed_share(forecasts)})
     elif kind != "voice":
-        for source, forecasts in _by_source(walked(_JUDGEMENTS[kind](session, account))):
+        for source, forecasts in _by_source(walked(_JUDGEMENTS[kind](session, account, since))):
             unrecorded = sum(one.alike for one in forecasts if one.evidence == 0)
             more = {"labels": _labels(forecasts), "unrecorded": unrecorded}
             yield _row(kind, source, forecasts, cutoffs).model_copy(update=more)
@@ -267,9 +298,10 @@ def _karma(session: Session, account: str) -> dict[str, float]:
     return {voice: float(amount) for voice, amount in session.exec(sums.group_by(KarmaEntry.voice))}
 
 
-def _require_known(session: Session, account: str, kind: ScoreKind, name: str) -> None:
+def _require_known(session: Session, whole: ScoreBoard, kind: ScoreKind, name: str) -> None:
+    account = whole.account
     if kind == "thesis":
-        known = sorted(grouped(session, thesis_forecasts(session, account)))
+        known = sorted(row.name for row in whole.rows if row.kind == kind)
         if name not in known:
             remedy = f"known are {', '.join(known)}" if known else "no thesis has its outcome yet"
             raise NotFound(f"the account {account} has no theses of {name!r}", remedy=remedy)

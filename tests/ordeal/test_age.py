@@ -46,7 +46,7 @@ ROUTES = (
 )
 COMMANDS = (
     ("status",), ("runs", "list"), ("threads", "list"), ("approvals",),
-    ("screen", "--universe", SYMBOLS, "--max", "3"), ("episode", "--rounds", "1"), ("board",),
+    ("screen", "--universe", SYMBOLS, "--max", "3"), ("episode", "--rounds", "1"), ("board",), ("scores",),
 )  # fmt: skip
 _SCAN = re.compile(r"SCAN (\w+)(.*)")
 

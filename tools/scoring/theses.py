@@ -20,18 +20,20 @@ from chordesk.tools.scoring.voices import compute_shares
 LEAST_THESES = 30  # resolved ones from which on a role's own record weighs
 
 
-def thesis_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+def thesis_forecasts(
+    session: Session, account: str, until: dt.datetime | None = None, since: dt.datetime | None = None
+) -> list[ScoredForecast]:
     """Return the probabilities of an account's theses that have their outcome, by time; source is the role, label
     `crossed` where the invalidation was reached first, `held` where it was not, else empty.
 
-    until: market time, as of `voice_forecasts`.
+    until, since: market time, as of `voice_forecasts`.
     """
     query = (
         sqlalchemy.select(Report, Question, ThesisQuestion, known_column())
         .join(ThesisQuestion, col(ThesisQuestion.report_id) == col(Report.id))
         .join(Question, col(Question.id) == col(ThesisQuestion.question_id))
         .join(Run, col(Run.id) == col(Report.run_id))
-        .where(col(Run.account) == account, *resolved(until))
+        .where(col(Run.account) == account, *resolved(until, since))
         .order_by(col(Report.market_at), col(Report.id))
     )
     found = []

@@ -39,11 +39,15 @@ LEARNED = dt.timedelta(days=365)
 
 
 def voice_forecasts(
-    session: Session, account: str, until: dt.datetime | None = None, voice: str | None = None
+    session: Session,
+    account: str,
+    until: dt.datetime | None = None,
+    voice: str | None = None,
+    since: dt.datetime | None = None,
 ) -> list[ScoredForecast]:
     """Return an account's forecasts of resolved questions, by time; source is the voice. until: market time; a question
     whose outcome was known later is left out, so that a replay of an earlier day never draws on it. voice: of this
-    one alone."""
+    one alone. since: of questions that closed from then on."""
     own = [] if voice is None else [col(Forecast.voice) == voice]
     query = (
         sqlalchemy.select(
@@ -60,7 +64,7 @@ def voice_forecasts(
             col(Question.subjects),
         )
         .join(Question, col(Question.id) == col(Forecast.question_id))
-        .where(col(Forecast.account) == account, *own, *resolved(until))
+        .where(col(Forecast.account) == account, *own, *resolved(until, since))
         .order_by(col(Forecast.market_at), col(Forecast.round), col(Forecast.id))
     )
     return [
@@ -69,13 +73,15 @@ def voice_forecasts(
     ]
 
 
-def resolved(until: dt.datetime | None) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
+def resolved(
+    until: dt.datetime | None = None, since: dt.datetime | None = None
+) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
     """Return the conditions of a question that has its outcome; with `until`, market time, known by then and closed
-    within the year before."""
+    within the year before; with `since`, closed from then on."""
     conditions = (col(Question.state) == QuestionState.RESOLVED, col(Question.outcome).is_not(None))
-    if until is None:
-        return conditions
-    return (*conditions, known_column() <= until, col(Question.closes_at) >= until - LEARNED)
+    if until is not None:
+        return (*conditions, known_column() <= until, col(Question.closes_at) >= until - LEARNED)
+    return conditions if since is None else (*conditions, col(Question.closes_at) >= since)
 
 
 def voice_records(forecasts: Iterable[ScoredForecast], voices: Iterable[str]) -> list[VoiceRecord]:
@@ -156,12 +162,16 @@ class _Asked(NamedTuple):
     by_verdict: Mapping[tuple[str, str], Question]
     by_day: Mapping[tuple[str, str, dt.date], Question]
 
+    def all(self) -> Iterable[Question]:
+        return (*self.by_verdict.values(), *self.by_day.values())
+
     def of(self, run: str, symbol: str, market: str, day: dt.date) -> Question | None:
         return self.by_verdict.get((run, symbol)) or self.by_day.get((market, symbol, day))
 
 
-def lens_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
-    """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence."""
+def lens_judgements(session: Session, account: str, since: dt.datetime | None = None) -> list[ScoredForecast]:
+    """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence.
+    since: as in `voice_forecasts`."""
     query = (
         sqlalchemy.select(
             col(ScreenHit.lens), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), col(Run.id)
@@ -171,10 +181,10 @@ def lens_judgements(session: Session, account: str, until: dt.datetime | None = 
         .where(col(Run.account) == account)
         .order_by(col(Run.market_now), col(ScreenHit.id))
     )
-    return _judgements(session, account, until, session.execute(query))
+    return _judgements(session, account, since, query)
 
 
-def role_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+def role_judgements(session: Session, account: str, since: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's completed reports alike; source is the role, label its stance and confidence."""
     label = col(Report.verdict) + " " + col(Report.confidence)
     query = (
@@ -188,10 +198,10 @@ def role_judgements(session: Session, account: str, until: dt.datetime | None = 
         )
         .order_by(col(Run.market_now), col(Report.id))
     )
-    return _judgements(session, account, until, session.execute(query))
+    return _judgements(session, account, since, query)
 
 
-def verdict_judgements(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+def verdict_judgements(session: Session, account: str, since: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return an account's verdicts alike; source is the rating, label rating and confidence, author the run's model."""
     label = col(Verdict.rating) + " " + col(Verdict.confidence)
     query = (
@@ -200,15 +210,22 @@ def verdict_judgements(session: Session, account: str, until: dt.datetime | None
         .where(col(Run.account) == account)
         .order_by(col(Run.market_now), col(Verdict.id))
     )
-    return _judgements(session, account, until, session.execute(query))
+    return _judgements(session, account, since, query)
 
 
-def _judgements(session: Session, account: str, until: dt.datetime | None, rows: Iterable[Any]) -> list[ScoredForecast]:
-    asked = _asked(session, until)
+def _judgements(
+    session: Session, account: str, since: dt.datetime | None, query: sqlalchemy.Select[*tuple[Any, ...]]
+) -> list[ScoredForecast]:
+    asked = _asked(session, since)
     runs = sqlalchemy.select(col(Run.id), col(Run.market), col(Run.market_now)).where(col(Run.account) == account)
+    if since is not None:  # who judged a question did so on the day that it was opened, or later
+        first = min((one.opens_at for one in asked.all()), default=since)
+        runs = runs.where(col(Run.market_now) >= first - dt.timedelta(days=1))
     times = {run: (market, at, exchange_day(at)) for run, market, at in session.execute(runs)}
+    if since is not None:
+        query = query.where(col(Run.id).in_(times))
     found = []
-    for source, label, symbol, author, run in rows:
+    for source, label, symbol, author, run in session.execute(query):
         market, at, day = times[run]
         question = asked.of(run, symbol, market, day)
         if question is not None and question.baseline is not None and question.outcome is not None:
@@ -217,15 +234,15 @@ def _judgements(session: Session, account: str, until: dt.datetime | None, rows:
     return found
 
 
-def _asked(session: Session, until: dt.datetime | None) -> _Asked:
+def _asked(session: Session, since: dt.datetime | None) -> _Asked:
     verdicts = (
         sqlalchemy.select(col(Verdict.run_id), col(Verdict.symbol), Question)
         .join(VerdictQuestion, col(VerdictQuestion.verdict_id) == col(Verdict.id))
         .join(Question, col(Question.id) == col(VerdictQuestion.question_id))
-        .where(*resolved(until))
+        .where(*resolved(since=since))
     )
     rows = session.exec(
-        select(Question).where(col(Question.source).in_(RELATIVE), *resolved(until)).order_by(Question.id)
+        select(Question).where(col(Question.source).in_(RELATIVE), *resolved(since=since)).order_by(Question.id)
     )
     by_day = {
         (question.market, question.rule["symbol"], dt.date.fromisoformat(question.rule["day"])): question
@@ -239,9 +256,11 @@ def _asked(session: Session, until: dt.datetime | None) -> _Asked:
 PUBLISHED = "published"
 
 
-def aggregates(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+def aggregates(
+    session: Session, account: str, until: dt.datetime | None = None, since: dt.datetime | None = None
+) -> list[ScoredForecast]:
     """Return what the voices of an account's episodes made of resolved questions together, by round and time; the label
-    is `published` where the episode used the round. until: as in `voice_forecasts`."""
+    is `published` where the episode used the round. until, since: as in `voice_forecasts`."""
     used = select(Episode.run_id, Episode.used_round).where(Episode.account == account)
     rounds = dict(session.exec(used).all())
     found = [
@@ -250,7 +269,7 @@ def aggregates(session: Session, account: str, until: dt.datetime | None = None)
             label=PUBLISHED if number == rounds.get(run) else "",
             name=one.name,
         )
-        for run, asked in _boards(session, account, until).items()
+        for run, asked in _boards(session, account, until, since).items()
         for one in asked
         for number, chance in zip(ROUNDS, one.aggregates, strict=True)
         if chance is not None
@@ -271,27 +290,29 @@ class _OnBoard(NamedTuple):
     aggregates: tuple[float | None, float | None]  # by round
 
 
-def tool_forecasts(session: Session, account: str, until: dt.datetime | None = None) -> list[ScoredForecast]:
+def tool_forecasts(session: Session, account: str, since: dt.datetime | None = None) -> list[ScoredForecast]:
     """Return what an account's signals implied for the questions of their boards, by time; source is the tool. A signal
-    on no subject implies nothing for any one question. until: as in `voice_forecasts`."""
+    on no subject implies nothing for any one question. since: as in `voice_forecasts`."""
     return [
         ScoredForecast(
             row.tool, one.id, one.at, one.known, chance, one.baseline, one.outcome, CODE, row.run_id, name=one.name
         )
-        for row, one in _on_questions(session, account, until)
+        for row, one in _on_questions(session, account, since=since)
         if (chance := implied(row, one.baseline)) is not None
     ]
 
 
-def _on_questions(session: Session, account: str, until: dt.datetime | None) -> Iterable[tuple[Any, _OnBoard]]:
+def _on_questions(
+    session: Session, account: str, until: dt.datetime | None = None, since: dt.datetime | None = None
+) -> Iterable[tuple[Any, _OnBoard]]:
     """Yield an account's live signals, each with the resolved questions of its board that it names, by time."""
-    boards = _boards(session, account, until)
+    boards = _boards(session, account, until, since)
     columns = (Signal.run_id, Signal.tool, Signal.subjects, Signal.direction, Signal.confidence, Signal.probability)
     query = (
         sqlalchemy.select(*(col(one) for one in columns), col(Signal.precision))
         .join(Run, col(Run.id) == col(Signal.run_id))
         .where(col(Run.account) == account, col(Signal.state) == SignalState.LIVE)
-        .where(*([col(Run.id).in_(boards)] if until is not None else []))
+        .where(*([col(Run.id).in_(boards)] if until or since else []))
         .order_by(col(Run.market_now), col(Run.id), col(Signal.label))
     )
     for row in session.execute(query):
@@ -341,7 +362,9 @@ def _slope(group: Sequence[tuple[float, _OnBoard]]) -> Observation:
     return Observation(slope, *days, group[0][1].name or group[0][1].id, weight)
 
 
-def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[str, list[_OnBoard]]:
+def _boards(
+    session: Session, account: str, until: dt.datetime | None, since: dt.datetime | None
+) -> dict[str, list[_OnBoard]]:
     baseline = sqlalchemy.func.coalesce(col(EpisodeQuestion.baseline), col(Question.baseline))
     query = (
         sqlalchemy.select(
@@ -358,7 +381,7 @@ def _boards(session: Session, account: str, until: dt.datetime | None) -> dict[s
         )
         .join(EpisodeQuestion, col(EpisodeQuestion.run_id) == col(Run.id))
         .join(Question, col(Question.id) == col(EpisodeQuestion.question_id))
-        .where(col(Run.account) == account, baseline.is_not(None), *resolved(until))
+        .where(col(Run.account) == account, baseline.is_not(None), *resolved(until, since))
         .order_by(col(Run.id), col(EpisodeQuestion.label))
     )
     found: dict[str, list[_OnBoard]] = defaultdict(list)

@@ -244,6 +244,8 @@ def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableTyp
     if not board.rows:
         return Group(*head, Text("No forecast of a resolved question to score yet."))
     parts: list[RenderableType] = [*head]
+    if board.since is not None:
+        parts.append(Text(f"Scored are those that closed from {board.since:%Y-%m-%d} on; --ever scores all."))
     for kind in KINDS:
         if rows := [row for row in board.rows if row.kind == kind]:
             parts += ["", _table(_TITLES[kind], "Name", ((row.name, row) for row in rows))]

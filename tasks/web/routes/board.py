@@ -111,13 +111,18 @@ scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)
 
 @scores_router.get("/scores")
 def show(
-    context: Context, kind: ScoreKind | None = None, name: TextFilter = None, account: TextFilter = None
+    context: Context,
+    kind: ScoreKind | None = None,
+    name: TextFilter = None,
+    account: TextFilter = None,
+    ever: bool = False,
 ) -> ScoreBoard:
     """Show the scores of an account's voices, tools, lenses, roles and verdicts.
 
-    By default of the desk's own account; of one kind or, with its name, of one source.
+    By default of the desk's own account; of one kind or, with its name, of one source. Of the questions of a year
+    before its newest run, or of all of them ever.
     """
     if name is not None and kind is None:
         raise UsageError("a name was given without its kind", remedy="give kind too, such as kind=voice")
     settings = context.settings
-    return kept_scores(context.store, account or settings.account, settings.model_cutoffs, kind, name)
+    return kept_scores(context.store, account or settings.account, settings.model_cutoffs, kind, name, ever=ever)

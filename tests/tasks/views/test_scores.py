@@ -115,6 +115,12 @@ def test_kept_scores_are_those_from_scratch_whatever_happens(tmp_path: Path) -> 
         session.get_one(Run, again_id).state = "done"
     same(kept=False)
     same(kept=True)
+    with store.session() as session:
+        a_run_on(session, 2 * 365)
+    same(kept=False)
+    with store.read() as session:
+        assert scores(session, "paper", CUTOFFS).rows == []
+        assert scores(session, "paper", CUTOFFS, ever=True).rows != []
     store.close()
 
 

@@ -118,7 +118,8 @@ def test_a_hit_is_scored_by_the_question_of_its_symbol_and_day(session: Session)
     (found,) = lens_judgements(session, "paper")
     assert (found.source, found.label, found.question) == ("technical", "high", question.id)
     assert (found.author, found.outcome, found.at, found.known) == ("codex:gpt-5.5", 1.0, on_day(0), on_day(14))
-    assert lens_judgements(session, "paper", on_day(13)) == []
+    assert lens_judgements(session, "paper", since=on_day(14)) == [found]
+    assert lens_judgements(session, "paper", since=on_day(15)) == []
     assert lens_judgements(session, "other") == []
 
 
@@ -160,7 +161,8 @@ def test_a_signal_is_scored_on_the_questions_of_its_board_that_it_concerns(sessi
         ("calendar", ibm.id, 0.3, 0.4, 0.0),
     }
     assert {one.author for one in found} == {"code"}
-    assert tool_forecasts(session, "paper", on_day(13)) == []
+    assert tool_forecasts(session, "paper", since=on_day(14)) == found
+    assert tool_forecasts(session, "paper", since=on_day(15)) == []
     assert tool_forecasts(session, "other") == []
 
 
