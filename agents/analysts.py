@@ -198,6 +198,7 @@ _FIGURES = {
     "annualized_roc": "rocAnnual", "delta": "delta", "gamma": "gamma", "theta": "theta", "vega": "vega", "iv": "iv",
     "break_even": "breakEven", "pop": "pop", "dte": "dte",
 }  # fmt: skip
+_OF_SYMBOL = {"iv_hv_ratio": "ivHvRatio", "put_skew": "putSkew", "term_slope": "termSlope", "iv_rank": "ivRank"}
 _TEXTS = {"best_expiration": "expiry", "liquidity_score": "liquidity", "source": "source", "greeks": "greeks"}
 
 
@@ -224,7 +225,7 @@ def complete_options(
         symbol=symbol,
         strategy=strategy,
         contract=row.get("contract"),
-        iv_hv_ratio=figure(volatility, "ivHvRatio"),
+        **{name: figure(volatility, given) for name, given in _OF_SYMBOL.items()},
         alternative_strikes=[_alternative(one) for one in others],
         **{name: figure(row, given) for name, given in _FIGURES.items()},
         **{name: row.get(given) for name, given in _TEXTS.items()},

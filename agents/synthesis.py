@@ -226,8 +226,8 @@ _CHART = (
 )  # fmt: skip
 _CONTRACT = (
     "contract", "best_strike", "best_expiration", "dte", "bid", "ask", "premium", "roc", "weekly_roc", "annualized_roc",
-    "delta", "gamma", "theta", "vega", "iv", "iv_hv_ratio", "break_even", "pop", "liquidity_score", "source", "greeks",
-    "premium_quality",
+    "delta", "gamma", "theta", "vega", "iv", "iv_hv_ratio", "put_skew", "term_slope", "iv_rank", "break_even", "pop",
+    "liquidity_score", "source", "greeks", "premium_quality",
 )  # fmt: skip
 _RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date")
 

@@ -118,6 +118,9 @@ _CONTRACT = (
     "break_even",
     "pop",
     "iv_hv_ratio",
+    "put_skew",
+    "term_slope",
+    "iv_rank",
 )
 
 

@@ -229,7 +229,8 @@ class WrittenContract(Frozen):
 class OptionsAnalysis(AnalystReport):
     """An options report. Figures are of `contract`, None without one: premium: mid a share; delta: with its sign;
     theta: a day; vega: a point; pop: risk-neutral probability of the writer's profit. source: of the quotes, such as
-    `modelled`; greeks: market, computed or modelled; iv_hv_ratio: of the symbol, at the money."""
+    `modelled`; greeks: market, computed or modelled. iv_hv_ratio, put_skew,
+    term_slope and iv_rank are of the symbol and not of the contract, see volatility_get."""
 
     recommendation: Literal["select", "reject"]
     strategy: Strategy
@@ -249,6 +250,9 @@ class OptionsAnalysis(AnalystReport):
     vega: float | None
     iv: float | None
     iv_hv_ratio: float | None
+    put_skew: float | None
+    term_slope: float | None
+    iv_rank: float | None
     break_even: float | None
     pop: float | None
     liquidity_score: Literal["good", "fair", "poor", "unknown"] | None

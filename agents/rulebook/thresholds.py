@@ -110,7 +110,9 @@ TREND_RULE = Rule("trend", "score", "trend score", False, -0.10, -0.50, "number"
 PREMIUM_RICH, PREMIUM_FAIR = 1.2, 0.9
 PREMIUM_RULE = Rule("premium", "ivHvRatio", "implied over realised volatility", False, PREMIUM_FAIR, 0.7, "times")
 OPTION_RULES = _table(
-    Rule("implied", "iv", "implied volatility", True, 0.60, 1.20), Rule("skew", "putSkew", "put skew", True, 0.10, None)
+    Rule("implied", "iv", "implied volatility", True, 0.60, 1.20),
+    Rule("skew", "putSkew", "put skew", True, 0.10, None),
+    Rule("term", "termSlope", "term slope of implied volatility", False, -0.05, None),
 )
 # Contracts that are looked at: below this delta a premium hardly pays its spread, above this return on capital a week
 # it is a stale quote or the price of an event.

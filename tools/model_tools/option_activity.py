@@ -31,7 +31,10 @@ _BARS = 273  # so that a rank is of 252 sessions
 _LONGEST = 61
 _SKEW_DELTA = 0.25
 _NEAR_DELTA = 0.1
-_IMPLIED = ("expiry", "dte", "strike", "iv", "ivHvRatio", "impliedMove", "putSkew", "putSkewStrike")
+_IMPLIED = (
+    "expiry", "dte", "strike", "iv", "ivHvRatio", "impliedMove", "putSkew", "putSkewStrike", "termStructure",
+    "termSlope",
+)  # fmt: skip
 
 
 class VolatilityArguments(Arguments):
@@ -40,7 +43,9 @@ class VolatilityArguments(Arguments):
 
 class Implied(NamedTuple):
     """Volatility at the money of the expiry nearest to 30 days: the mean of the put and the call at the strike nearest
-    to the spot."""
+    to the spot. skew: of a put out of the money less that at the money, as in Xing, Zhang and Zhao 2010. terms: days
+    and volatility at the money of each expiry that has one; their slope, the last less the first, as in Vasquez 2017.
+    """
 
     expiry: dt.date
     days: int
@@ -49,6 +54,11 @@ class Implied(NamedTuple):
     move: float | None  # their mids together / spot
     skew: float | None  # that of the put with a delta near -.25, less the one at the money
     skew_strike: float | None
+    terms: list[tuple[int, float]]
+
+    @property
+    def slope(self) -> float | None:
+        return self.terms[-1][1] - self.terms[0][1] if len(self.terms) > 1 else None
 
 
 def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
@@ -80,23 +90,26 @@ def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
     if not found.rows:
         gaps.add("iv", f"no contract expires in {FIRST_DAY} to {LAST_DAY} days", symbol)
         return None
-    expiries = sorted({row.contract.expiry for row in found.rows})
-    expiry = min(expiries, key=lambda day: abs((day - today).days - WANTED_DAY))
-    line = [contract_figures(row, found.chain, rate) for row in found.rows if row.contract.expiry == expiry]
-    both = {one.row.contract.strike for one in line if one.row.contract.kind == "put"} & {
-        one.row.contract.strike for one in line if one.row.contract.kind == "call"
-    }
-    if not both:
+    lines = {day: _at_the_money(found, day) for day in sorted({row.contract.expiry for row in found.rows})}
+    expiry = min(lines, key=lambda day: abs((day - today).days - WANTED_DAY))
+    if not lines[expiry]:
         gaps.add("iv", f"no strike of {expiry} has both a put and a call", symbol)
         return None
-    strike = min(both, key=lambda level: (abs(float(level) - spot), level))
-    pair = [one for one in line if one.row.contract.strike == strike]
-    ivs, mids = [one.iv for one in pair], [one.mid for one in pair]
-    iv = sum(ivs) / 2 if None not in ivs else None  # type: ignore[arg-type]
+    pairs = {day: [contract_figures(row, found.chain, rate) for row in rows] for day, rows in lines.items()}
+    ivs = {day: _mean([one.iv for one in pair]) for day, pair in pairs.items()}
+    pair, iv, mids = pairs[expiry], ivs[expiry], [one.mid for one in pairs[expiry]]
     if iv is None:
         why = "; ".join(f"{one.row.contract.symbol}: {one.problem}" for one in pair if one.iv is None)
         gaps.add("iv", f"not at the money of {expiry}: {why}", symbol)
+    terms = [((day - today).days, value) for day, value in ivs.items() if value is not None]
+    if len(terms) < 2:
+        gaps.add(
+            "termSlope",
+            f"of {len(lines)} expiries {len(terms)} has a volatility at the money, and a slope needs two",
+            symbol,
+        )
     move = sum(mids) / spot if None not in mids else None  # type: ignore[arg-type]
+    line = [contract_figures(row, found.chain, rate) for row in found.rows if row.contract.expiry == expiry]
     wing = _wing(line)
     if wing is None:
         gaps.add(
@@ -107,7 +120,20 @@ def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
     skew = wing.iv - iv if wing is not None and wing.iv is not None and iv is not None else None
     days = (expiry - today).days
     wing_strike = float(wing.row.contract.strike) if wing is not None else None
-    return Implied(expiry, days, float(strike), iv, move, skew, wing_strike)
+    return Implied(expiry, days, float(pair[0].row.contract.strike), iv, move, skew, wing_strike, terms)
+
+
+def _at_the_money(found: UsableChain, expiry: dt.date) -> list[ChainRow]:
+    """Return the put and the call of the strike nearest to the spot that has both; none where no strike has."""
+    rows = [row for row in found.rows if row.contract.expiry == expiry]
+    puts, calls = ({row.contract.strike for row in rows if row.contract.kind == kind} for kind in ("put", "call"))
+    strike = min(puts & calls, key=lambda level: (abs(float(level) - found.chain.spot), level), default=None)
+    return [row for row in rows if row.contract.strike == strike]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def _wing(line: Sequence[ContractFigures]) -> ContractFigures | None:
@@ -147,6 +173,8 @@ def _implied(found: Implied | None, realised: float | None) -> dict[str, Any]:
         "impliedMove": rounded(found.move),
         "putSkew": rounded(found.skew),
         "putSkewStrike": found.skew_strike,
+        "termStructure": [[days, rounded(iv)] for days, iv in found.terms],
+        "termSlope": rounded(found.slope),
     }
 
 
@@ -169,7 +197,8 @@ VOLATILITY_GET = ToolSpec(
         "Volatilities of up to 10 symbols, a year, as fractions: hv20, hv60 (close to close), yangZhang20, hvRank (of "
         "hv20 in hvRankSessions), iv (at the money, expiry nearest to 30 days), ivHvRatio (iv / hv20), ivRank (in the "
         "desk's own stored history, null before it has 60 days), impliedMove (straddle / spot, to the expiry), putSkew "
-        "(iv of the put with a delta near -.25, less iv). null is unknown, with the reason in `missing`."
+        "(iv of the put with a delta near -.25, less iv), termStructure (days and iv at the money of each expiry 7 to "
+        "60 days ahead), termSlope (its last iv less its first). null is unknown, with the reason in `missing`."
     ),
     arguments=VolatilityArguments,
     function=volatility_get,

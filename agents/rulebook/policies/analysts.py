@@ -239,6 +239,10 @@ def _volatility_texts(row: Payload) -> list[str]:
     found = [f"{title} {shown(value, 'percent')}" for name, title in titles if (value := number(row, name)) is not None]
     if (ratio := number(row, "ivHvRatio")) is not None:
         found.append(f"their ratio {ratio:.2f}")
+    titles = (("putSkew", "put skew"), ("termSlope", "term slope"), ("ivRank", "implied rank"))
+    found += [
+        f"{title} {shown(value, 'percent')}" for name, title in titles if (value := number(row, name)) is not None
+    ]
     return found
 
 

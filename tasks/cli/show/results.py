@@ -91,6 +91,11 @@ def _contract(found: Mapping[str, Any]) -> Iterable[str]:
             ("iv", "implied volatility {:.1%}"),
             ("iv_hv_ratio", "at the money {:.2f} of realised"),
         ),
+        (
+            ("put_skew", "put skew {:+.1%}"),
+            ("term_slope", "term slope {:+.1%}"),
+            ("iv_rank", "implied rank {:.0%} of its stored year"),
+        ),
     )
     for names in rows:
         known = [text.format(found[name]) for name, text in names if found.get(name) is not None]

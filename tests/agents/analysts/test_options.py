@@ -52,7 +52,7 @@ def test_the_contract_has_the_figures_of_the_chain(calls: list[RecordedCall]) ->
     """Golden values of the put at 335, 21 days before its expiry."""
     found = complete_options(answer(alternatives=[NEXT]), subject("MSFT", **LIMITS), calls)
     assert OptionsAnalysis.model_validate(found).model_dump(mode="json") == found
-    ratio = found.pop("iv_hv_ratio")
+    of_symbol = [found.pop(name) for name in ("iv_hv_ratio", "put_skew", "term_slope", "iv_rank")]
     others = found.pop("alternative_strikes")
     del found["thesis"]
     assert found == {
@@ -64,7 +64,7 @@ def test_the_contract_has_the_figures_of_the_chain(calls: list[RecordedCall]) ->
         "greeks": "computed", "premium_quality": "fair",
     }  # fmt: skip
     (volatility,) = calls[-1].answer.payload["volatilities"]
-    assert ratio == volatility["ivHvRatio"]
+    assert of_symbol == [volatility[name] for name in ("ivHvRatio", "putSkew", "termSlope", "ivRank")]
     assert [(one["contract"], one["strike"], one["premium"]) for one in others] == [(NEXT, 330.0, 3.05)]
 
 

@@ -104,7 +104,22 @@ def test_known_volatilities(make_context: MakeContext, call: Call, known: ChainM
     assert found["putSkew"] == pytest.approx(0.0, abs=1e-3)
     assert found["putSkewStrike"] == 95.0
     assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
-    assert reasons(answer) == {"ivRank": "not available: 0 of 60 days of its own history are stored"}
+    assert found["termSlope"] is None
+    assert reasons(answer) == {
+        "ivRank": "not available: 0 of 60 days of its own history are stored",
+        "termSlope": "of 1 expiries 1 has a volatility at the money, and a slope needs two",
+    }
+
+
+def test_the_term_structure_is_that_of_the_expiries_at_the_money(
+    make_context: MakeContext, call: Call, known: ChainMarket
+) -> None:
+    near = TODAY + dt.timedelta(days=14)
+    known.rows = {"AAA": [*fair_chain(), *fair_chain(volatility=0.45, expiries=[near])]}
+    found = only(call(make_context(known, risk_free_rate=0.0), "volatility_get", symbols=["AAA"]))
+    assert [days for days, _ in found["termStructure"]] == [14, 35]
+    assert found["iv"] == pytest.approx(0.3, abs=1e-3)
+    assert found["termSlope"] == pytest.approx(0.3 - 0.45, abs=2e-3)
 
 
 def test_the_rank_needs_history_of_its_own(
