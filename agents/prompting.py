@@ -42,10 +42,12 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
     remedy = "build it with a function of chordesk.agents.subjects"
     if lacking := vars(role.subject)["__required_keys__"] - subject.keys():
         raise UsageError(f"the subject of {role.key} lacks {', '.join(sorted(lacking))}", remedy=remedy)
+    # The policies of screens and the trader read the constraints as data; the others have them in words alone.
+    told = {name: part for name, part in subject.items() if name != "constraints" or role.mode != "research"}
     try:
         user = _environment().get_template(role.question).render(
             constraints=subject["constraints"], market=settings.market,
-            replayed=settings.market in REPLAYING, subject_block=subject_block(subject),
+            replayed=settings.market in REPLAYING, subject_block=subject_block(told),
             afresh=afresh, board="board" in subject,
         )  # fmt: skip
     except UndefinedError as error:

@@ -107,8 +107,8 @@ def rates_of(panel: PricePanel) -> BaseRates:
 
 
 def base_rates(context: ToolContext, symbols: Iterable[str]) -> Mapping[str, list[BaseRate]]:
-    """Return what became of names in the state that each symbol is in now, by symbol, a rate a horizon; a symbol whose
-    state is not known has none."""
+    """Return what became of names in the state that each symbol is in now, by symbol, a rate a horizon, or that of all
+    names where too few were in it; a symbol whose state is not known has none."""
     asked = list(symbols)
     try:
         panel = panel_of(context, asked)
@@ -119,7 +119,9 @@ def base_rates(context: ToolContext, symbols: Iterable[str]) -> Mapping[str, lis
         for symbol in asked
         if symbol not in panel.absent
     }
-    return {symbol: known for symbol, rates in found.items() if (known := [rate for rate in rates if rate is not None])}
+    known = {symbol: [rate for rate in rates if rate is not None] for symbol, rates in found.items()}
+    # A rate of all names says little beside one of names in a like state.
+    return {symbol: [one for one in rates if one.like] or rates[:1] for symbol, rates in known.items() if rates}
 
 
 def rate_row(rate: BaseRate) -> dict[str, Any]:

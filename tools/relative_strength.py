@@ -27,7 +27,7 @@ def strength_of(panel: PricePanel, symbol: str, sectors: Mapping[str, str | None
     others = [place for name, place in panel.place.items() if name != symbol and sector and sectors.get(name) == sector]
     index = benchmark(panel.close)
     group = benchmark(panel.close[others]) if len(others) >= _LEAST_OF_A_SECTOR else None
-    found: dict[str, Any] = {"sector": sector, "sectorNames": len(others)}
+    found: dict[str, Any] = {"sectorNames": len(others)}
     for span in SPANS:
         changes = change(panel.close, span)[:, -1] if panel.close.shape[1] > span else np.full(len(panel.close), np.nan)
         own, whole = finite(changes[row]), figures.momentum(index, span)

@@ -27,8 +27,7 @@ ITEMS: Mapping[str, tuple[str, ...]] = {
 }
 _ITEM_OF = {name: (ours, rank) for ours, names in ITEMS.items() for rank, name in enumerate(names)}
 _PLAIN = re.compile(r"[^a-z0-9]")
-PERIODS = 5  # shown: a quarter and the same of the year before
-_PAST = 8  # filings of a valuation's history
+_PAST, _SHOWN_PAST = 8, 3  # filings of a valuation's history: those of its percentiles, and those that are shown
 _SOON = dt.timedelta(days=5)  # from a filing to a bar that is of its day
 _QUARTER, _YEAR = (80, 100), (350, 380)  # days
 _FOUR_QUARTERS = (260, 290)  # days from the end of the first to that of the fourth
@@ -72,18 +71,24 @@ def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.dat
 
 
 def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
-    """Return the newest periods, and growth against the same period of the year before where it is there. Raises
-    MarketError without a figure that has a name of ours."""
+    """Return the newest period and the same of the year before, or the one before where that is not there, and growth
+    on the year. Raises MarketError without a figure that has a name of ours."""
     known = periods(rows)
     if not known:
         raise MarketError(f"the statements of {symbol} have none of {', '.join(ITEMS)}" if rows else _none(symbol))
     shown = [
-        {"period": one.end.isoformat(), "days": one.length, "filed": one.filed.isoformat(), **one.figures}
+        {"period": one.end.isoformat(), "days": one.length, "filed": one.filed.isoformat(), **_shown(one.figures)}
         | ({"restatedLater": list(one.restated)} if one.restated else {})
-        for one in known[:PERIODS]
+        for one in (known[0], _year_before(known) or next(iter(known[1:]), None))
+        if one is not None
     ]
     growth = {f"{name}Growth": _growth(known, name) for name in ("revenue", "eps", "netIncome")}
     return {**growth, "periods": shown, "knownAt": max(row.known_at for row in rows).isoformat()}
+
+
+def _shown(found: Mapping[str, float]) -> dict[str, float]:
+    """Return figures whose whole amounts are written without a fraction."""
+    return {name: int(value) if value.is_integer() else value for name, value in found.items()}
 
 
 def _none(symbol: str) -> str:
@@ -92,12 +97,16 @@ def _none(symbol: str) -> str:
 
 def _growth(known: Sequence[Period], name: str) -> float | None:
     """Return value / that of the period a year before - 1; None where one is missing or the base is not positive."""
-    newest = known[0]
-    year = (one for one in known if one.length == newest.length or _same(one.length, newest.length))
-    before = next((one for one in year if _YEAR[0] <= (newest.end - one.end).days <= _YEAR[1]), None)
+    newest, before = known[0], _year_before(known)
     if before is None or name not in newest.figures or before.figures.get(name, 0) <= 0:
         return None
     return rounded(newest.figures[name] / before.figures[name] - 1)
+
+
+def _year_before(known: Sequence[Period]) -> Period | None:
+    newest = known[0]
+    year = (one for one in known if one.length == newest.length or _same(one.length, newest.length))
+    return next((one for one in year if _YEAR[0] <= (newest.end - one.end).days <= _YEAR[1]), None)
 
 
 def _same(first: int | None, second: int | None) -> bool:
@@ -144,7 +153,7 @@ def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -
         for name, value in now.items()
         if len(before := [ratios[name] for _, ratios in past if name in ratios]) > 1
     }
-    history = [{"day": day.isoformat(), **ratios} for day, ratios in past]
+    history = [{"day": day.isoformat(), **ratios} for day, ratios in past[:_SHOWN_PAST]]
     found = {**now, **standing, "history": history, "knownAt": max(row.known_at for row in rows).isoformat()}
     return {**found, "lacks": lacks} if lacks else found
 

@@ -76,6 +76,7 @@ Part = Literal[
 PartData = dict[str, Any]
 INSIDER_DAYS = 180
 OPTION_DAYS = 120
+_RATIO = re.compile(r"PE$|^pegRatio$|^priceTo|^enterpriseTo|^dividendYield$")  # fields that compare with a price
 NEWS_DAYS = 14
 _SURPRISES, _CLOSEST, _NAMED = 4, 5, 3
 LIKELY_RELATED = 0.9  # correlation of two symbols of which one begins with the other
@@ -183,7 +184,8 @@ def valuation(context: ToolContext, symbol: str) -> PartData:
     try:
         rows = _statements(context, symbol)
     except NotConfigured:
-        return context.market.section(symbol, "fundamentals")
+        found = context.market.section(symbol, "fundamentals")
+        return {name: value for name, value in found.items() if _RATIO.search(name) or name == "knownAt"}
     return valuation_part(context.market, symbol, rows)
 
 
@@ -487,13 +489,18 @@ def _parts(context: ToolContext, symbol: str, wanted: list[str], gaps: Gaps) -> 
     found: dict[str, PartData] = {}
     for name in tuple(wanted):
         try:
-            found[name] = {"source": context.market.name, **_PARTS[name](context, symbol)}
+            found[name] = {"source": context.market.name, **_whole(_PARTS[name](context, symbol))}
         except NotConfigured as error:
             gaps.add(name, error)
             wanted.remove(name)
         except DeskError as error:
             gaps.add(name, error, symbol)
     return found
+
+
+def _whole(part: PartData) -> PartData:
+    """Return a part whose whole amounts are written without a fraction."""
+    return {name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in part.items()}
 
 
 def _record(
@@ -524,11 +531,10 @@ COMPANY_GET = ToolSpec(
     name="company_get",
     description=(
         "The record of up to 150 companies: name, sector, industry, last price, and the parts asked for. related: "
-        "other listings of the company. strength: returns against the benchmark (all names in equal parts) and the "
-        "sector over 20, 60 and 250 sessions, percentile among all, beta. correlation: with holdings and with the "
-        "run's other candidates. statements: as first filed, with growth on the year; valuation: ratios now and "
-        "at past filings. earnings: next and last report, surprises. verdicts: the desk's own, with what came of them. "
-        "Each part has its source, and knownAt or date; what the source does not have is in `missing` with the reason."
+        "other listings. strength: returns against the benchmark (all names in equal parts) and the sector over 20, "
+        "60 and 250 sessions, percentile among all, beta. correlation: with holdings and the run's other candidates. "
+        "statements: as first filed. valuation: ratios now and at filings. verdicts: the desk's own, and what came of "
+        "them. What the source does not have is in `missing` with the reason."
     ),
     arguments=CompanyArguments,
     function=company_get,

@@ -122,16 +122,16 @@ def next_report(row: EarningsDate, today: dt.date) -> dict[str, Any]:
 def past_report(row: EarningsDate) -> dict[str, Any]:
     estimate, actual = row.eps_estimate, row.eps_actual
     surprise = (actual - estimate) / abs(estimate) if actual is not None and estimate else None
-    found = shown(row, "until", "confirmed")
+    found = shown(row, "until", "confirmed", "known_at")
     return found if surprise is None else {**found, "surprise": rounded(surprise)}
 
 
 EARNINGS_DATES = ToolSpec(
     name="earnings_dates",
     description=(
-        "The next earnings report of up to 150 symbols (date, daysUntil, timing beforeOpen or afterClose where known, "
-        "`until` while the date is a window, confirmed false for an estimated date) and past ones with estimate, "
-        "actual and surprise per share. A next date that is not known is in `missing`: it is not a sign of none."
+        "The next earnings report of up to 150 symbols (`until` while the date is a window, confirmed false for an "
+        "estimate) and past ones with estimate, actual and surprise per share. A next date that is not known is in "
+        "`missing`: it is not a sign of none."
     ),
     arguments=EarningsArguments,
     function=earnings_dates,

@@ -26,6 +26,7 @@ _HEADLINE_CHARS = 300
 class NewsArguments(Arguments):
     symbols: Symbols
     limit: int = Field(5, ge=1, le=25, description="at most so many headlines a symbol, newest first")
+    urls: bool = Field(False, description="also their URLs, for page_read")
 
 
 def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
@@ -38,7 +39,8 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
         if not headlines:
             gaps.add(WHAT, "the source has none", symbol)
         found += headlines[: arguments.limit]
-    rows = [row.model_dump(mode="json", by_alias=True, exclude_none=True) for row in found]
+    hidden = None if arguments.urls else {"url"}
+    rows = [row.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=hidden) for row in found]
     for row in rows:
         row |= {"headline": plain_text(row["headline"], _HEADLINE_CHARS), "source": plain_text(row["source"])}
     return payload(context, gaps, available=bool(rows), headlines=rows)
@@ -83,7 +85,7 @@ def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str,
         if exchange_day(rows[0].published_at) >= first:
             cut.append(symbol)
     if cut:
-        gaps.add("older headlines", f"the source's own list begins within the window, at `since`, of {', '.join(cut)}")
+        gaps.add("older headlines", f"the source begins at `since`: {', '.join(cut)}")
     return payload(context, gaps, available=bool(found), days=arguments.days, index=found)
 
 

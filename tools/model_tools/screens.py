@@ -22,7 +22,6 @@ from chordesk.tools.market.universe import NAMED, resolve_universe
 from chordesk.tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
 
 _SESSIONS = 22
-_NAMED = 100  # names that could not be compared and are listed
 
 
 class UniverseArguments(Arguments):
@@ -99,7 +98,7 @@ def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, 
         session=session,
         previousSession=before[0] if before else None,
         compared=len(compared),
-        notCompared={"count": len(absent), "symbols": absent[:_NAMED]},
+        notCompared={"count": len(absent), "symbols": absent[: arguments.limit]},
         movers=_rows(movers),
         asked=_rows(moves[symbol] for symbol in asked if symbol in moves),
     )
@@ -169,9 +168,8 @@ SP500_MOVERS = ToolSpec(
     name="sp500_movers",
     description=(
         "The S&P names that rose or fell most in the newest session: close, change, gap (open to the previous close), "
-        "volumeRatio (to the 20 sessions before). Fractions, 0.05 is 5%; changeSessions is there when a change spans "
-        "more than one session. `notCompared` names those that could not be looked at; `asked` has the own move of "
-        "each of `symbols`, on the list or not."
+        "volumeRatio (to the 20 sessions before); fractions. changeSessions: a change spans more than one session. "
+        "`notCompared`: could not be looked at, the first `limit` of them; `asked`: the own move of each of `symbols`."
     ),
     arguments=MoversArguments,
     function=sp500_movers,

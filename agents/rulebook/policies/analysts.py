@@ -8,7 +8,7 @@ from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
-from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, thesis_of
+from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, next_report, thesis_of
 from chordesk.agents.rulebook.policies.validators import ADVERSE, Finding, row_of, summary_text, symbol_of
 from chordesk.agents.rulebook.thresholds import Level
 from chordesk.models.analysis import WRITES
@@ -239,10 +239,8 @@ def _volatility_texts(row: Payload) -> list[str]:
     found = [f"{title} {shown(value, 'percent')}" for name, title in titles if (value := number(row, name)) is not None]
     if (ratio := number(row, "ivHvRatio")) is not None:
         found.append(f"their ratio {ratio:.2f}")
-    titles = (("putSkew", "put skew"), ("termSlope", "term slope"), ("ivRank", "implied rank"))
-    found += [
-        f"{title} {shown(value, 'percent')}" for name, title in titles if (value := number(row, name)) is not None
-    ]
+    more = (("putSkew", "put skew"), ("termSlope", "term slope"), ("ivRank", "implied rank"))
+    found += [f"{title} {shown(value, 'percent')}" for name, title in more if (value := number(row, name)) is not None]
     return found
 
 
@@ -329,9 +327,7 @@ def _research_thesis(case: Case, risks: Mapping[str, str | None], severe: bool, 
     remarks = [
         Remark(f"the risk of {_TOPICS[tool]} is {risk}", _GRAVITY[risk], tool) for tool, risk in risks.items() if risk
     ]
-    coming, cite = row_of(case.rows("earnings_dates", "earnings"), symbol).get("next"), case.cite("earnings_dates")
-    day = coming.get("date") if isinstance(coming, dict) else None
-    due = [{"event": "next report", "day": str(day), "source": cite}] if day and cite else []
+    due = next_report(case, symbol)
     level = Level.REJECT if severe else max((one.level for one in remarks), default=Level.CALM)
     return thesis_of(case, remarks, level, catalysts=due) if remarks else {**UNDECIDED, "catalysts": due}
 

@@ -57,6 +57,13 @@ def thesis_of(
     }
 
 
+def next_report(case: Case, symbol: str) -> list[Payload]:
+    """Return the next report as a catalyst of a thesis; nothing where no source has its day."""
+    rows = (row.get("next") for row in case.rows("earnings_dates", "earnings") if row.get("symbol") == symbol)
+    day, cite = next((one.get("date") for one in rows if isinstance(one, dict)), None), case.cite("earnings_dates")
+    return [{"event": "next report", "day": str(day), "source": cite}] if day and cite else []
+
+
 def _way(probability: float) -> str:
     return "none" if probability == 0.5 else "up" if probability > 0.5 else "down"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
-from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, thesis_of
+from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, next_report, thesis_of
 from chordesk.agents.rulebook.thresholds import Level, Rule
 from chordesk.agents.theses import PRICES
 
@@ -114,15 +114,22 @@ def risk(case: Case) -> Call | Payload:
 
 @policy("catalyst")
 def catalyst(case: Case) -> Call | Payload:
-    """Check for adverse headlines and for a fall in the name's own last change."""
+    """Check for adverse headlines and for a fall in the name's own last change; the next report is the catalyst."""
     symbol = symbol_of(case)
-    move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, "symbols": [symbol]})
-    if call := case.next_call([_news(symbol), move]):
+    one = {"symbols": [symbol]}
+    move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, **one})
+    plan = [_news(symbol), Call("news_index", one), Call("earnings_dates", {**one, "limit": 0}), move]
+    if call := case.next_call(plan):
         return call
     row = row_of(case.rows("sp500_movers", "asked"), symbol)
+    counts, due = row_of(case.rows("news_index", "index"), symbol), next_report(case, symbol)
     findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row, "sp500_movers")]
     evidence = [("headlines", findings[0].value is not None), ("its last change", bool(row))]
-    return _report(case, findings, evidence, ["news_list", "sp500_movers"])
+    texts = [f"next report on {one['day']}" for one in due]
+    if (count := number(counts, "headlines")) is not None:
+        texts.append(f"{count:g} headlines since {counts.get('since')}")
+    lacking = [] if due else ["earnings dates"]
+    return _report(case, findings, evidence, [call.tool for call in plan], texts=texts, lacking=lacking, catalysts=due)
 
 
 @policy("skeptic")
@@ -200,6 +207,9 @@ def _report(
     tools: Sequence[str],
     *,
     thin: bool = False,
+    texts: Sequence[str] = (),
+    lacking: Sequence[str] = (),
+    catalysts: Sequence[Payload] = (),
 ) -> Payload:
     """Return the worst finding as the verdict; without any evidence, or with `thin` one, a CAUTION whose summary names
     the lack of it. evidence: the role's sources, each with True when it had data. Confidence is high when all of it was
@@ -208,24 +218,24 @@ def _report(
     seen = [name for name, there in evidence if there]
     if (thin or not seen) and level is Level.CALM:
         level = Level.CAUTION
-    texts = [finding.text for finding in findings if finding.value is not None]
-    absent = [name for name, there in evidence if not there]
+    texts = [*(finding.text for finding in findings if finding.value is not None), *texts]
+    absent = [*(name for name, there in evidence if not there), *lacking]
     holes = [finding.rule.title for finding in findings if finding.value is None]
     return {
         "verdict": _STANCE[level],
         "confidence": _confidence(len(seen), len(evidence), bool(holes)),
         "summary": summary_text(case, texts, absent or holes, case.gaps(tools, symbol_of(case)) if absent else []),
         "keyRisks": [finding.risk for finding in findings if finding.level > Level.CALM],
-        "thesis": _thesis(case, findings, level) if seen else UNDECIDED,
+        "thesis": _thesis(case, findings, level, catalysts) if seen else {**UNDECIDED, "catalysts": list(catalysts)},
     }
 
 
-def _thesis(case: Case, findings: Sequence[Finding], level: Level) -> Payload:
+def _thesis(case: Case, findings: Sequence[Finding], level: Level, catalysts: Sequence[Payload]) -> Payload:
     remarks = [finding.remark for finding in findings if finding.value is not None]
     detail = row_of(case.rows("technicals_get", "technicals"), symbol_of(case))
     prices = [(name, price) for name in PRICES if (price := number(detail, name)) is not None]
     close, atr = number(detail, "close"), number(detail, "atr14")
-    return thesis_of(case, remarks, level, levels=prices, close=close, atr=atr)
+    return thesis_of(case, remarks, level, levels=prices, close=close, atr=atr, catalysts=catalysts)
 
 
 def _confidence(seen: int, planned: int, holes: bool) -> str:

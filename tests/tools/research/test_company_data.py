@@ -172,8 +172,8 @@ def test_the_next_report_and_the_past_ones(call: Call) -> None:
     ahead = {"date": "2024-04-24", "timing": "afterClose", "confirmed": True, "epsEstimate": 1.5}
     assert row["next"] == {**ahead, "knownAt": known, "daysUntil": 40}
     assert row["past"] == [
-        {"date": "2024-01-25", "epsEstimate": 1.0, "epsActual": 1.1, "knownAt": known, "surprise": 0.1},
-        {"date": "2023-10-27", "epsEstimate": -0.5, "epsActual": -0.75, "knownAt": known, "surprise": -0.5},
+        {"date": "2024-01-25", "epsEstimate": 1.0, "epsActual": 1.1, "surprise": 0.1},
+        {"date": "2023-10-27", "epsEstimate": -0.5, "epsActual": -0.75, "surprise": -0.5},
     ]
     assert answer.payload["missing"] == [
         {"symbol": "A", "what": "older earnings dates", "reason": "3 are known, 2 are shown"}
