@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from chordesk.tasks.worker.work import RetryLater as RetryLater
     from chordesk.tasks.workflows.runs import new_run as new_run
     from chordesk.tasks.workflows.runs import open_run as open_run
+    from chordesk.tools.benchmarks.benchmark import Benchmark as Benchmark
+    from chordesk.tools.benchmarks.benchmark import Given as Given
+    from chordesk.tools.benchmarks.benchmark import Measured as Measured
+    from chordesk.tools.benchmarks.benchmark import Row as Row
     from chordesk.tools.brokers.protocol import Broker as Broker
     from chordesk.tools.history import histories as histories
     from chordesk.tools.market.protocol import Bars as Bars

@@ -24,6 +24,7 @@ OWN = (
     "chordesk.agents.litellm.feature",
     "chordesk.agents.tradingagents.feature",
     "chordesk.tasks.notifications.feature",
+    "chordesk.tools.benchmarks.feature",
     "chordesk.tools.market.samples.feature",
 )
 
@@ -101,6 +102,7 @@ class Feature:
     markets: Mapping[str, Market] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     runtimes: Mapping[str, Runtime] = field(default_factory=dict)
+    benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,17 +127,21 @@ def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:
     return plan.make(load(own, home), own, home, Choice(beat=False))
 
 
-def follow(stack: Stack, seen: SeenProcesses, *arguments: str) -> int:
-    """Run a command of the desk with its output on our terminal; add to the processes seen."""
-    until = time.monotonic() + LONGEST_SECONDS
+def follow(
+    stack: Stack, seen: SeenProcesses, *arguments: str, seconds: float = LONGEST_SECONDS, quiet: bool = False
+) -> int:
+    """Run a command of the desk with its output on our terminal, or nowhere; add to the processes seen."""
+    until = time.monotonic() + seconds
     command = tethered("TERM", desk_command(*arguments))
     environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
-    with subprocess.Popen(command, env=environ, cwd=stack.plan.cwd) as process:
+    with subprocess.Popen(
+        command, env=environ, cwd=stack.plan.cwd, stdout=subprocess.DEVNULL if quiet else None
+    ) as process:
         try:
             while process.poll() is None:
                 _sample(stack, seen)
                 if time.monotonic() > until:
-                    raise UsageError(f"desk {arguments[0]} did not end in {LONGEST_SECONDS:.0f} s")
+                    raise UsageError(f"desk {arguments[0]} did not end in {seconds:.0f} s")
                 time.sleep(SAMPLE_SECONDS)
         finally:
             if process.poll() is None:

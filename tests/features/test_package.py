@@ -196,3 +196,14 @@ with store.session() as session:
     kept = {name: 'x' for name in ('thread_id', 'subject', 'mode', 'model', 'reason', 'worker')}
     session.add(KeptThread(role='toy', **kept))
 """
+
+
+def test_its_benchmark_has_the_desks_row_beside_the_published_one(toys: Processes, tmp_path: Path) -> None:
+    (tmp_path / "answers.csv").write_text("right\nright\nwrong\nright\n")
+    found = printed(toys, "benchmark", "toy", "--from", str(tmp_path))
+    assert [(row["who"], row["figures"]) for row in found["rows"]] == [
+        ("the desk", {"right": 0.75}),
+        ("A person", {"right": 0.9}),
+    ]
+    refused = desk(toys, "benchmark", "toy", "--from", str(tmp_path), "--set", "2026-01-04")
+    assert (refused.returncode, "no use for --set" in refused.stderr) == (2, True), refused.stderr

@@ -14,6 +14,7 @@ from tests.stack import REPOSITORY, Processes, processes
 
 # Each with what it has of its own: a command, a path of the API, and a setting that names it.
 OFF: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
+    "benchmarks": ("benchmark", None, {}),
     "board": ("episode", "/scores", {"DESK_ROUNDS": "1"}),
     "graphs": ("tradingagents", None, {"DESK_RESEARCH_ROLES": "quick,tradingagents"}),
     "litellm": (None, None, {"DESK_ROLE_MODELS": "trader=litellm:openai/gpt-5.5"}),

@@ -1,4 +1,5 @@
-"""A package that adds to the desk one of each: a tool, a role, a workflow with its command, a market and a broker."""
+"""A package that adds to the desk one of each: a tool, a role, a workflow with its command, a market, a broker
+and a benchmark."""
 
 from chordesk.models.features import Broker, Command, Feature, Market
 
@@ -13,4 +14,5 @@ FEATURE = Feature(
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
     markets={"toy": Market("chordesk_toy.market", replays=True)},
     brokers={"toy": Broker("chordesk_toy.broker", play_money=True)},
+    benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
 )

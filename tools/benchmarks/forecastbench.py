@@ -1,0 +1,534 @@
+"""ForecastBench: question sets with their resolutions, the forecasts that code can make, and their Brier scores.
+
+A folder has question sets (`DATE-llm.json`) and resolution sets (`DATE_resolution_set.json`), as the repository
+forecastingresearch/forecastbench-datasets has them. A set's forecasts use only what was known at its freeze: outcomes
+of earlier sets that were resolved LAG before it, and the values that its own questions state.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ValidationError
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Row
+from chordesk.tools.scoring.inference import Observation, estimate
+from chordesk.tools.scoring.statistics import brier
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
+DATA = ("acled", "dbnomics", "fred", "wikipedia", "yfinance")
+MARKETS = ("infer", "manifold", "metaculus", "polymarket")
+LAG = dt.timedelta(days=7)  # after its day, a series' value is published; a later set cannot have learned it before
+MOST_IMPUTED = 0.05  # the leaderboard does not rank a forecaster of whom more is missing
+SOURCE = "leaderboard_tournament.csv of forecastbench-datasets, 2026-08-21"
+# Their Brier scores are adjusted for how hard a question is, and scaled so that "always 0.5" has 0.25.
+PUBLISHED = (
+    Row("Superforecaster median", {"data": 0.132, "market": 0.060, "overall": 0.096}, SOURCE),
+    Row("Torchcast AI rice-demon", {"data": 0.118, "market": 0.075, "overall": 0.097}, SOURCE),
+    Row("Cassi-2026-05-10", {"data": 0.142, "market": 0.055, "overall": 0.098}, SOURCE),
+    Row("o3-2025-04-16", {"data": 0.156, "market": 0.090, "overall": 0.123}, SOURCE),
+    Row("o3-2025-04-16, no freeze values", {"data": 0.156, "market": 0.133, "overall": 0.144}, SOURCE),
+    Row("Public median", {"data": 0.166, "market": 0.097, "overall": 0.131}, SOURCE),
+    Row("Imputed Forecaster", {"data": 0.250, "market": 0.077, "overall": 0.164}, SOURCE),
+    Row("Always 0.5", {"data": 0.250, "market": 0.250, "overall": 0.250}, SOURCE),
+)
+
+
+class _Question(BaseModel):
+    id: str | list[str]
+    source: str
+    question: str
+    background: str = ""
+    resolution_criteria: str = ""
+    market_info_resolution_criteria: str = ""
+    freeze_datetime: dt.datetime
+    freeze_datetime_value: str | float
+    resolution_dates: list[dt.date] | str = ""
+
+
+class _QuestionSet(BaseModel):
+    forecast_due_date: dt.date
+    question_set: str
+    questions: list[_Question]
+
+
+class _Resolution(BaseModel):
+    id: str | list[str]
+    source: str
+    resolution_date: dt.date
+    resolved_to: float | None
+    resolved: bool
+
+
+class _ResolutionSet(BaseModel):
+    forecast_due_date: dt.date
+    resolutions: list[_Resolution]
+
+
+class Series(NamedTuple):
+    """What a question is about, the same in every set that asks it."""
+
+    source: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question at one horizon. due: the set's day; until: the day that decides it, for a market's question only where
+    it is resolved; outcome: None where there is none yet. value: what the question states of its freeze."""
+
+    series: Series
+    due: dt.date
+    freeze: dt.date
+    until: dt.date | None
+    text: str
+    value: float | None
+    outcome: float | None = None
+
+    @property
+    def days(self) -> int:
+        return (self.until - self.due).days if self.until else 0
+
+    @property
+    def kind(self) -> str:
+        """How it begins, without the name: questions that are asked of many series share it."""
+        return " ".join(self.text.split()[:5])
+
+
+class Known(NamedTuple):
+    """An outcome of an earlier set."""
+
+    series: Series
+    due: dt.date
+    until: dt.date
+    outcome: float
+
+
+@dataclass(slots=True)
+class Folder:
+    """What a folder has: the questions of each set by its day, those of them with an outcome, and the outcomes of all
+    sets. left_out: how many of what are not scored."""
+
+    questions: dict[dt.date, list[Asked]] = field(default_factory=dict)
+    outcomes: list[Known] = field(default_factory=list)
+    files: dict[dt.date, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def resolved(self, day: dt.date) -> list[Asked]:
+        return [asked for asked in self.questions[day] if asked.outcome is not None]
+
+
+def read(root: Path) -> Folder:
+    """Return what is in a folder and below it. Raises UsageError for one without a question set and its resolutions,
+    and for a file of another shape, with its name."""
+    folder = Folder()
+    resolutions: dict[dt.date, dict[Series, list[_Resolution]]] = {}
+    for path in sorted(root.rglob("*_resolution_set.json")):
+        found = _parsed(path, _ResolutionSet)
+        resolutions[found.forecast_due_date] = _by_series(found.resolutions, folder.left_out)
+    for due, by_series in resolutions.items():
+        rows = ((series, row) for series, all_of in by_series.items() for row in all_of)
+        folder.outcomes += [
+            Known(series, due, row.resolution_date, row.resolved_to)
+            for series, row in rows
+            if row.resolved and row.resolved_to is not None
+        ]
+    for path in sorted(root.rglob("????-??-??-llm.json")):
+        asked = _parsed(path, _QuestionSet)
+        due = asked.forecast_due_date
+        folder.files[due] = path.name
+        folder.questions[due] = [
+            one for question in asked.questions for one in _asked(question, due, resolutions.get(due, {}))
+        ]
+        folder.left_out["combinations of questions"] += sum(isinstance(one.id, list) for one in asked.questions)
+    scored = [day for day in folder.questions if folder.resolved(day)]
+    if not scored:
+        reason = f"{root} has {len(folder.questions)} question sets and {len(resolutions)} resolution sets, and no pair"
+        remedy = "name a copy of forecastbench-datasets: DATE-llm.json beside DATE_resolution_set.json of the same day"
+        raise UsageError(reason, remedy=remedy)
+    return folder
+
+
+def _parsed(path: Path, shape: type[Parsed]) -> Parsed:
+    try:
+        return shape.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        reason = f"{path} is no file of ForecastBench as it is known here: {where}: {first['msg']}"
+        raise UsageError(reason, remedy="take it from a release of 2025-10 or later, or move it away") from None
+
+
+def _by_series(rows: Iterable[_Resolution], left_out: Counter[str]) -> dict[Series, list[_Resolution]]:
+    found: dict[Series, list[_Resolution]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row.id, str) and row.source in (*DATA, *MARKETS):
+            found[Series(row.source, row.id)].append(row)
+    return found
+
+
+def _asked(question: _Question, due: dt.date, resolutions: Mapping[Series, Sequence[_Resolution]]) -> Iterable[Asked]:
+    if isinstance(question.id, list) or question.source not in (*DATA, *MARKETS):
+        return
+    series = Series(question.source, question.id)
+    rows = [row for row in resolutions.get(series, ()) if row.resolved and row.resolved_to is not None]
+    value = _number(question.freeze_datetime_value)
+    fixed = (series, due, question.freeze_datetime.date())
+    if question.source in MARKETS:
+        last = rows[-1] if rows else None
+        until, outcome = (last.resolution_date, last.resolved_to) if last else (None, None)
+        yield Asked(*fixed, until, question.question, value, outcome)
+        return
+    outcomes = {row.resolution_date: row.resolved_to for row in rows}
+    days = question.resolution_dates if isinstance(question.resolution_dates, list) else []
+    for until in sorted({*days, *outcomes}):
+        yield Asked(*fixed, until, question.question, value, outcomes.get(until))
+
+
+def _number(value: str | float) -> float | None:
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+# How strongly a group's own record counts against that of the group around it: the outcomes that the latter is worth.
+_STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 1e9)
+Floats = npt.NDArray[np.float64]
+
+
+class Record:
+    """Rates of outcomes by walk-forward, each group's drawn to that of the larger group around it. How strongly is
+    chosen by which of _STRENGTHS forecast the known sets best, each from the others (leave one set out)."""
+
+    def __init__(self, known: Sequence[Known], asked: Sequence[Asked], kinds: Mapping[Series, str]) -> None:
+        self._known, self._asked, self._kinds = known, asked, kinds
+        self._outcomes = np.array([one.outcome for one in known])
+        self._sets = _codes([one.due for one in known])
+
+    def rates(self, *levels: str) -> Floats:
+        """levels: from the largest group to the smallest, of `source`, `days`, `kind` and `series`."""
+        inner, outer = np.full(len(self._known), 0.5), np.full(len(self._asked), 0.5)
+        if not self._known:
+            return outer
+        for level in levels:
+            inner, outer = self._drawn(level, inner, outer)
+        return outer
+
+    def _drawn(self, level: str, inner: Floats, outer: Floats) -> tuple[Floats, Floats]:
+        keys = [*(self._key(level, one) for one in self._known), *(self._key(level, one) for one in self._asked)]
+        codes = _codes(keys)
+        mine, theirs = codes[: len(self._known)], codes[len(self._known) :]
+        sums, counts = _totals(mine, self._outcomes, codes.max() + 1)
+        blocks = mine * (self._sets.max() + 1) + self._sets
+        set_sums, set_counts = _totals(blocks, self._outcomes, blocks.max() + 1)
+        others, of_others = (sums[mine] - set_sums[blocks]), (counts[mine] - set_counts[blocks])
+
+        def left_out(strength: float) -> Floats:
+            return np.asarray((others + strength * inner) / (of_others + strength))
+
+        strength = min(_STRENGTHS, key=lambda one: float(((left_out(one) - self._outcomes) ** 2).sum()))
+        outside: Floats = (sums[theirs] + strength * outer) / (counts[theirs] + strength)
+        return left_out(strength), outside
+
+    def _key(self, level: str, one: Known | Asked) -> Hashable:
+        if level == "days":
+            return (one.until - one.due).days if one.until else 0
+        return one.series if level == "series" else self._kinds.get(one.series, "") if level == "kind" else ""
+
+
+def _codes(keys: Sequence[Hashable]) -> npt.NDArray[np.int64]:
+    places: dict[Hashable, int] = {}
+    return np.array([places.setdefault(key, len(places)) for key in keys], np.int64)
+
+
+def _totals(codes: npt.NDArray[np.int64], values: Floats, size: int) -> tuple[Floats, Floats]:
+    counts = np.bincount(codes, minlength=size).astype(np.float64)
+    return np.bincount(codes, values, size).astype(np.float64), counts
+
+
+# Daily mean temperatures of France: their course over the year, and how they leave it. Round figures of a climate, not
+# fitted to any set: mean and half range in degrees, the warmest day of the year, how much of a deviation is left after
+# the days from freeze to due, and the spread of the difference of two days.
+_MEAN, _HALF_RANGE, _WARMEST, _LEFT, _SPREAD = 13.0, 8.0, 200, 0.35, 5.0
+
+
+def warmer(asked: Asked) -> float:
+    """Return the probability that a French station is warmer on its day than on the set's."""
+    assert asked.value is not None
+    assert asked.until is not None
+    then = _normal_temperature(asked.due) + _LEFT * (asked.value - _normal_temperature(asked.freeze))
+    return 0.5 * (1 + math.erf((_normal_temperature(asked.until) - then) / _SPREAD / math.sqrt(2)))
+
+
+def _normal_temperature(day: dt.date) -> float:
+    return _MEAN + _HALF_RANGE * math.cos(2 * math.pi * (day.timetuple().tm_yday - _WARMEST) / 365.25)
+
+
+class Forecasters:
+    """The forecasts of a set that code makes, each a probability by question."""
+
+    def __init__(self, folder: Folder, day: dt.date) -> None:
+        self.asked = folder.questions[day]
+        self._folder, self._day = folder, day
+
+    def always(self) -> Floats:
+        return np.full(len(self.asked), 0.5)
+
+    def base_rate(self) -> Floats:
+        """How often questions of the source, at this horizon, came true."""
+        return self._rates("source", "days")
+
+    def own_record(self) -> Floats:
+        """... drawn to what the kind of question and the series itself did."""
+        return self._rates("source", "days", "kind", "series")
+
+    def freeze_price(self) -> Floats:
+        """A market's price at the freeze; 0.5 for what has no price."""
+        prices = [one.value if one.series.source in MARKETS and one.value is not None else 0.5 for one in self.asked]
+        return np.array([min(max(price, 0.0), 1.0) for price in prices])
+
+    def code(self) -> Floats:
+        """The best that code knows: a market's price, a climate for temperatures, else the series' own record."""
+        found: Floats = np.where(self._markets, self.freeze_price(), self.own_record())
+        for place, one in enumerate(self.asked):
+            if one.series.source == "dbnomics" and "temperature" in one.text and one.value is not None:
+                found[place] = warmer(one)
+        return found
+
+    @cached_property
+    def _markets(self) -> npt.NDArray[np.bool_]:
+        return np.array([one.series.source in MARKETS for one in self.asked])
+
+    def _rates(self, *levels: str) -> Floats:
+        found = self.freeze_price()
+        # What a series is asked in, as of this set: of later sets nothing is read.
+        sets = (questions for day, questions in self._folder.questions.items() if day <= self._day)
+        kinds = {one.series: one.kind for questions in sets for one in questions}
+        for source in DATA:
+            places = [place for place, one in enumerate(self.asked) if one.series.source == source]
+            asked = [self.asked[place] for place in places]
+            known = [
+                one
+                for one in self._folder.outcomes
+                if one.series.source == source and one.due < self._day and one.until + LAG <= self._freeze
+            ]
+            if asked:
+                found[places] = Record(known, asked, kinds).rates(*levels)
+        return found
+
+    @cached_property
+    def _freeze(self) -> dt.date:
+        return min(one.freeze for one in self.asked)
+
+
+FORECASTERS: Mapping[str, Callable[[Forecasters], Floats]] = {
+    "always 0.5": Forecasters.always,
+    "base rate": Forecasters.base_rate,
+    "own record": Forecasters.own_record,
+    "freeze price": Forecasters.freeze_price,
+    "code": Forecasters.code,
+}
+
+
+class Score(NamedTuple):
+    """A mean Brier score of so many questions of a group. low, high: 95 % bounds by question set, whose scores are
+    blocks in time; None with the reason in `lack`."""
+
+    forecaster: str
+    group: str
+    brier: float
+    n: int
+    sets: int
+    imputed: int
+    low: float | None
+    high: float | None
+    lack: str
+
+
+class Forecast(NamedTuple):
+    """A probability for a question; imputed: the forecaster left it out, and 0.5 stands for it."""
+
+    asked: Asked
+    probability: float
+    imputed: bool = False
+
+
+def scores(name: str, forecasts: Sequence[Forecast]) -> list[Score]:
+    """Return the scores of the data and of the market questions, of each source, and of each horizon of the data."""
+    groups: dict[str, list[Forecast]] = defaultdict(list)
+    for one in forecasts:
+        if one.asked.outcome is None:
+            continue
+        source = one.asked.series.source
+        groups["data" if source in DATA else "market"].append(one)
+        groups[source].append(one)
+        if source in DATA:
+            groups[f"{one.asked.days} days"].append(one)
+    return [_score(name, group, groups[group]) for group in sorted(groups, key=_place)]
+
+
+def _place(group: str) -> tuple[int, int, str]:
+    days = group.removesuffix(" days")
+    return ("data", "market").index(group) if group in ("data", "market") else 2 + days.isdigit(), len(group), group
+
+
+def _score(name: str, group: str, forecasts: Sequence[Forecast]) -> Score:
+    found = estimate(
+        Observation(
+            brier(one.probability, one.asked.outcome or 0.0),
+            one.asked.due.toordinal(),
+            one.asked.due.toordinal() + 1,
+            one.asked.series.id,
+        )
+        for one in forecasts
+    )
+    assert found is not None
+    imputed = sum(one.imputed for one in forecasts)
+    return Score(name, group, found.mean, found.n, found.dates, imputed, found.low, found.high, found.lack)
+
+
+def overall(found: Sequence[Score]) -> float | None:
+    """The leaderboard's overall score: the mean of those of data and markets."""
+    both = {one.group: one.brier for one in found if one.group in ("data", "market")}
+    return sum(both.values()) / 2 if len(both) == 2 else None
+
+
+def by_code(folder: Folder, days: Sequence[dt.date]) -> dict[str, list[Forecast]]:
+    """Return the forecasts of each of FORECASTERS for the sets of these days."""
+    found: dict[str, list[Forecast]] = {name: [] for name in FORECASTERS}
+    for day in days:
+        forecasters = Forecasters(folder, day)
+        for name, forecast in FORECASTERS.items():
+            pairs = zip(forecasters.asked, forecast(forecasters), strict=True)
+            found[name] += [Forecast(asked, float(chance)) for asked, chance in pairs]
+    return found
+
+
+class _Submitted(BaseModel):
+    id: str | list[str]
+    source: str
+    forecast: float
+    resolution_date: dt.date | None = None
+
+
+class _Submission(BaseModel):
+    organization: str
+    model: str
+    forecast_due_date: dt.date
+    forecasts: list[_Submitted]
+
+
+def submitted(path: Path, folder: Folder) -> tuple[str, list[Forecast]]:
+    """Return who forecast, and the forecasts of a file in the leaderboard's format, 0.5 for each that is missing.
+    Raises UsageError for a set that the folder lacks, and for what is no probability."""
+    found = _parsed(path, _Submission)
+    if found.forecast_due_date not in folder.questions:
+        days = ", ".join(map(str, folder.questions))
+        raise UsageError(f"{path} forecasts the set of {found.forecast_due_date}", remedy=f"the folder has {days}")
+    given: dict[tuple[Series, dt.date | None], float] = {}
+    for one in found.forecasts:
+        if not 0 <= one.forecast <= 1:
+            raise UsageError(f"{path}: {one.forecast:g} for {one.id} is no probability", remedy="give 0 to 1")
+        if isinstance(one.id, str):
+            day = None if one.source in MARKETS else one.resolution_date
+            given[Series(one.source, one.id), day] = one.forecast
+    forecasts = []
+    for asked in folder.questions[found.forecast_due_date]:
+        key = asked.series, None if asked.series.source in MARKETS else asked.until
+        forecasts.append(Forecast(asked, given.get(key, 0.5), key not in given))
+    return f"{found.organization} {found.model}", forecasts
+
+
+def export(name: str, forecasts: Sequence[Forecast], folder: Folder, into: Path) -> list[Path]:
+    """Write forecasts as the leaderboard takes them, a file a set; return the files."""
+    by_set: dict[dt.date, list[Forecast]] = defaultdict(list)
+    for one in forecasts:
+        by_set[one.asked.due].append(one)
+    into.mkdir(parents=True, exist_ok=True)
+    written = []
+    for day, all_of in by_set.items():
+        path = into / f"{day}.chordesk.{name.replace(' ', '-')}.json"
+        path.write_text(json.dumps(_exported(name, all_of, folder.files[day], day), indent=1), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _exported(name: str, forecasts: Sequence[Forecast], file: str, day: dt.date) -> dict[str, Any]:
+    return {
+        "organization": "chordesk",
+        "model": name,
+        "model_organization": "chordesk",
+        "question_set": file,
+        "forecast_due_date": day.isoformat(),
+        "forecasts": [
+            {
+                "id": one.asked.series.id,
+                "source": one.asked.series.source,
+                "forecast": round(one.probability, 4),
+                "resolution_date": one.asked.until.isoformat()
+                if one.asked.until is not None and one.asked.series.source in DATA
+                else None,
+                "reasoning": None,
+            }
+            for one in forecasts
+        ],
+    }
+
+
+def measure(root: Path, given: Given) -> Measured:
+    folder = read(root)
+    scored = [day for day in folder.questions if folder.resolved(day)]
+    if unknown := sorted(set(given.sets) - set(scored)):
+        days = ", ".join(map(str, scored))
+        raise UsageError(f"no set of {unknown[0]} has resolutions", remedy=f"those that have: {days}")
+    found = by_code(folder, given.sets or scored)
+    lines = [
+        f"{len(given.sets or scored)} question sets; "
+        f"{sum(one.asked.outcome is None for one in found['code']):,} questions have no outcome yet and are not scored"
+    ]
+    if given.export is not None:
+        written = export("code", found["code"], folder, given.export)
+        lines.append(f"{len(written)} files for the leaderboard in {given.export}")
+    if given.forecasts is not None:
+        who, forecasts = submitted(given.forecasts, folder)
+        found[who] = forecasts
+        share = sum(one.imputed for one in forecasts) / len(forecasts)
+        if share > MOST_IMPUTED:
+            lines.append(f"{who}: {share:.0%} of the forecasts are missing; the leaderboard ranks at most 5 %")
+    by_who = {who: scores(who, forecasts) for who, forecasts in found.items()}
+    rows = [Row(who, _figures(all_of)) for who, all_of in by_who.items()]
+    return Measured(rows, [one._asdict() for all_of in by_who.values() for one in all_of], lines)
+
+
+def _figures(found: Sequence[Score]) -> dict[str, float | None]:
+    by_group = {one.group: one for one in found}
+    figures: dict[str, float | None] = {"overall": overall(found)}
+    for group in ("data", "market"):
+        if (score := by_group.get(group)) is not None:
+            reach = score.high - score.brier if score.high is not None else None
+            figures |= {group: score.brier, f"{group} ±": reach, f"{group} n": float(score.n)}
+    return figures
+
+
+BENCHMARK = Benchmark(
+    "Forecasts of questions with a later outcome (forecastingresearch/forecastbench).",
+    {"data": ".4f", "data ±": ".4f", "data n": ",.0f", "market": ".4f", "market ±": ".4f", "market n": ",.0f",
+     "overall": ".4f"},
+    PUBLISHED,
+    measure,
+    frozenset({"sets", "forecasts", "export"}),
+    "Brier scores, 0 is best. Published ones are of other sets, adjusted for how hard each question is.",
+)  # fmt: skip
