@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from pydantic.alias_generators import to_camel
+
 from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.models.analysis import (
     WRITES,
@@ -167,18 +169,11 @@ def _require_side(field: str, levels: Iterable[NamedLevel], close: float | None)
 def _trend(found: Row | None) -> TrendFigures | None:
     if not found:
         return None
-    figures = {name: figure(found, given) for name, given in (("r2", "r2"), ("slope_year", "slopeYear"))}
-    return TrendFigures(
-        direction=found["direction"],
-        quality=found["quality"],
-        score=figure(found, "score"),
-        bars=found["bars"],
-        **figures,
-    )
+    return TrendFigures(**{name: found[to_camel(name)] for name in TrendFigures.model_fields})
 
 
 def _extension(found: Row | None) -> ExtensionFigures | None:
-    return ExtensionFigures(atr=figure(found, "atr"), risk=found["risk"]) if found else None
+    return ExtensionFigures(atr=found["atr"], risk=found["risk"]) if found else None
 
 
 def _last(found: Iterable[Row]) -> Row | None:

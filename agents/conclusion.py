@@ -114,9 +114,9 @@ def _invalidation(stated: Sequence[_Chance], is_long: bool) -> tuple[float | Non
     """Return the price of the level nearest to the close where the position loses, and its role and id."""
     found = []
     for one in stated:
-        price, close = one.thesis.invalidation_price, one.thesis.close
-        if price is not None and close is not None and (price < close if is_long else price > close):
-            found.append((abs(close - price), f"{one.role} {one.thesis.invalidation_level}", price))
+        wrong, price, close = one.thesis.invalidation, one.thesis.invalidation_price, one.thesis.close
+        if wrong and price is not None and close is not None and (price < close if is_long else price > close):
+            found.append((abs(close - price), f"{one.role} {wrong.level}", price))
     if not found:
         return None, None
     _, source, price = min(found)

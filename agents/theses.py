@@ -36,23 +36,19 @@ def kept(stated: Thesis, subject: Mapping[str, Any], calls: Sequence[RecordedCal
     symbol, today = str(subject["symbol"]), market_day(calls)
     _require_sources(stated, calls)
     close = close_of(symbol, calls, subject)
-    level, price = None, None
+    price = None
     if (wrong := stated.invalidation) is not None and wrong.level is not None:
-        level, price = wrong.level, _price(wrong.level, symbol, calls, subject)
-        _require_side(stated.direction, level, price, close)
+        price = _price(wrong.level, symbol, calls, subject)
+        _require_side(stated.direction, wrong.level, price, close)
     days = {f"catalyst {one.event!r}": one.day for one in stated.catalysts}
     if wrong is not None and wrong.day is not None:
         days["the event of the invalidation"] = wrong.day
     for what, day in days.items():
         if today is not None and day_of(day) < today:
             raise AnswerError(f"thesis: {what} is on {day}, which is past: today is {today}")
-    given = stated.model_dump(exclude={"invalidation"})
     return KeptThesis(
-        **given,
-        invalidation_level=level,
+        **stated.model_dump(),
         invalidation_price=price,
-        invalidation_event=wrong.event if wrong is not None else None,
-        invalidation_day=day_of(wrong.day) if wrong is not None and wrong.day is not None else None,
         close=close,
         missing=[name for name in Thesis.model_fields if name not in _LISTS and getattr(stated, name) is None],
     )

@@ -19,6 +19,7 @@ from chordesk.models.thesis import Thesis
 Strategy = Literal["csp", "covered_call", "equity"]
 Depth = Literal["quick", "standard", "deep"]
 Risk = Literal["low", "moderate", "high"]
+Quality = Literal["strong", "moderate", "weak"]
 Recommendation = Literal["select", "reject", "incomplete"]
 CheckState = Literal["ok", "warn", "fail", "unknown"]
 
@@ -104,7 +105,7 @@ class ChartOutput(Wire):
     recommendation: Literal["bullish", "bearish", "neutral", "reject"]
     confidence: Confidence
     trend_direction: Literal["up", "down", "sideways"] | None
-    trend_quality: Literal["strong", "moderate", "weak"] | None
+    trend_quality: Quality | None
     extension_risk: Risk | None
     support: list[_Id]
     resistance: list[_Id]
@@ -169,25 +170,25 @@ class NamedLevel(Frozen):
     type: str
     price: float
     touches: int | None = None
-    strength: Literal["strong", "moderate", "weak"] | None = None
+    strength: Quality | None = None
     members: list[str] = []
 
 
 class TrendFigures(Frozen):
-    """A measured trend: fields as of `tools.charts.trend.Trend`."""
+    """Trend of the last `bars` closes."""
 
     direction: Literal["up", "down", "sideways"]
-    quality: Literal["strong", "moderate", "weak"] | None
-    r2: float | None
-    slope_year: float | None
-    score: float | None
+    quality: Quality | None
+    r2: float  # share of their log's variance that a straight line explains
+    slope_year: float  # that line's growth in a year as a fraction
+    score: float  # slope_year times r2
     bars: int
 
 
 class ExtensionFigures(Frozen):
     """The measured distance of the close above the nearest support, in average true ranges."""
 
-    atr: float | None
+    atr: float
     risk: Risk
 
 
@@ -197,7 +198,7 @@ class ChartAnalysis(AnalystReport):
 
     recommendation: Literal["bullish", "bearish", "neutral", "reject"]
     trend_direction: Literal["up", "down", "sideways"] | None
-    trend_quality: Literal["strong", "moderate", "weak"] | None
+    trend_quality: Quality | None
     extension_risk: Risk | None
     support_levels: list[NamedLevel]
     resistance_levels: list[NamedLevel]
@@ -212,12 +213,11 @@ class ChartAnalysis(AnalystReport):
     extension: ExtensionFigures | None
 
 
-class WrittenContract(Frozen):
-    """Another contract that an analyst named, with its figures."""
+class ContractFigures(Frozen):
+    """Figures of a contract to write. premium: mid a share; delta: with its sign; source: of the quotes, such as
+    `modelled`."""
 
-    contract: str
-    strike: float | None
-    expiration: str | None
+    contract: str | None
     dte: int | None
     premium: float | None
     weekly_roc: float | None
@@ -226,25 +226,26 @@ class WrittenContract(Frozen):
     source: str | None
 
 
-class OptionsAnalysis(AnalystReport):
-    """An options report. Figures are of `contract`, None without one: premium: mid a share; delta: with its sign;
-    theta: a day; vega: a point; pop: risk-neutral probability of the writer's profit. source: of the quotes, such as
-    `modelled`; greeks: market, computed or modelled. iv_hv_ratio, put_skew,
-    term_slope and iv_rank are of the symbol and not of the contract, see volatility_get."""
+class WrittenContract(ContractFigures):
+    """Another contract that an analyst named."""
+
+    strike: float | None
+    expiration: str | None
+
+
+class OptionsAnalysis(AnalystReport, ContractFigures):
+    """An options report. Figures are of `contract`, None without one: theta: a day; vega: a point; pop: risk-neutral
+    probability of the writer's profit. greeks: market, computed or modelled. iv_hv_ratio, put_skew, term_slope and
+    iv_rank are of the symbol and not of the contract, see volatility_get."""
 
     recommendation: Literal["select", "reject"]
     strategy: Strategy
-    contract: str | None
     best_strike: float | None
     best_expiration: str | None
-    dte: int | None
-    premium: float | None
     bid: float | None
     ask: float | None
     roc: float | None
-    weekly_roc: float | None
     annualized_roc: float | None
-    delta: float | None
     gamma: float | None
     theta: float | None
     vega: float | None
@@ -255,8 +256,6 @@ class OptionsAnalysis(AnalystReport):
     iv_rank: float | None
     break_even: float | None
     pop: float | None
-    liquidity_score: Literal["good", "fair", "poor", "unknown"] | None
-    source: str | None
     greeks: Literal["market", "computed", "modelled"] | None
     premium_quality: Literal["rich", "fair", "poor"] | None
     alternative_strikes: list[WrittenContract]

@@ -168,26 +168,33 @@ class ActionPlan(Wire):
     review: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = Field(None, description="YYYY-MM-DD")
 
 
-class TraderAction(Wire):
-    """One recommendation. Exactly one of quantity (shares or contracts) and notional (account currency) for a trade.
+class AskedOrder(BaseModel):
+    """An order as a model asks for it. Exactly one of quantity and notional; without a contract or legs it trades the
+    shares of `symbol`. time_in_force: None is day."""
 
-    contract: OCC symbol of the option to trade, such as AAPL261218P00180000; None trades the shares of `symbol`.
-    legs: contracts that are traded together, each as LEG_FORM of models/trading/legs.py; then limit_price is net.
-    time_in_force: None is day. plan: of what opens or adds.
-    """
+    model_config = ConfigDict(defer_build=True)
 
     symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(upper)]
     action: ActionKind
-    side: Literal["buy", "sell"] | None
-    quantity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    notional: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    order_type: OrderType | None
-    limit_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    stop_price: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    trail_percent: Annotated[float, Field(ge=0.1, le=50, allow_inf_nan=False)] | None = None
+    side: Literal["buy", "sell"] | None = None
+    quantity: Level | None = Field(None, description="shares or contracts")
+    notional: Level | None = Field(None, description="account currency, instead of quantity")
+    order_type: OrderType | None = None
+    limit_price: Level | None = None
+    stop_price: Level | None = None
+    trail_percent: Annotated[float, Field(ge=0.1, le=50)] | None = Field(None, description="of a trailing stop")
     time_in_force: TimeInForce | None = None
-    contract: Annotated[str, Field(min_length=1, max_length=21)] | None = None
-    legs: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = None
+    contract: Annotated[str, Field(min_length=1, max_length=21)] | None = Field(
+        None, description="OCC symbol of an option on the symbol"
+    )
+    legs: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(
+        None, description="contracts traded together, each such as: sell 1 AAPL261218P00180000; limit_price is net"
+    )
+
+
+class TraderAction(AskedOrder, Wire):
+    """One recommendation. plan: of what opens or adds."""
+
     plan: ActionPlan | None = None
     confidence: Confidence
     reasoning: str

@@ -260,31 +260,6 @@ class BrokerState(Frozen):
     blocked: str | None = None
 
 
-class RiskLimits(Frozen):
-    """The desk's limits: money in account currency, shares as fractions of equity. `limits_of` in tools/risk fills
-    them from the settings of the same names; slippage and commission are added to the cost of a fill."""
-
-    allow_short: bool
-    options_allowed: bool
-    shares_allowed: bool
-    max_order_notional: Amount
-    max_symbol_notional: Amount
-    max_gross_notional: Amount
-    max_symbol_share: Amount
-    max_sector_share: Amount
-    max_orders_per_minute: int
-    max_trades_per_day: int
-    max_daily_loss: Amount
-    max_drawdown: Amount
-    max_consecutive_rejections: int
-    max_price_collar: Amount
-    max_quote_age_minutes: Amount
-    max_verdict_age_hours: Amount
-    cooldown_hours: Amount
-    slippage_bps: Amount
-    commission_per_share: Amount
-
-
 class Reservation(Frozen):
     """Quantity, exposure and cash that an order may still take when it fills.
 

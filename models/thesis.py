@@ -104,29 +104,14 @@ def require_agreement(
         raise ValueError(f"move {move:g} is outside its range of {low:g} to {high:g}")
 
 
-class KeptThesis(Frozen):
+class KeptThesis(Thesis):
     """A thesis as it is kept, with the figures behind its ids.
 
-    invalidation_level, invalidation_price: id and price of a level, in the listing's currency; invalidation_event,
-    invalidation_day: of an event. close: when it was stated. benchmark: the universe whose median the probability
-    compares with. missing: names of the fields that the evidence did not decide.
+    invalidation_price: of its level, in the listing's currency. close: when it was stated. benchmark: the universe
+    whose median the probability compares with. missing: names of the fields that the evidence did not decide.
     """
 
-    direction: Direction | None = None
-    horizon: Horizon | None = None
-    probability: Probability | None = None
-    move: Move | None = None
-    move_low: Move | None = None
-    move_high: Move | None = None
-    entry: str | None = None
-    invalidation_level: str | None = None
     invalidation_price: float | None = None
-    invalidation_event: str | None = None
-    invalidation_day: dt.date | None = None
-    catalysts: list[Catalyst] = []
-    points_for: list[Point] = []
-    points_against: list[Point] = []
-    change: str | None = None
     close: float | None = None
     benchmark: str | None = None
     missing: list[str] = []

@@ -169,10 +169,6 @@ def _differences(course: Course) -> tuple[float | None, list[Difference]]:
     ]
 
 
-def _compound(returns: Floats) -> float:
-    return float(np.prod(1 + returns) - 1)
-
-
 def _measures(course: Course, capacities: Sequence[float]) -> Iterable[Measure]:
     root = math.sqrt(course.a_year)
     yield _scaled("Sharpe ratio, a year", _mean(_sharpe_steps(course.desk)), root)

@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from chordesk.models.orders import RiskLimits
 from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
+from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
 from chordesk.tools.book import HeatBook, room
 from chordesk.tools.decimals import exact, rounded
@@ -37,7 +37,7 @@ class Standing:
     """An account at one moment, for its next position."""
 
     heat: HeatBook
-    limits: RiskLimits
+    limits: Settings
     free_cash: Decimal | None  # that no open order needs
     # money by underlying, open orders included, None when a position has no price
     exposures: Mapping[str, Decimal] | None

@@ -19,7 +19,7 @@ from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
 from chordesk.tools.price_panel import correlations, log_returns
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.risk import free_cash, limits_of, underlying_of
+from chordesk.tools.risk import free_cash, underlying_of
 from chordesk.tools.risk.exposure import book_exposures
 
 MARKET_NAMES = 100  # of the universe, whose mean return is the market's
@@ -27,7 +27,7 @@ MARKET_NAMES = 100  # of the universe, whose mean return is the market's
 
 def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
     """Return the standing of the context's account for positions in these symbols."""
-    limits, wanted = limits_of(context.settings), list(dict.fromkeys(symbols))
+    wanted = list(dict.fromkeys(symbols))
     book = heat_book(context, wanted)
     account = valued(context, Gaps())
     cash: Decimal | None = exact(context.settings.starting_cash)
@@ -35,7 +35,7 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
     held, today = set[str](), 0
     if account is not None:  # else it is opened with its first order
         with store_of(context).read() as session:
-            reserved = reservations_on(session, account, limits)
+            reserved = reservations_on(session, account, context.settings)
             today = orders_of_day(session, account.account, context.clock.now())
         exposures = book_exposures(account.positions, reserved)
         free = free_cash(account)
@@ -45,12 +45,12 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
     market, names = _market(context)
     return Standing(
         heat=book,
-        limits=limits,
+        limits=context.settings,
         free_cash=cash,
         exposures=exposures,
         sectors={symbol: one.sector for symbol, one in listings.items()},
         companies=_companies(listings, book.returns),
-        orders_left=limits.max_trades_per_day - today,
+        orders_left=context.settings.max_trades_per_day - today,
         market=market,
         market_names=names,
     )

@@ -26,7 +26,6 @@ class Voice:
     archetype: Archetype
     faction: Literal["pattern", "ledger"]  # voices that look at the world alike, by which consensus is measured
     tool: str  # the one of the harvest that it owns
-    temperament: str  # how it deals with the board, in a line for people
 
     @property
     def role(self) -> str:
@@ -40,14 +39,12 @@ class Voice:
 VOICES: Mapping[str, Voice] = {
     voice.key: voice
     for voice in (
-        Voice("weaver", "synthesizer", "pattern", "temporal", "connects what others see apart, and names the pattern"),
-        Voice("witness", "witness", "ledger", "divergence", "reports prices that disagree, and adds little to them"),
-        Voice("challenger", "challenger", "pattern", "events", "takes the strongest signal and asks what it misses"),
-        Voice(
-            "sizer", "fixer", "ledger", "portfolio", "asks what a forecast is worth in money, and cuts what is large"
-        ),
-        Voice("mediator", "idealist", "pattern", "funding", "looks for what most of the evidence has in common"),
-        Voice("auditor", "pragmatist", "ledger", "factors", "counts how often the same bet was made, and fades crowds"),
+        Voice("weaver", "synthesizer", "pattern", "temporal"),
+        Voice("witness", "witness", "ledger", "divergence"),
+        Voice("challenger", "challenger", "pattern", "events"),
+        Voice("sizer", "fixer", "ledger", "portfolio"),
+        Voice("mediator", "idealist", "pattern", "funding"),
+        Voice("auditor", "pragmatist", "ledger", "factors"),
     )
 }
 

@@ -434,5 +434,9 @@ class Settings(BaseModel):
     def options_allowed(self) -> bool:
         return not self.stock_only and self.options_mode != "stocks-only"
 
+    @property
+    def shares_allowed(self) -> bool:
+        return self.stock_only or self.options_mode != "options-only"
+
 
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))

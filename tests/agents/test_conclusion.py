@@ -81,7 +81,7 @@ def test_a_report_without_data_adds_nothing_and_widens(given: list[float]) -> No
 def test_the_invalidation_is_the_nearest_where_the_position_loses() -> None:
     def at(price: float | None, chance: float = 0.6) -> KeptThesis:
         return KeptThesis(
-            probability=chance, invalidation_level="S1", invalidation_price=price, close=100.0, horizon=10
+            probability=chance, invalidation={"level": "S1"}, invalidation_price=price, close=100.0, horizon=10
         )
 
     theses = [StatedThesis("risk", at(90.0)), StatedThesis("chart", at(95.0)), StatedThesis("quick", at(104.0))]

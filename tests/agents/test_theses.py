@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.agents.theses import kept
-from chordesk.models.thesis import Thesis
+from chordesk.models.thesis import Invalidation, Thesis
 from chordesk.tools.registry import ToolAnswer
 
 NOW = dt.datetime(2010, 8, 12, 15, tzinfo=dt.UTC)
@@ -33,7 +33,7 @@ def of(**changes: Any) -> Any:
 
 def test_code_fills_in_the_figures_and_counts_what_is_null() -> None:
     found = of()
-    assert (found.invalidation_level, found.invalidation_price, found.close) == ("sma50", 95.0, 100.0)
+    assert (found.invalidation, found.invalidation_price, found.close) == (Invalidation(level="sma50"), 95.0, 100.0)
     assert found.missing == ["entry"]
     assert found.points_for[0].source == "kqz-a"
     nothing = kept(Thesis(), {"symbol": "IBM"}, [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -360,7 +360,6 @@ def _loaded(arguments: str) -> Any:
 
 
 Policy = Callable[[dict[str, Any]], ChatReply]
-Sent = Awaitable[None]
 
 
 def _plain(content: Any) -> str:

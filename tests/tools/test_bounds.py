@@ -17,7 +17,6 @@ from chordesk.models.thesis import Pooled
 from chordesk.tools.book import HeatBook, HeldHeat
 from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, Standing, sizing, stress
 from chordesk.tools.price_panel import ledoit_wolf
-from chordesk.tools.risk import limits_of
 
 EQUITY, SESSIONS = 100_000.0, 60
 NAMES = [f"N{place}" for place in range(12)]
@@ -40,7 +39,7 @@ def standing(
     closes = dict.fromkeys(atrs, 50.0)
     return Standing(
         heat=HeatBook(EQUITY, rows, (), (), returns, units, closes),
-        limits=limits_of(Settings(**limits)),
+        limits=Settings(**limits),
         free_cash=Decimal(str(cash)),
         exposures={name: Decimal(str(money)) for name, money in held.items()},
         sectors={name: f"sector {name}" for name in atrs},

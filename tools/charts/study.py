@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from chordesk.models.analysis import ExtensionFigures, Quality, Risk, TrendFigures
 from chordesk.tools.charts import lines as levels_of
 from chordesk.tools.charts.frames import Frame
 from chordesk.tools.charts.lines import (
@@ -36,26 +37,6 @@ _STRONG, _MODERATE = (25.0, 0.7), (20.0, 0.4)
 _FLAT = 0.2
 _HIGH, _RAISED = 4.0, 2.0
 
-Quality = Literal["strong", "moderate", "weak"]
-
-
-class Trend(NamedTuple):
-    """Trend of the last `bars` closes."""
-
-    direction: Literal["up", "down", "sideways"]
-    quality: Quality | None
-    r2: float  # share of their log's variance that a straight line explains
-    slope_year: float  # that line's growth in a year as a fraction
-    score: float  # slope_year times r2
-    bars: int
-
-
-class Extension(NamedTuple):
-    """Distance of the close from the nearest support in average true ranges."""
-
-    atr: float
-    risk: Literal["low", "moderate", "high"]
-
 
 def average_true_range(bars: Bars) -> float | None:
     """Return the average true range of 14 bars (Wilder, New Concepts in Technical Trading Systems, 1978, section III);
@@ -73,7 +54,7 @@ def directional_index(bars: Bars) -> float | None:
     return finite(load_talib().ADX(bars.high, bars.low, bars.close, PERIODS)[-1])
 
 
-def trend(close: Floats, adx: float | None, bars: int, bars_a_year: int) -> Trend | None:
+def trend(close: Floats, adx: float | None, bars: int, bars_a_year: int) -> TrendFigures | None:
     """Return the trend of the last `bars` closes; None where there are fewer, or the price never moved.
 
     A line is fitted to log closes; score is its yearly growth times R2 (Clenow, Stocks on the Move, 2015, chapter 7).
@@ -91,16 +72,19 @@ def trend(close: Floats, adx: float | None, bars: int, bars_a_year: int) -> Tren
     r2 = min(slope * slope * spread / total, 1.0)
     growth = math.exp(min(slope * bars_a_year, 50.0)) - 1
     direction: Literal["up", "down", "sideways"] = "sideways" if r2 < _FLAT else "up" if slope > 0 else "down"
-    return Trend(direction, _quality(adx, r2), r2, growth, growth * r2, bars)
+    return TrendFigures(
+        direction=direction, quality=_quality(adx, r2), r2=r2, slope_year=growth, score=growth * r2, bars=bars
+    )
 
 
-def extension(close: float, support: float, atr: float) -> Extension | None:
+def extension(close: float, support: float, atr: float) -> ExtensionFigures | None:
     """Return how far the close is above a support: more than 4 average true ranges is a high risk, from 2 on moderate.
     None where the range is zero."""
     if not atr > 0:
         return None
     distance = (close - support) / atr
-    return Extension(distance, "high" if distance > _HIGH else "moderate" if distance >= _RAISED else "low")
+    risk: Risk = "high" if distance > _HIGH else "moderate" if distance >= _RAISED else "low"
+    return ExtensionFigures(atr=distance, risk=risk)
 
 
 def _quality(adx: float | None, r2: float) -> Quality | None:
@@ -178,8 +162,8 @@ class Study(NamedTuple):
     fib: Fibonacci | None
     levels: Levels | None
     trendlines: tuple[Trendline, ...] | None
-    trend: Trend | None
-    extension: Extension | None
+    trend: TrendFigures | None
+    extension: ExtensionFigures | None
     confluence: tuple[Confluence, ...]
     patterns: tuple[Pattern, ...] | None
 
@@ -247,7 +231,7 @@ def study_of(frame: Frame, lookback: int, most: int) -> Study:
     )
 
 
-def _extension(close: float, levels: Levels | None, atr: float | None) -> Extension | None:
+def _extension(close: float, levels: Levels | None, atr: float | None) -> ExtensionFigures | None:
     if levels is None or atr is None or not levels.support:
         return None
     return extension(close, levels.support[0].price, atr)

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +21,6 @@ from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
 from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload, tickers
 
-_SPACE = re.compile(r"\s+")
 TEXT_CHARS = 80
 MAX_SYMBOLS = 30
 

@@ -23,7 +23,6 @@ from chordesk.models.orders import (
     OrderTicket,
     Reservation,
     RiskContext,
-    RiskLimits,
 )
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import ORDERS, snapshot
@@ -46,7 +45,6 @@ from chordesk.tools.risk import (
     exit_terms,
     gross_quote,
     halted,
-    limits_of,
     net_price,
     not_listed,
     underlying_of,
@@ -114,7 +112,7 @@ class Assessment:
 
     ticket: OrderTicket
     context: RiskContext
-    limits: RiskLimits
+    limits: Settings
     price: float
     priced_at: dt.datetime
     note: str | None
@@ -163,7 +161,7 @@ def assess(
     `evaluate`."""
     if not dry:
         session.get(Account, order.account, with_for_update=True)
-    limits, (trading, why) = limits_of(settings), trading_state(session, settings, order.account)
+    trading, why = trading_state(session, settings, order.account)
     denied = _early_denial(order, snapshot, trading, why) or _denial_of_past_day(session, order, snapshot.now)
     if denied is not None:
         return denied
@@ -176,10 +174,10 @@ def assess(
     quantity = _whole_units(order, price)
     if quantity < 1:
         return _too_small(order, price, quantity)
-    context = _risk_context(session, order, snapshot, limits, market, broker, (trading, why), quote, keep=not dry)
+    context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
-    ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, limits)
-    return Assessment(ticket, context, limits, price, quote.at, note, why_unpriced)
+    ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, settings)
+    return Assessment(ticket, context, settings, price, quote.at, note, why_unpriced)
 
 
 def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
@@ -258,7 +256,7 @@ def _risk_context(
     session: Session,
     order: Order,
     snapshot: Snapshot,
-    limits: RiskLimits,
+    limits: Settings,
     market: str,
     broker: str,
     trading: tuple[TradingState, str],

@@ -28,7 +28,7 @@ from chordesk.tools.orders.flow import cancel_open
 from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
-from chordesk.tools.risk import deny, exit_note, is_current, limits_of, underlying_of, within_collar
+from chordesk.tools.risk import deny, exit_note, is_current, underlying_of, within_collar
 
 
 def write_orders(
@@ -102,11 +102,10 @@ def _order(decision: Decision, ordinal: int, row: BrokerPosition, now: dt.dateti
 
 def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datetime) -> str | None:
     """Set a limit within the collar of an old price and return the reason; None if it stays at market."""
-    limits = limits_of(context.settings)
-    if quote.source == AVERAGE_COST or is_current(quote, now, limits):
+    if quote.source == AVERAGE_COST or is_current(quote, now, context.settings):
         return None
     order.order_type = "limit"
-    order.limit_price = within_collar(order.side or "", quote.price, limits.max_price_collar)
+    order.limit_price = within_collar(order.side or "", quote.price, context.settings.max_price_collar)
     return exit_note(quote, order.limit_price, stale=True)
 
 

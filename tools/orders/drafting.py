@@ -18,7 +18,7 @@ from sqlalchemy import Row, bindparam, update
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log, events
-from chordesk.models.answers import ActionKind, Rating, TraderAction
+from chordesk.models.answers import ActionKind, AskedOrder, Rating
 from chordesk.models.contracts import (
     LEG_FORM,
     SHARES_PER_CONTRACT,
@@ -30,7 +30,7 @@ from chordesk.models.contracts import (
 )
 from chordesk.models.errors import OrderError
 from chordesk.models.order_terms import TIMES_IN_FORCE, misfit, unsupported
-from chordesk.models.orders import DenialCode, Denied, RiskLimits
+from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.plans import DecidedAction, ExitReason
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunKind, RunState, StepKind, StepState
@@ -43,13 +43,13 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import booking
 from chordesk.tools.orders.booking import deny_order
 from chordesk.tools.orders.reservations import last_order
-from chordesk.tools.risk import deny, limits_of, no_verdict
+from chordesk.tools.risk import deny, no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}
 _ENTRIES = (ActionKind.OPEN, ActionKind.ADD)
 _TURNED = (Rating.PASS, Rating.CAUTION)  # verdicts on which what is held is given back
-_COLUMNS = {"action", "side", "quantity", "notional", "order_type", "limit_price", "contract"}
+_COLUMNS = {"symbol", "action", "side", "quantity", "notional", "order_type", "limit_price", "contract"}
 _COLUMNS |= {"stop_price", "trail_percent", "time_in_force"}
 
 
@@ -144,10 +144,16 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         where = ".".join(str(part) for part in item["loc"]) or "action"
         known = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
         return known, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
-    columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
-    columns["time_in_force"] = action.time_in_force or "day"
+    columns, denied = columns_of(action, allow_short)
     if action.plan is not None and action.action in _ENTRIES:
         columns["plan"] = action.plan.model_dump(mode="json", exclude_none=True)
+    return columns, denied
+
+
+def columns_of(action: AskedOrder, allow_short: bool) -> tuple[dict[str, Any], Denied | None]:
+    """Return a row's columns, and a denial if the action contradicts itself."""
+    columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
+    columns["time_in_force"] = action.time_in_force or "day"
     if action.contract is not None:
         parsed = parse_contract(action.contract.strip().upper())
         columns["contract"] = parsed.symbol if parsed else action.contract
@@ -155,8 +161,7 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
     if action.legs:
         legs = [leg for leg in map(parse_leg, action.legs) if leg is not None]
         columns["legs"], columns["multiplier"] = [leg.model_dump() for leg in legs], SHARES_PER_CONTRACT
-    denied = _wrong_package(action) if action.legs else _contradiction(action, allow_short)
-    return {**columns, "symbol": action.symbol}, denied
+    return columns, _wrong_package(action) if action.legs else _contradiction(action, allow_short)
 
 
 def _text(value: Any, most: int = 21) -> str:
@@ -167,7 +172,7 @@ def _malformed(reason: str, measured: str, limit: str) -> Denied:
     return deny(DenialCode.MALFORMED, reason, measured, limit)
 
 
-def _wrong_package(action: TraderAction) -> Denied | None:
+def _wrong_package(action: AskedOrder) -> Denied | None:
     texts = action.legs or []
     unread = [text for text in texts if parse_leg(text) is None]
     if unread:
@@ -186,7 +191,7 @@ def _wrong_package(action: TraderAction) -> Denied | None:
     return None
 
 
-def _contradiction(action: TraderAction, allow_short: bool) -> Denied | None:
+def _contradiction(action: AskedOrder, allow_short: bool) -> Denied | None:
     side = action.side or "none"
     # An option is opened by selling it, or given back by either side: what is held decides.
     either = allow_short or action.contract is not None
@@ -310,7 +315,6 @@ def write_notes(session: Session, settings: Settings, decision: Decision, now: d
     call."""
     rows = session.exec(select(TraderNote).where(col(TraderNote.decision_id) == decision.id)).all()
     written = {row.ordinal: row for row in rows}
-    limits = limits_of(settings)
     for ordinal, action in enumerate(decision.actions):
         raw = action if isinstance(action, Mapping) else {}
         order = session.get(Order, order_id(decision.id, ordinal))
@@ -325,7 +329,7 @@ def write_notes(session: Session, settings: Settings, decision: Decision, now: d
             market_at=now,
         )
         row.outcome = order.state if order else row.outcome
-        row.line = _line(row, _of_order(session, order, limits) if order else _without_order(raw))
+        row.line = _line(row, _of_order(session, order, settings) if order else _without_order(raw))
         session.add(row)
     session.flush()
 
@@ -344,7 +348,7 @@ def last_notes(
     orders = {order.id: order for order in session.exec(select(Order).where(col(Order.id).in_(ids))).all()}
     found: defaultdict[str, list[str]] = defaultdict(list)
     for row, order_key in reversed(list(zip(rows, ids, strict=True))):
-        found[row.symbol].append(_now(session, row, orders.get(order_key), limits_of(settings)))
+        found[row.symbol].append(_now(session, row, orders.get(order_key), settings))
     return dict(found)
 
 
@@ -361,7 +365,7 @@ def _newest() -> Any:
     )
 
 
-def _now(session: Session, row: Note, order: Order | None, limits: RiskLimits) -> str:
+def _now(session: Session, row: Note, order: Order | None, limits: Settings) -> str:
     if order is None or (order.state in ORDER_FINAL and order.state == row.outcome):
         return row.line
     return _line(row, _of_order(session, order, limits))
@@ -372,7 +376,7 @@ def _line(row: Note, what: str) -> str:
     return text if len(text) <= LINE_CHARS else text[: LINE_CHARS - 1] + "…"
 
 
-def _of_order(session: Session, order: Order, limits: RiskLimits) -> str:
+def _of_order(session: Session, order: Order, limits: Settings) -> str:
     state = OrderState(order.state)
     if state is OrderState.DENIED:
         return f"not sent, {order.denial_code}: {order.denial_reason}"
@@ -390,7 +394,7 @@ def _of_order(session: Session, order: Order, limits: RiskLimits) -> str:
     return f"{text}; {cooldown}" if cooldown else text
 
 
-def _cooldown(session: Session, order: Order, limits: RiskLimits) -> str:
+def _cooldown(session: Session, order: Order, limits: Settings) -> str:
     """Return the end of the symbol's cooldown, which runs from the newest order on it."""
     if not limits.cooldown_hours:
         return ""

@@ -48,7 +48,7 @@ from chordesk.tools.orders.stops import (
     working_protection,
 )
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, ensure_reconciled, withdraw
-from chordesk.tools.risk import is_current, limits_of
+from chordesk.tools.risk import is_current
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
 REFUSED_FOR = dt.timedelta(minutes=15)
@@ -141,14 +141,14 @@ def plan_ends(context: SubmissionContext) -> Ends:
     found: dict[str, PlanEnd] = {}
     if not plans or not _is_open(context):
         return found
-    limits, now = limits_of(context.settings), context.market.clock.now()
+    now = context.market.clock.now()
     for holding, _, plan in plans:
         try:
             quote = quote_of(context.market, holding.symbol)
         except MarketError:
             continue
         reason = ending(plan, exchange_day(now), exact(quote.price), long=holding.held > 0)
-        if reason is not None and is_current(quote, now, limits):
+        if reason is not None and is_current(quote, now, context.settings):
             found[holding.symbol] = PlanEnd(reason, exact(quote.price))
     return found
 

@@ -10,7 +10,8 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, and_, exists, func, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.orders import AccountView, Reservation, RiskLimits
+from chordesk.models.orders import AccountView, Reservation
+from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, Trading
@@ -45,20 +46,20 @@ def _others(order: Order) -> ColumnElement[bool]:
     return and_(_of(order.account), col(Order.id) != order.id)
 
 
-def reservations_of(session: Session, order: Order, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
+def reservations_of(session: Session, order: Order, view: AccountView, limits: Settings) -> tuple[Reservation, ...]:
     """Return the reservations of other orders that may still fill, with those of the order's decision that were cleared
     before it."""
     which = and_(_others(order), or_(col(Order.state).in_(ORDER_OPEN), earlier(order)))
     return _reservations(session, which, view, limits)
 
 
-def reservations_on(session: Session, view: AccountView, limits: RiskLimits) -> tuple[Reservation, ...]:
+def reservations_on(session: Session, view: AccountView, limits: Settings) -> tuple[Reservation, ...]:
     """Return the reservations of all orders of an account that may still fill."""
     return _reservations(session, and_(_of(view.account), col(Order.state).in_(ORDER_OPEN)), view, limits)
 
 
 def _reservations(
-    session: Session, which: ColumnElement[bool], view: AccountView, limits: RiskLimits
+    session: Session, which: ColumnElement[bool], view: AccountView, limits: Settings
 ) -> tuple[Reservation, ...]:
     """Return the reservations of some orders; each side of a symbol counts as if the other never filled."""
     rows = session.exec(
@@ -87,7 +88,7 @@ def _reservations(
     return tuple(found)
 
 
-def _of_legs(order: Order, preview: Preview, limits: RiskLimits) -> list[Reservation]:
+def _of_legs(order: Order, preview: Preview, limits: Settings) -> list[Reservation]:
     """The worst case of the whole order while it works stands on its first leg."""
     commission = whole_of(order) * exact(limits.commission_per_share)
     found = []
@@ -117,7 +118,7 @@ def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
     return found
 
 
-def last_order(session: Session, order: Order, now: dt.datetime, limits: RiskLimits) -> Order | None:
+def last_order(session: Session, order: Order, now: dt.datetime, limits: Settings) -> Order | None:
     """Return the last order on the symbol that the broker works on or filled at least in part, or that was cleared
     earlier in this decision, by market time.
 

@@ -37,8 +37,6 @@ _HIDDEN = [
         for name in ("font-size", "opacity")
     ),
 ]
-# Signs without a shape, by which a text can differ from what it looks like: controls, marks of direction, tags.
-_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from chordesk.models.settings.running_desk import PAPER
 from chordesk.tools.risk.amounts import exit_note, exit_terms, is_current, unpriced, within_collar
-from chordesk.tools.risk.check import check, limits_of
+from chordesk.tools.risk.check import check
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.conduct import bad_contract, halted, no_verdict, not_listed
 from chordesk.tools.risk.exposure import (
@@ -34,7 +34,6 @@ __all__ = [
     "halted",
     "held_in",
     "is_current",
-    "limits_of",
     "net_price",
     "no_verdict",
     "not_listed",

@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from chordesk.models.contracts import parse_contract
 from chordesk.models.market import Quote, plain_name
-from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
+from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.risk.codes import deny, format_span
@@ -31,7 +32,7 @@ _SECURED = "sell a put against free cash, or a call against 100 free shares"
 
 
 @opening_only
-def notional_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def notional_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     notional, most = notional_of(ticket, context), exact(limits.max_order_notional)
     if notional <= most:
         return None
@@ -46,7 +47,7 @@ def _unpriced(context: RiskContext) -> str:
 
 
 @opening_only
-def share_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def share_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     limit = f"at most {exact(limits.max_symbol_share):.2%} of equity"
     found = exposures(ticket, context)
     if context.account.equity is None or found is None:
@@ -64,7 +65,7 @@ def _share(exposure: Decimal, equity: Decimal) -> str:
 
 
 @opening_only
-def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most, found = exact(limits.max_symbol_notional), exposures(ticket, context)
     limit = f"at most {money(most)}"
     if found is None:
@@ -76,7 +77,7 @@ def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
 
 
 @opening_only
-def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def gross_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most, found = exact(limits.max_gross_notional), exposures(ticket, context)
     limit = f"at most {money(most)}"
     if found is None:
@@ -89,7 +90,7 @@ def gross_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) ->
 
 
 @opening_only
-def sector_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def sector_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """An unknown sector counts as the worst case: it may be that of any other symbol."""
     share = exact(limits.max_sector_share)
     if share >= 1:
@@ -124,12 +125,12 @@ def largest_sector(symbol: str, found: Mapping[str, Decimal], sectors: Mapping[s
     return f"the sector of {symbol}, which is not known,", worst
 
 
-def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def buying_power_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     return None if ticket.is_option else _cash_denial(ticket, context, limits, DenialCode.BUYING_POWER)
 
 
 @opening_only
-def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Deny every opening option order but a put sold with its cash, and a call sold with its shares, put aside."""
     if not ticket.is_option:
         return None
@@ -145,7 +146,7 @@ def cash_secured_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLim
     return _cash_denial(ticket, context, limits, DenialCode.CASH_SECURED)
 
 
-def _option_cash(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Decimal:
+def _option_cash(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Decimal:
     """Return the cash that an option order may cost at worst, commission included."""
     commission = exact(ticket.whole) * exact(limits.commission_per_share)
     if ticket.legs:
@@ -154,7 +155,7 @@ def _option_cash(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
     return max(after.cash - before.cash, ZERO) + commission
 
 
-def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: RiskLimits, code: DenialCode) -> Denied | None:
+def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, code: DenialCode) -> Denied | None:
     opening = opening_quantity(ticket, context)
     if not ticket.is_option and not opening:
         return None
@@ -181,17 +182,17 @@ def unpriced(traded: str, why: str) -> Denied:
 
 
 @opening_only
-def priced_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def priced_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     return None if context.unpriced is None else unpriced(ticket.traded, context.unpriced)
 
 
-def is_current(quote: Quote, now: dt.datetime, limits: RiskLimits) -> bool:
+def is_current(quote: Quote, now: dt.datetime, limits: Settings) -> bool:
     """Return whether a quote is young enough for an order that opens. now: market time."""
     return dt.timedelta() <= now - quote.at <= dt.timedelta(minutes=limits.max_quote_age_minutes)
 
 
 @opening_only
-def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if is_current(context.quote, context.now, limits):
         return None
     age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
@@ -200,7 +201,7 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     return deny(DenialCode.QUOTE_STALE, reason, f"{format_span(age)} old", f"at most {format_span(most)} old")
 
 
-def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def collar_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Deny a limit far from the last quote or from its stop. Without a price the order waits for a person instead."""
     if ticket.limit_price is None or context.unpriced is not None:
         return None
@@ -218,7 +219,7 @@ def collar_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -
     return deny(DenialCode.COLLAR, reason, f"{distance / quote:.4%} away", f"at most {collar:.2%} away")
 
 
-def _stop_collar(ticket: OrderTicket, limit_price: float, stop_price: float, limits: RiskLimits) -> Denied | None:
+def _stop_collar(ticket: OrderTicket, limit_price: float, stop_price: float, limits: Settings) -> Denied | None:
     stop, collar = exact(stop_price), exact(limits.max_price_collar)
     distance = abs(exact(limit_price) - stop)
     if distance <= collar * stop:
@@ -228,13 +229,13 @@ def _stop_collar(ticket: OrderTicket, limit_price: float, stop_price: float, lim
 
 
 @opening_only
-def daily_loss_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def daily_loss_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     since, most = context.day_opening_at, limits.max_daily_loss
     return _loss_denial(DenialCode.DAILY_LOSS, since, context.day_opening, context, most)
 
 
 @opening_only
-def drawdown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def drawdown_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     return _loss_denial(DenialCode.DRAWDOWN, "its highest", context.high_water, context, limits.max_drawdown)
 
 
@@ -263,7 +264,7 @@ def within_collar(side: str, price: float, collar: float) -> float:
     return float(cents if inside else max(TICK, edge.quantize(TICK, rounding)))
 
 
-def exit_terms(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> tuple[OrderTicket, str | None]:
+def exit_terms(ticket: OrderTicket, context: RiskContext, limits: Settings) -> tuple[OrderTicket, str | None]:
     """Return the ticket as it is to be sent, with the reason where that differs from what was asked. A market order
     that only reduces becomes a limit order within the collar of the last known price, when that price is too old for a
     market order or when it is of an option. Where no price is known it stays as it is."""

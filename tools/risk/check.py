@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext
 from chordesk.models.orders import DenialCode as Code
 from chordesk.models.settings import Settings
 from chordesk.tools.risk import amounts, conduct
@@ -46,18 +46,9 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def check(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Cleared | Denied:
+def check(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Cleared | Denied:
     denials = (rule(ticket, context, limits) for rule in RULES)
     return next((denied for denied in denials if denied is not None), Cleared())
-
-
-_SAME_NAME = tuple(name for name in RiskLimits.model_fields if name in Settings.model_fields)
-
-
-def limits_of(settings: Settings) -> RiskLimits:
-    allowed = {"shares_allowed": settings.stock_only or settings.options_mode != "options-only"}
-    named = {name: getattr(settings, name) for name in _SAME_NAME}
-    return RiskLimits(**{**named, **allowed, "options_allowed": settings.options_allowed})
 
 
 # Figures of the rules that an order passes: what each one measured, by the rule's own arithmetic.
@@ -125,7 +116,7 @@ class Measured:
     binds: bool  # False for a rule on entries, and an order that only reduces
 
 
-def measured(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> list[Measured]:
+def measured(ticket: OrderTicket, context: RiskContext, limits: Settings) -> list[Measured]:
     """Return every rule with its answer and figure, in their order."""
     strict, poor = limits.model_copy(update={**_STRICT, **_COUNTS}), _without_cash(context)
     exits = only_reduces(ticket, context)
@@ -137,8 +128,8 @@ def _measured(
     ticket: OrderTicket,
     context: RiskContext,
     poor: RiskContext,
-    limits: RiskLimits,
-    strict: RiskLimits,
+    limits: Settings,
+    strict: Settings,
     *,
     exits: bool,
 ) -> Measured:

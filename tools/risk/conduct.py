@@ -7,8 +7,8 @@ import datetime as dt
 from chordesk.models.answers import Instrument, Rating
 from chordesk.models.contracts import parse_contract
 from chordesk.models.market import plain_name
-from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext, RiskLimits
-from chordesk.models.settings import REPLAYING
+from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
+from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK, new_york
@@ -38,7 +38,7 @@ def halted(state: TradingState, why: str, account: str) -> Denied:
     return deny(DenialCode.HALTED, reason, f"trading {state}", f"trading {TradingState.ACTIVE}")
 
 
-def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def trading_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.trading is TradingState.ACTIVE:
         return None
     if context.trading is not TradingState.REDUCING:
@@ -50,7 +50,7 @@ def trading_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
     return deny(DenialCode.REDUCING, reason, f"trading {context.trading}", limit)
 
 
-def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def provider_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if not is_paper(context.broker):
         barred = sorted(
             (PAPER_ONLY_PROVIDERS & set(context.providers))
@@ -66,7 +66,7 @@ def provider_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
 
 
 @opening_only
-def data_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def data_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     here, *others = context.markets
     changed = next((one for one in others if one != here and plain_name(one) == plain_name(here)), None)
     if changed is None:
@@ -81,7 +81,7 @@ def no_verdict(symbol: str) -> Denied:
 
 
 @opening_only
-def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.rating is None:
         return no_verdict(ticket.symbol)
     if context.rating not in _BARRED:
@@ -92,7 +92,7 @@ def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) 
 
 
 @opening_only
-def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most = dt.timedelta(hours=limits.max_verdict_age_hours)
     limit = f"at most {format_span(most)} old"
     if context.verdict_at is None:
@@ -106,7 +106,7 @@ def verdict_age_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimi
 
 
 @opening_only
-def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.unresolved is None:
         return None
     reason = f"what became of order {context.unresolved} on {ticket.symbol} is not known; `desk reconcile` asks again"
@@ -114,7 +114,7 @@ def unresolved_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
 
 
 @opening_only
-def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.last_order_at is None:
         return None
     cooldown = dt.timedelta(hours=limits.cooldown_hours)
@@ -129,7 +129,7 @@ def cooldown_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
     return deny(DenialCode.COOLDOWN, reason, measured, limit)
 
 
-def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.open_order is None:
         return None
     reason = f"order {context.open_order} to {ticket.side} {ticket.traded} is still open"
@@ -137,7 +137,7 @@ def duplicate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
 
 
 @opening_only
-def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most = limits.max_consecutive_rejections
     if context.rejections < most:
         return None
@@ -146,13 +146,13 @@ def rejections_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
 
 
 @opening_only
-def rate_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def rate_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     reason = f"{context.recent_orders} orders were sent within a minute"
     return _count_denial(DenialCode.ORDER_RATE, reason, context.recent_orders, limits.max_orders_per_minute)
 
 
 @opening_only
-def daily_count_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def daily_count_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     reason = f"the account has had {context.orders_today} orders today"
     return _count_denial(DenialCode.TRADES_PER_DAY, reason, context.orders_today, limits.max_trades_per_day)
 
@@ -172,7 +172,7 @@ def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
     return deny(DenialCode.MARKET_CLOSED, f"{reason}; give another time in force", measured, f"{limit} time in force")
 
 
-def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     auction = ticket.time_in_force in ("opg", "cls")
     if context.market_open or (auction and context.market_open is not None):
         return auction_denial(ticket, context) if auction else None
@@ -208,11 +208,11 @@ def not_listed(symbol: str, known: bool) -> Denied:
 
 
 @opening_only
-def listed_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def listed_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     return None if context.listed else not_listed(ticket.symbol, context.listed is False)
 
 
-def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def contract_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if ticket.is_option:
         opened = zip(ticket.parts, opening_parts(ticket, context), strict=True)
         found = (bad_contract(ticket.symbol, part[0], context.now, opens > 0) for part, opens in opened)
@@ -225,7 +225,7 @@ def contract_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
 
 
 @opening_only
-def earnings_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def earnings_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Deny a written put whose life spans a day of earnings, or of which no such day is known, without a person's
     leave."""
     opened = zip(ticket.parts, opening_parts(ticket, context), strict=True)
@@ -242,7 +242,7 @@ def earnings_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits)
     return deny(DenialCode.ACROSS_EARNINGS, reason, measured, f"earnings after {expiry}, or leave")
 
 
-def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Also shares that cover written calls; a short option's cash is checked by `cash_secured_rule`."""
     if ticket.is_option or ticket.side != "sell":
         return None
@@ -257,7 +257,7 @@ def long_only_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits
     return deny(DenialCode.LONG_ONLY, reason, f"sell {plain(ticket.quantity)} shares", f"at most {plain(free)} shares")
 
 
-def direction_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def direction_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Deny an entry that takes no exposure on, and an exit that does not give it back."""
     if ticket.legs:
         return _legs_denial(ticket, context)
@@ -292,7 +292,7 @@ def _legs_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
 
 
 @opening_only
-def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     found = context.instrument
     option = ticket.is_option or found is Instrument.OPTION
     if found is None:
@@ -310,7 +310,7 @@ def instrument_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimit
 
 
 @opening_only
-def order_type_rule(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+def order_type_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     """Deny market orders on options: their quotes are wide, and one could fill anywhere."""
     if not ticket.is_option or ticket.order_type == "limit":
         return None

@@ -16,8 +16,8 @@ from chordesk.models.orders import (
     OrderTicket,
     Reservation,
     RiskContext,
-    RiskLimits,
 )
+from chordesk.models.settings import Settings
 from chordesk.tools.decimals import exact, stepped
 
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
@@ -141,7 +141,7 @@ def worst_case(legs: Sequence[OrderLeg], side: str, quantity: Decimal, price: De
 
 TICK = Decimal("0.0001")
 
-Rule = Callable[[OrderTicket, RiskContext, RiskLimits], Denied | None]
+Rule = Callable[[OrderTicket, RiskContext, Settings], Denied | None]
 
 
 def opening_part(held: Decimal, side: str, quantity: Decimal) -> Decimal:
@@ -174,7 +174,7 @@ def unit_notional(traded: str, side: str, price: Decimal) -> Decimal:
     return contract.strike * UNIT if contract and written else price * exact(multiplier_of(traded))
 
 
-def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limits: RiskLimits) -> Decimal:
+def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limits: Settings) -> Decimal:
     """Return the cash that opening so many shares or contracts may need, slippage and commission included."""
     commission = exact(limits.commission_per_share)
     contract = parse_contract(traded)
@@ -269,7 +269,7 @@ def opening_only(rule: Rule) -> Rule:
     """Return the rule for every order but those that only reduce: it is made for entries, and never blocks an exit."""
 
     @wraps(rule)
-    def applied(ticket: OrderTicket, context: RiskContext, limits: RiskLimits) -> Denied | None:
+    def applied(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
         return None if only_reduces(ticket, context) else rule(ticket, context, limits)
 
     return applied

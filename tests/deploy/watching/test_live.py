@@ -61,9 +61,6 @@ class Watched:
     def notices(self) -> dict[str, str]:
         return {"DESK_NOTIFY_CHANNELS": self.far.variable("phone"), **constants(ORDERS_SECONDS=3600, WINDOW_SECONDS=0)}
 
-    def fires(self, *names: str) -> None:
-        wait_for(lambda: self.prometheus.firing() >= set(names), f"{', '.join(names)} fire")
-
     def rests(self, *names: str) -> None:
         wait_for(lambda: not self.prometheus.firing() & set(names), f"{', '.join(names)} do not fire")
 

@@ -44,7 +44,7 @@ def state(session: Session, data: ReplayData, day: dt.date, symbol: str, role: s
     close = float(market.bars(symbol, 1).close[-1])
     thesis = KeptThesis(
         direction="up" if p >= 0.5 else "down", horizon=horizon, probability=p, close=close, benchmark="the median",
-        invalidation_level="S1", invalidation_price=close * (0.98 if p >= 0.5 else 1.02),
+        invalidation={"level": "S1"}, invalidation_price=close * (0.98 if p >= 0.5 else 1.02),
     )  # fmt: skip
     run = add_run(session, ReplayClock(day).now())
     candidate = add_candidate(session, run, symbol)

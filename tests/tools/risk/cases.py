@@ -21,7 +21,7 @@ SELL_PUT = {
     "order_type": "limit", "limit_price": 2.0,
 }  # fmt: skip
 OPTION = {"instrument": Instrument.OPTION, "price": 2.0}
-OPTIONS = {"options_allowed": True}
+OPTIONS = {"stock_only": False, "options_mode": "both"}
 SHORT_PUT = {**OPTION, "account": account(1e5, 1e5, held(PUT, -1, 2.0))}
 FAR = {**OPTIONS, "max_symbol_share": 1, "max_symbol_notional": 1e9, "max_order_notional": 1e9}
 SMALL = {"account": account(equity=10_000), "day_opening": 1e4, "high_water": 1e4}

@@ -8,10 +8,9 @@ from typing import Any
 
 from chordesk.models.answers import Instrument, Rating
 from chordesk.models.market import Quote
-from chordesk.models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext, RiskLimits
+from chordesk.models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
-from chordesk.tools.risk import limits_of
 
 NOW = dt.datetime(2010, 8, 12, 19, 55, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -36,8 +35,8 @@ def ticket(**changes: Any) -> OrderTicket:
     return OrderTicket.model_validate({**base, **changes})
 
 
-def limits(**changes: Any) -> RiskLimits:
-    return limits_of(Settings()).model_copy(update={**OPEN_HANDED, **changes})
+def limits(**changes: Any) -> Settings:
+    return Settings().model_copy(update={**OPEN_HANDED, **changes})
 
 
 def held(symbol: str, quantity: float, price: float | None = 100.0) -> HeldPosition:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from chordesk.models.answers import Instrument, Rating
 from chordesk.models.market import Quote
-from chordesk.models.orders import Cleared, DenialCode, OrderTicket, RiskContext, RiskLimits
+from chordesk.models.orders import Cleared, DenialCode, OrderTicket, RiskContext
+from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.decimals import exact
 from chordesk.tools.risk import check, exit_terms, within_collar
@@ -65,7 +66,7 @@ def books(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def exits(draw: st.DrawFn) -> tuple[OrderTicket, RiskContext, RiskLimits]:
+def exits(draw: st.DrawFn) -> tuple[OrderTicket, RiskContext, Settings]:
     """An order that gives back at most what the books hold of it, beside them and any limits."""
     found = draw(books())
     traded, side, size = draw(TRADED), draw(st.sampled_from(["buy", "sell"])), draw(SIZES)
@@ -81,8 +82,8 @@ def exits(draw: st.DrawFn) -> tuple[OrderTicket, RiskContext, RiskLimits]:
         "max_order_notional": draw(st.sampled_from([1, 1e9])),
         "max_symbol_share": draw(st.sampled_from([0, 1])),
         "max_sector_share": draw(st.sampled_from([0, 0.5, 1])),
-        "options_allowed": draw(st.booleans()),
-        "shares_allowed": draw(st.booleans()),
+        "stock_only": draw(st.booleans()),
+        "options_mode": draw(st.sampled_from(["stocks-only", "options-only", "both"])),
         "allow_short": draw(st.booleans()),
     }
     order = ticket(action=action, side=side, quantity=size, **terms, **contract)
@@ -97,7 +98,7 @@ def uncovers(order: OrderTicket, around: RiskContext) -> bool:
 @settings(max_examples=examples(500), deadline=None)
 @given(case=exits())
 def test_an_order_that_takes_the_cover_from_a_written_option_opens(
-    case: tuple[OrderTicket, RiskContext, RiskLimits],
+    case: tuple[OrderTicket, RiskContext, Settings],
 ) -> None:
     order, around, bounds = case
     if uncovers(order, around):
@@ -110,7 +111,7 @@ def test_an_order_that_takes_the_cover_from_a_written_option_opens(
 @settings(max_examples=examples(1_000), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(case=exits())
 def test_no_rule_made_for_entries_denies_an_order_that_only_reduces(
-    case: tuple[OrderTicket, RiskContext, RiskLimits],
+    case: tuple[OrderTicket, RiskContext, Settings],
 ) -> None:
     order, around, bounds = case
     assume(not uncovers(order, around))
@@ -122,7 +123,7 @@ def test_no_rule_made_for_entries_denies_an_order_that_only_reduces(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(case=exits(), more=st.integers(4, 20))
-def test_an_order_that_crosses_through_zero_opens(case: tuple[OrderTicket, RiskContext, RiskLimits], more: int) -> None:
+def test_an_order_that_crosses_through_zero_opens(case: tuple[OrderTicket, RiskContext, Settings], more: int) -> None:
     order, around, _ = case
     across = order.model_copy(update={"quantity": order.quantity + more})
     assert not only_reduces(across, around)
@@ -132,7 +133,7 @@ def test_an_order_that_crosses_through_zero_opens(case: tuple[OrderTicket, RiskC
 @settings(max_examples=examples(500), deadline=None)
 @given(case=exits())
 def test_a_market_order_to_exit_at_an_old_price_gets_a_limit_within_its_collar(
-    case: tuple[OrderTicket, RiskContext, RiskLimits],
+    case: tuple[OrderTicket, RiskContext, Settings],
 ) -> None:
     order, around, bounds = case
     sent, why = exit_terms(order, around, bounds)

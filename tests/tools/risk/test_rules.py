@@ -7,7 +7,7 @@ import pytest
 from chordesk.models.orders import Cleared, DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
-from chordesk.tools.risk import check, limits_of
+from chordesk.tools.risk import check
 from chordesk.tools.risk.check import CODES_OF, RULES, measured
 from tests.tools.risk.amount_cases import AMOUNTS, LOSSES
 from tests.tools.risk.conduct_cases import CONDUCT
@@ -77,10 +77,9 @@ def test_unknown_equity_names_the_position_without_a_price() -> None:
         ({"stock_only": True, "options_mode": "options-only"}, False, True),
     ],
 )
-def test_limits_come_from_the_settings(settings: dict, options: bool, shares: bool) -> None:
-    found = limits_of(Settings(max_order_notional=123, max_symbol_share=0.5, cooldown_hours=7, **settings))
+def test_the_settings_allow_shares_options_or_both(settings: dict, options: bool, shares: bool) -> None:
+    found = Settings(**settings)
     assert (found.options_allowed, found.shares_allowed) == (options, shares)
-    assert (found.max_order_notional, found.max_symbol_share, found.cooldown_hours) == (123, 0.5, 7)
 
 
 def test_every_rule_has_its_codes_in_the_order_of_the_check() -> None:
