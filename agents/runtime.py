@@ -389,9 +389,9 @@ class Registered:
     busy: bool
 
 
-class TranscriptTurn(Frozen):
-    """One turn of a thread. prompt and answer are whole, or None. status `unfinished`: its process died before its end
-    was written. tokens: of all model calls of the turn; None without a figure for each."""
+class PastTurn(Frozen):
+    """One turn of a thread. turn_id: the runtime's own. tokens: of all model calls of the turn; None without a figure
+    for each."""
 
     turn_id: str
     started_at: dt.datetime | None = None
@@ -399,6 +399,12 @@ class TranscriptTurn(Frozen):
     prompt: str | None = None
     answer: str | None = None
     tokens: int | None = None
+
+
+class TranscriptTurn(PastTurn):
+    """A turn by its rollout. prompt and answer are whole, or None. status `unfinished`: its process died before its end
+    was written."""
+
     status: PastTurnStatus = "unfinished"
 
 

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from chordesk.models.answers import Confidence, Frozen, Stance, Wire
+from chordesk.models.answers import Confidence, Frozen, Wire
 from chordesk.models.contracts import parse_contract
 from chordesk.models.errors import UsageError
+from chordesk.models.reports import ValidatorOutput
 from chordesk.models.thesis import Thesis
 
 Strategy = Literal["csp", "covered_call", "equity"]
@@ -150,16 +151,11 @@ class SynthesisOutput(Wire):
     key_risks: list[str]
 
 
-class AnalystReport(Frozen):
+class AnalystReport(ValidatorOutput):
     """Base of an analyst's answer as it is kept: a model's judgement, with the figures that code added. None is
     unknown."""
 
-    verdict: Stance
-    confidence: Confidence
-    summary: str
-    key_risks: list[str]
     symbol: str
-    thesis: Thesis = Thesis()
 
 
 class NamedLevel(Frozen):

@@ -18,30 +18,35 @@ SchemaWay = Literal["json_schema", "forced_tool", "json_object", "words"]
 ToolWay = Literal["native", "schema"]
 
 
-class ServerFacts(Frozen):
-    """Facts of one model on one server. None: it could not be found out."""
+class ServerWords(Frozen):
+    """What a server says of itself and of one model. None: it does not say, or it could not be found out."""
 
-    url: str
-    server: str  # such as llama.cpp, ollama, vllm, lmstudio, or unknown
-    version: str
-    model: str
-    models: tuple[str, ...] = ()  # those that the server has
+    server: str = "unknown"  # such as llama.cpp, ollama, vllm, lmstudio
+    version: str = ""
+    models: tuple[str, ...] = ()  # those that the server has, with each one's other names
     mark: str = ""  # what tells the model from another one of the same name
     context: int | None = None  # tokens of one conversation
     slots: int | None = None  # turns it works on at once
+    images: bool | None = None
+    reasoning: bool | None = None
+    why: dict[str, str] = {}  # the reason for each fact that is worse than the best, by the fact's name
+
+
+class ServerFacts(ServerWords):
+    """Facts of one model on one server."""
+
+    url: str
+    model: str
     schema_way: SchemaWay = "json_schema"
     tool_way: ToolWay = "native"
     beside: bool | None = None  # a schema is kept to where tools are offered too, and tools are called
     parallel_tools: bool | None = None
-    images: bool | None = None
-    reasoning: bool | None = None
     streaming: bool | None = None
     usage: bool | None = None
     cached_tokens: bool | None = None
     # read_speed, write_speed: tokens a second at the time of asking, by one call
     read_speed: float | None = None
     write_speed: float | None = None
-    why: dict[str, str] = {}  # the reason for each fact that is worse than the best, by the fact's name
     # every fact was asked for; a server that is too slow for that gets ways that need the least of it
     whole: bool = True
     asked_at: dt.datetime

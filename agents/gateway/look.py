@@ -10,10 +10,10 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
+from chordesk.agents.gateway.facts import ServerWords
 from chordesk.agents.gateway.wire import STREAM, ModelServer, Page, names_of, told_error
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from chordesk.models.urls import masked
@@ -26,23 +26,11 @@ _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 _NO_ENDPOINT = re.compile(r"(?i)unexpected endpoint|not found|no route|cannot (get|post)|unknown (url|endpoint|path)")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A server's description of itself and of one model; None is unknown."""
-
-    server: str = "unknown"
-    version: str = ""
-    models: tuple[str, ...] = ()  # the names of each model
-    mark: str = ""  # tells models of one name apart
+class Look(ServerWords):
     single: bool = False  # it has one model, which answers to any name
-    context: int | None = None
-    slots: int | None = None
-    images: bool | None = None
-    reasoning: bool | None = None
     # tools, parallel: what the model's template supports
     tools: bool | None = None
     parallel: bool | None = None
-    why: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, model: str) -> bool:
         return not self.models or any(same_name(model, one) for one in self.models)
@@ -78,7 +66,7 @@ async def _found(server: ModelServer, model: str, rows: list[Mapping[str, Any]],
         return _lmstudio(model, _mappings(listed))
     plain = _plain(model, rows)
     if said["vllm"].get("version") and any("max_model_len" in row for row in rows):
-        return replace(plain, server="vllm", version=str(said["vllm"]["version"]), single=False)
+        return plain.model_copy(update={"server": "vllm", "version": str(said["vllm"]["version"]), "single": False})
     return plain
 
 
@@ -91,7 +79,7 @@ async def _llama(server: ModelServer, model: str, rows: list[Mapping[str, Any]],
     of_model = [props.get("model_path"), props.get("chat_template"), _mapping(_row(model, rows).get("meta"))]
     slots = _count(props.get("total_slots"))
     context = _count(settings.get("n_ctx")) or found.context
-    return replace(
+    return Look.of(
         found,
         server="llama.cpp",
         version=str(props.get("build_info") or ""),

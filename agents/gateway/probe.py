@@ -174,16 +174,12 @@ def _unasked(url: str, model: str, seen: Look, reason: str) -> ServerFacts:
 
 
 def _facts(url: str, model: str, seen: Look, why: dict[str, str], **found: Any) -> ServerFacts:
-    declared = {"images": seen.images, "reasoning": seen.reasoning, "parallel_tools": seen.parallel}
-    said = {name: value for name, value in declared.items() if value is not None}
-    found = {**said, **{name: value for name, value in found.items() if value is not None}}
+    found = {name: value for name, value in {"parallel_tools": seen.parallel, **found}.items() if value is not None}
     found["reasoning"] = bool(seen.reasoning) or found.get("reasoning")
     if seen.single and not seen.has(model):
         why["model"] = f"the server has {seen.models[0]} alone, and answers as it whatever model is asked for"
-    return ServerFacts(
-        url=url, server=seen.server, version=seen.version, model=model, models=seen.models, mark=seen.mark,
-        context=seen.context, slots=seen.slots, why={**seen.why, **why}, asked_at=dt.datetime.now(dt.UTC), **found,
-    )  # fmt: skip
+    now = dt.datetime.now(dt.UTC)
+    return ServerFacts.of(seen, url=url, model=model, why={**seen.why, **why}, asked_at=now, **found)
 
 
 def _as_seen(facts: ServerFacts, seen: Look) -> ServerFacts:

@@ -28,6 +28,7 @@ from chordesk.models.tables.orders import AuditAnchor, Order
 from chordesk.models.tables.runs import Artifact, Run
 from chordesk.models.tables.runtime import Rollout
 from chordesk.models.urls import masked
+from chordesk.tasks.backup.places import BackupCounts
 from chordesk.tools.orders.audit import ChainAnchor
 
 
@@ -42,11 +43,7 @@ class Anchored:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    at: dt.datetime  # just before the point in time
-    revision: str
-    runs: int
-    open_runs: int
-    orders: int
+    counted: BackupCounts  # at: just before the point in time
     chains: list[Anchored]
     pictures: dict[str, str]  # paths within the data folder, by digest
     rollouts: set[str]  # digests of their blobs
@@ -61,12 +58,15 @@ def facts_of(connection: Connection, at: dt.datetime) -> Facts:
     )  # fmt: skip
     pictures = connection.execute(select(col(Artifact.digest), col(Artifact.kind)).distinct())
     open_runs = select(func.count()).select_from(Run).where(col(Run.state).in_(RUN_LIVE))
-    return Facts(
+    counted = BackupCounts(
         at=at,
         revision=str(connection.execute(text("select version_num from alembic_version")).scalar_one()),
         runs=connection.execute(select(func.count()).select_from(Run)).scalar_one(),
         open_runs=connection.execute(open_runs).scalar_one(),
         orders=connection.execute(select(func.count()).select_from(Order)).scalar_one(),
+    )
+    return Facts(
+        counted=counted,
         chains=[Anchored(chain, place, ChainAnchor(count, head, size)) for chain, place, count, head, size in anchors],
         pictures={digest: path_in_home(digest, kind) for digest, kind in pictures},
         rollouts=set(connection.execute(select(col(Rollout.digest)).distinct()).scalars()),

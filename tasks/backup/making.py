@@ -62,9 +62,8 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
                 remedy="make some space, and try again",
             ) from None
         made = Manifest(
-            format=places.FORMAT, at=facts.at, version=version, revision=facts.revision, database=kind,
-            runs=facts.runs, open_runs=facts.open_runs, orders=facts.orders, chains=found.chains, files=files,
-            removed=found.removed, missing=sorted(found.missing), left_out=[*SECRETS, *found.left_out],
+            **dict(facts.counted), format=places.FORMAT, version=version, database=kind, chains=found.chains,
+            files=files, removed=found.removed, missing=sorted(found.missing), left_out=[*SECRETS, *found.left_out],
         ).sealed()  # fmt: skip
         (folder / places.MANIFEST_NAME).write_bytes(places.written_manifest(made))
     return Made(place.name, made, sum(file.bytes for file in files), place.leftovers())

@@ -113,17 +113,22 @@ class BackupChain(Frozen):
     problems: list[str] = []  # what was wrong with it then
 
 
-class Manifest(Frozen):
-    """All about a backup."""
+class BackupCounts(Frozen):
+    """What a database has at one point in time. revision: of its schema."""
 
-    format: int
-    at: dt.datetime  # the point in time, that of the database's snapshot
-    version: str | None  # of the desk that made it, None where it was not installed
-    revision: str  # of its schema
-    database: Literal["sqlite", "postgresql"]
+    at: dt.datetime
+    revision: str
     runs: int
     open_runs: int
     orders: int
+
+
+class Manifest(BackupCounts):
+    """All about a backup. at: that of the database's snapshot."""
+
+    format: int
+    version: str | None  # of the desk that made it, None where it was not installed
+    database: Literal["sqlite", "postgresql"]
     chains: list[BackupChain]
     files: list[BackupFile]
     removed: dict[str, dt.datetime]  # pictures that retention had removed before, with the time

@@ -130,27 +130,16 @@ class AccountState(Frozen):
     reconciled_at: dt.datetime | None
 
 
-class PositionValue(Frozen):
-    """A position. quantity in shares or contracts, negative when short; price and average_cost per share; value in
-    account currency, negative when short; share: of the account's equity; gain: value less cost, gain_share: of the
-    cost.
+class PositionValue(HeldPosition):
+    """A position. value: in account currency, negative when short; share: of the account's equity; gain: value less
+    cost, gain_share: of the cost. What rests on a missing price is None."""
 
-    source: of the price. missing: why there is none; what rests on it is None then.
-    """
-
-    symbol: str
     underlying: str
     sector: str | None
-    quantity: float
-    average_cost: float
-    price: float | None
-    priced_at: dt.datetime | None
-    source: str | None
     value: float | None
     share: float | None
     gain: float | None
     gain_share: float | None
-    missing: str | None
     protected_by: list[ProtectiveOrder]
 
 
@@ -269,20 +258,14 @@ def _position(
     worth = worth_of(held)
     cost = worth_of(held.model_copy(update={"market_price": held.average_cost})) or ZERO
     underlying = underlying_of(held.symbol)
-    return PositionValue(
-        symbol=held.symbol,
+    return PositionValue.of(
+        held,
         underlying=underlying,
         sector=snapshot.sector(underlying) if snapshot else None,
-        quantity=held.quantity,
-        average_cost=held.average_cost,
-        price=held.market_price,
-        priced_at=held.priced_at,
-        source=held.source,
         value=_figure(worth),
         share=float(worth / exact(total)) if worth is not None and total else None,
         gain=_figure(worth - cost if worth is not None else None),
         gain_share=float((worth - cost) / abs(cost)) if worth is not None and cost else None,
-        missing=held.missing,
         protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == held.symbol],
     )
 

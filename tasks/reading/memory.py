@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Executable, Select, String, bindparam, column, null, select, union_all, values
+from sqlalchemy import Executable, Row, Select, String, bindparam, column, null, select, union_all, values
 from sqlmodel import Session, col
 
 from chordesk.agents.role_models import role_labels
@@ -52,16 +52,7 @@ class PastVerdict(NamedTuple):
         return f"{found}; plan {self.plan}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
 
 
-class PastReport(NamedTuple):
-    """A role's newest completed report. at: market time."""
-
-    at: dt.datetime
-    role: str
-    verdict: str
-    confidence: str
-    summary: str
-    key_risks: list[str]
-    author: str
+PastReport = Row[Any]  # a role's newest completed report, with the columns of `_reports`
 
 
 class PastThesis(NamedTuple):
@@ -112,7 +103,7 @@ def past_research(session: Session, context: ToolContext, symbol: str) -> tuple[
         if row.role is None:
             verdicts.append(PastVerdict(row.market_at, row.verdict, row.confidence, row.summary, row.key_risks))
         else:
-            reports.setdefault(row.role, PastReport(*row))
+            reports.setdefault(row.role, row)
     return verdicts, list(reports.values())
 
 
@@ -323,16 +314,16 @@ def _major_risk(reports: Sequence[PastReport]) -> list[str]:
     if not naming:
         return []
     worst = min(naming, key=lambda one: (_OBJECTS[one.verdict], *_newest(one)))
-    return [f"{worst.at:%Y-%m-%d} major risk ({worst.role}): {worst.key_risks[0]}"]
+    return [f"{worst.market_at:%Y-%m-%d} major risk ({worst.role}): {worst.key_risks[0]}"]
 
 
 def _newest(one: PastReport) -> tuple[float, int]:
     """Return a sort key: the newest first, those of one moment in the order of the roles."""
-    return -one.at.timestamp(), _ROLES.index(one.role) if one.role in _ROLES else len(_ROLES)
+    return -one.market_at.timestamp(), _ROLES.index(one.role) if one.role in _ROLES else len(_ROLES)
 
 
 def _head(one: PastReport) -> str:
-    return f"{one.at:%Y-%m-%d} {one.role} {one.verdict} ({one.confidence})"
+    return f"{one.market_at:%Y-%m-%d} {one.role} {one.verdict} ({one.confidence})"
 
 
 def _by(one: PastReport, labels: Mapping[str, str]) -> str:

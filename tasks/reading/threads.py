@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmodel import Session, col, or_, select
 
-from chordesk.agents.runtime import Registered, ThreadCopies, TranscriptTurn
+from chordesk.agents.runtime import PastTurn, Registered, ThreadCopies, TranscriptTurn
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound, ServiceError, UsageError
 from chordesk.models.events import LifecycleStatus
@@ -34,21 +34,15 @@ class ThreadRow(Frozen):
     updated_at: dt.datetime | None = None
 
 
-class ThreadTurn(Frozen):
-    """A turn of a thread. turn_id: the runtime's own. run_id is null for a turn outside any run, prompt and answer
-    where they were not kept. outcome: the desk's own record of it; without one, how the turn ended."""
+class ThreadTurn(PastTurn):
+    """A turn of a thread. run_id is null for a turn outside any run, prompt and answer where they were not kept.
+    outcome: the desk's own record of it; without one, how the turn ended."""
 
     ordinal: int
-    turn_id: str
     role: str
     run_id: str | None
-    started_at: dt.datetime | None
-    seconds: float | None
-    tokens: int | None
     outcome: str
     running: bool
-    prompt: str | None
-    answer: str | None
 
 
 class ThreadTurnDetail(ThreadTurn):

@@ -6,8 +6,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
@@ -51,6 +52,16 @@ def side_of(author: str, day: dt.date, cutoffs: Mapping[str, dt.date]) -> Cutoff
 LEAST_RESOLVED = LEAST_DATES = 30
 
 
+class OddsFound(NamedTuple):
+    """The probability that the symbol beats the median, its 95 % interval, and the market time from which all of the
+    outcomes are known."""
+
+    probability: float
+    low: float
+    high: float
+    until: dt.datetime
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictOdds:
     """What verdicts of a model, rating and confidence turned out to be worth: n resolved questions on so many dates,
@@ -63,11 +74,7 @@ class VerdictOdds:
     dates: int
     spans: float
     contaminated: int  # verdicts left out because they lie before the model's cutoff
-    # probability, low, high: that the symbol beats the median, and its 95 % interval; None until there is enough
-    probability: float | None = None
-    low: float | None = None
-    high: float | None = None
-    until: dt.datetime | None = None  # market time from which all of their outcomes are known
+    found: OddsFound | None = None  # None until there is enough
 
 
 def verdict_odds(
@@ -85,17 +92,17 @@ def store_odds(session: Session, account: str, found: Iterable[VerdictOdds]) -> 
     """Add a row for each of the odds with a probability, unless the one in force is the same; return those added."""
     added = []
     for one in found:
-        if one.probability is None or one.low is None or one.high is None or one.until is None:
+        if (odds := one.found) is None:
             continue
         row = Calibration(
             rating=one.rating,
             confidence=one.confidence,
-            probability=one.probability,
-            low=one.low,
-            high=one.high,
+            probability=odds.probability,
+            low=odds.low,
+            high=odds.high,
             resolved=one.n,
             dates=one.dates,
-            detail={"account": account, "author": one.author, "until": one.until.isoformat()},
+            detail={"account": account, "author": one.author, "until": odds.until.isoformat()},
         )
         known = calibrations_in_force(session, account, one.author).get((one.rating, one.confidence))
         if known is None or _figures(known) != _figures(row):
@@ -147,16 +154,10 @@ def _odds(
     )
     spans, bounds = mean.spans if mean else 0.0, share_bounds(mean)
     dates, contaminated = len(per_day), len(group) - len(clean)
-    found = VerdictOdds(author, rating, confidence, len(first), dates, spans, contaminated)
-    if len(first) < least or dates < LEAST_DATES or mean is None or bounds is None:
-        return found
-    return replace(
-        found,
-        probability=min(1.0, mean.mean),
-        low=bounds.low,
-        high=bounds.high,
-        until=max(one.known for one in first.values()),
-    )
+    odds = None
+    if len(first) >= least and dates >= LEAST_DATES and mean is not None and bounds is not None:
+        odds = OddsFound(min(1.0, mean.mean), *bounds, max(one.known for one in first.values()))
+    return VerdictOdds(author, rating, confidence, len(first), dates, spans, contaminated, odds)
 
 
 def _applies(row: Calibration, account: str, author: str, at: dt.datetime | None) -> bool:

@@ -276,13 +276,13 @@ def odds_report(found: Sequence[VerdictOdds], least: int) -> RenderableType:
 
 def _odds(one: VerdictOdds, least: int) -> str:
     left_out = f"; {one.contaminated} before the model's cutoff left out" if one.contaminated else ""
-    if one.probability is None or one.low is None or one.high is None:
+    if (odds := one.found) is None:
         return (
             f"not enough: {one.n} of {least} resolved questions, {one.dates} of {LEAST_DATES} dates, "
             f"{one.spans:.1f} of {LEAST_SPANS} horizons without overlap{left_out}"
         )
-    interval = f"{one.low:.0%} to {one.high:.0%}"
-    return f"{one.probability:.0%} beat the median ({interval}), {one.n} questions on {one.dates} dates{left_out}"
+    interval = f"{odds.low:.0%} to {odds.high:.0%}"
+    return f"{odds.probability:.0%} beat the median ({interval}), {one.n} questions on {one.dates} dates{left_out}"
 
 
 def _named(parts: Iterable[PartRow]) -> Iterable[tuple[str, PartRow]]:

@@ -351,18 +351,17 @@ def test_before_thirty_dates_there_is_none(session: Session) -> None:
         a_verdict(session, day, "AAPL", float(day % 4 != 0))
         a_verdict(session, day, "IBM", 1.0)
     (few,) = verdict_odds(session, "paper", {})
-    assert (few.n, few.dates, few.probability) == (58, 29, None)
+    assert (few.n, few.dates, few.found) == (58, 29, None)
     assert store_odds(session, "paper", [few]) == []
     assert probability_of(session, "paper", RULES, "BUY", "high") is None
     a_verdict(session, 29, "AAPL", 1.0)
     (enough,) = verdict_odds(session, "paper", {})
     assert (enough.author, enough.rating, enough.confidence) == (RULES, "BUY", "high")
-    assert enough.probability == pytest.approx((30 - 8 / 2) / 30)
-    assert enough.low is not None
-    assert enough.high is not None
-    assert enough.low < enough.probability < enough.high
+    assert (odds := enough.found) is not None
+    assert odds.probability == pytest.approx((30 - 8 / 2) / 30)
+    assert odds.low < odds.probability < odds.high
     (more,) = verdict_odds(session, "paper", {}, least=60)
-    assert more.probability is None
+    assert more.found is None
 
 
 def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) -> None:
@@ -371,7 +370,7 @@ def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) 
         question = a_question(session, f"q{day}", float(day % 2), day, closes_at=on_day(day + 28))
         a_verdict_on(session, a_candidate(session, run, "AAPL").id, question.id)
     (found,) = verdict_odds(session, "paper", {})
-    assert (found.n, found.dates, found.probability) == (30, 30, None)
+    assert (found.n, found.dates, found.found) == (30, 30, None)
     assert found.spans == pytest.approx(30 / 28)
 
 
@@ -383,7 +382,8 @@ def test_each_date_has_one_vote(session: Session) -> None:
         a_verdict(session, 1, f"S{number}", 1.0)
     (found,) = verdict_odds(session, "paper", {})
     assert (found.n, found.dates) == (70, 30)
-    assert found.probability == pytest.approx(0.5)
+    assert found.found is not None
+    assert found.found.probability == pytest.approx(0.5)
 
 
 def test_it_is_stored_once_and_holds_for_its_model_account_and_time(session: Session) -> None:
@@ -418,7 +418,7 @@ def test_verdicts_that_the_model_may_have_read_about_are_left_out(session: Sessi
     (clean,) = verdict_odds(session, "paper", {})
     assert (clean.n, clean.contaminated, clean.probability) == (35, 0, pytest.approx(23 / 35))
     (found,) = verdict_odds(session, "paper", cutoffs_of("gpt-5.5=2010-01-31"))
-    assert (found.n, found.contaminated, found.probability) == (25, 10, None)
+    assert (found.n, found.contaminated, found.found) == (25, 10, None)
 
 
 def test_less_than_thirty_is_never_enough(session: Session) -> None:

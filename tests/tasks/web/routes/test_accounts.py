@@ -53,7 +53,7 @@ def test_the_own_account_is_valued_at_the_markets_prices(books: Floor) -> None:
     found = get(books, "/accounts/paper")
     (aapl,) = found["holdings"]
     price = books.desk.market.quote("AAPL").price
-    assert (aapl["symbol"], aapl["price"], aapl["missing"]) == ("AAPL", price, None)
+    assert (aapl["symbol"], aapl["market_price"], aapl["missing"]) == ("AAPL", price, None)
     assert aapl["value"] == pytest.approx(aapl["quantity"] * price)
     assert aapl["gain"] == pytest.approx(aapl["quantity"] * (price - aapl["average_cost"]))
     assert found["value"] == pytest.approx(found["cash"] + aapl["value"])
@@ -69,7 +69,13 @@ def test_the_own_account_is_valued_at_the_markets_prices(books: Floor) -> None:
 def test_an_account_of_another_broker_is_shown_without_prices_and_with_the_reason(books: Floor) -> None:
     found = get(books, f"/accounts/{LIVE}")
     (ko,) = found["holdings"]
-    assert (ko["quantity"], ko["price"], ko["value"], found["value"], found["gross"]) == (2.0, None, None, None, None)
+    assert (ko["quantity"], ko["market_price"], ko["value"], found["value"], found["gross"]) == (
+        2.0,
+        None,
+        None,
+        None,
+        None,
+    )
     assert "market of its own account alone" in found["missing"]["KO"]
     assert (found["sectors"], found["as_of"], found["cash"]) == ([], None, 7.0)
     (line,) = found["reconciliation"]["differences"]
@@ -80,7 +86,13 @@ def test_a_position_without_a_price_has_no_value_and_neither_has_the_account(boo
     books.desk.hold("NOSUCH", 3)
     found = get(books, "/accounts/paper")
     row = next(one for one in found["holdings"] if one["symbol"] == "NOSUCH")
-    assert (row["price"], row["value"], row["gain"], found["value"], found["gross"]) == (None, None, None, None, None)
+    assert (row["market_price"], row["value"], row["gain"], found["value"], found["gross"]) == (
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
     assert list(found["missing"]) == ["NOSUCH"]
     priced = next(one for one in found["holdings"] if one["symbol"] == "AAPL")
     assert priced["value"] is not None

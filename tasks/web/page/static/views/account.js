@@ -78,7 +78,7 @@ const POSITIONS = [
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
   ['Quantity', (row) => quantity(row.quantity), 'num', 'quantity'],
   ['Average cost', (row) => money(row.average_cost), 'num wide'],
-  ['Price', (row) => (row.price === null ? html`<span title=${plain(row.missing)}>none</span>` : money(row.price)), 'num', null, 'hover for its time'],
+  ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>` : money(row.market_price)), 'num', null, 'hover for its time'],
   ['Value', (row) => money(row.value), 'num', 'value'],
   ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
   ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
