@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,15 @@ def strength_of(panel: PricePanel, symbol: str, sectors: Mapping[str, str | None
         found[f"percentile{span}"] = rounded(placed.percentile, 2) if placed is not None else None
     beta, returns = beta_of(panel.close[row], index)
     return {**found, "beta": rounded(beta, 2), "betaReturns": returns, "date": panel.days[-1].isoformat()}
+
+
+def strength_line(panel: PricePanel, symbol: str, days: Sequence[dt.date]) -> Floats:
+    """Return price / benchmark on each day, 100 on the first that has both; not a number on days without."""
+    ratio = panel.close[panel.place[symbol]] / benchmark(panel.close)
+    at = {day: place for place, day in enumerate(panel.days)}
+    values = np.array([ratio[at[day]] if day in at else np.nan for day in days])
+    known = np.flatnonzero(np.isfinite(values))
+    return values / values[known[0]] * 100 if len(known) else values
 
 
 def beta_of(close: Floats, index: Floats) -> tuple[float | None, int]:

@@ -89,6 +89,7 @@ class Panel:
     series: dict[str, Floats] = field(default_factory=dict)  # by name, as long as the bars
     strips: Sequence[Strip] = ()  # a strip each below the volume
     days: Sequence[tuple[int, str]] = ()  # bars that are marked at the lower edge, by letter
+    notes: Sequence[str] = ()  # of the plan, beside the values of the series
 
 
 def size_of(panels: int, size: Size = MODEL) -> tuple[int, int]:
@@ -160,6 +161,7 @@ class _Drawing:
             text = _valued(name, values)
             self._text(draw, left, 20 * zoom, text, _SERIES.get(name, INK))
             left += draw.textlength(text, _font(_TEXT * zoom)) + 14 * zoom
+        self._text(draw, left, 20 * zoom, "; ".join(self._panel.notes), PLAN)
 
     def _prices(self, draw: ImageDraw.ImageDraw) -> None:
         panel, scale, zoom = self._panel, self._scale, self._zoom
@@ -186,18 +188,8 @@ class _Drawing:
             self._text(draw, x - 4 * zoom, y, letter, INK)
 
     def _segment(self, draw: ImageDraw.ImageDraw, segment: Segment) -> None:
-        scale, zoom = self._scale, self._zoom
-        (x, y), (right, end) = ((scale.x(bar), scale.y(price)) for bar, price in (segment.start, segment.end))
-        colour = BROKEN if segment.broken else TREND
-        draw.line((x, y, right, end), colour, zoom)
-        inside = min(max(end, 0), scale.height - 1)
-        text = segment.id
-        if end != inside and end != y:
-            right = x + round((right - x) * (inside - y) / (end - y))
-            text = f"{segment.id}, {'above' if end < 0 else 'below'}: {segment.end[1]:.2f}"
-        width = round(draw.textlength(text, _font(_TEXT * zoom))) + 8 * zoom
-        row = inside + (4 if inside < _TEXT * 2 * zoom else -_TEXT - 4) * zoom
-        self._text(draw, max(right - width, 0), row, text, colour)
+        (x, y), end = ((self._scale.x(bar), self._scale.y(price)) for bar, price in (segment.start, segment.end))
+        draw.line((x, y, *end), BROKEN if segment.broken else TREND, self._zoom)
 
     def _candles(self, draw: ImageDraw.ImageDraw) -> None:
         bars, scale = self._panel.bars, self._scale
@@ -238,19 +230,27 @@ class _Drawing:
             draw.line((x, y, x + on * zoom - 1 if off else width, y), colour, zoom)
 
     def _price_labels(self) -> list[Label]:
-        """Return the labels of levels and of the close, and of round prices where there is room."""
+        """Return the labels of levels, lines and the close, and of round prices where there is room."""
         panel, scale = self._panel, self._scale
         close = float(panel.bars.close[-1])
         labels = [(scale.y(one.price), f"{one.id} {one.price:.2f}", _COLOURS[one.kind]) for one in panel.marks]
+        labels += [self._line_label(segment) for segment in panel.segments]
         labels.append((scale.y(close), f"close {close:.2f}", CLOSE))
         ticks, digits = price_ticks(scale.low, scale.high, _MOST_TICKS)
         apart = _TEXT * self._zoom
         free = [price for price in ticks if all(abs(scale.y(price) - y) > apart for y, _, _ in labels)]
         return [*labels, *((scale.y(price), f"{price:.{digits}f}", INK) for price in free)]
 
+    def _line_label(self, segment: Segment) -> Label:
+        """Return the label of a line at the last bar, at the edge that it leaves the frame by where it does."""
+        price = segment.end[1]
+        end, last = self._scale.y(price), self._scale.height - 1
+        side = " over" if end < 0 else " under" if end > last else ""
+        return min(max(end, 0), last), f"{segment.id}{side} {price:.2f}", BROKEN if segment.broken else TREND
+
     def _axis(self, draw: ImageDraw.ImageDraw, top: int, labels: Sequence[Label]) -> None:
         zoom, left = self._zoom, self._labels_at
-        height = self._scale.height if top == _TOP * zoom else self._strip
+        height = self._scale.height - _TEXT * zoom if top == _TOP * zoom else self._strip
         for (y, text, colour), row in _apart(labels, height, _TEXT * zoom):
             tick = (left, top + y, left + 4 * zoom, top + y, left + 10 * zoom, top + row)
             draw.line(tick, colour, zoom)

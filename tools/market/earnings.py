@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from chordesk.models.company import EarningsDate
 from chordesk.models.errors import DeskError
@@ -31,13 +32,20 @@ def is_out(row: EarningsDate, now: dt.datetime) -> bool:
     return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
 
 
+_ASKED: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, Sequence[EarningsDate]]]] = WeakKeyDictionary()
+
+
 def next_earnings(market: MarketData, symbol: str) -> dt.date | None:
     """Return the day of the next report, the first one of a window; None where no source has it or it does not
-    answer."""
+    answer. A source that answers is asked once a day: the checks ask each minute."""
     if not isinstance(market, EarningsSource):
         return None
-    try:
-        following, _ = split(market.earnings(symbol), market.clock.now())
-    except DeskError:
-        return None
+    now, asked = market.clock.now(), _ASKED.setdefault(market, {})
+    day = now.astimezone(NEW_YORK).date()
+    if symbol not in asked or asked[symbol][0] != day:
+        try:
+            asked[symbol] = day, market.earnings(symbol)
+        except DeskError:
+            return None
+    following, _ = split(asked[symbol][1], now)
     return following.date if following is not None else None

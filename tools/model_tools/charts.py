@@ -10,17 +10,24 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
+import numpy as np
 from pydantic import Field
+from sqlmodel import col, select
 
+from chordesk.models.contracts import parse_contract
 from chordesk.models.errors import DeskError, NotFound, UsageError
+from chordesk.models.plans import PositionPlan
+from chordesk.models.states import ORDER_OPEN, OrderState
+from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.charts import study as of
-from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Interval, frames
+from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_WEEK, Frame, Interval, frames
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
+from chordesk.tools.price_panel import panel_of
 from chordesk.tools.registry import (
     DISTINCT,
     Arguments,
@@ -32,6 +39,7 @@ from chordesk.tools.registry import (
     payload,
     tickers,
 )
+from chordesk.tools.relative_strength import strength_line
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
@@ -291,15 +299,22 @@ _PEOPLES: tuple[Overlay, ...] = (*_DEFAULT, "sma200", "rsi14")
 
 
 def picture_for_people(context: ToolContext, symbol: str, sessions: int, interval: Interval) -> bytes:
-    """Return a symbol's chart as a PNG of 2,400 x 1,600 pixels, with the days on which the company reported. Raises
-    NotFound where there are no bars to draw."""
+    """Return a symbol's chart as a PNG of 2,400 x 1,600 pixels, with its strength against the benchmark, the days on
+    which the company reported, and the plan of the account's position or open order. Raises NotFound where there are no
+    bars to draw."""
     gaps, module = Gaps(), _picture()
     arguments = RenderArguments(symbols=[symbol], overlays=list(_PEOPLES))
     for frame in frames(context, [symbol], gaps, sessions, interval):
-        panel, _ = _panel(study_of(frame, LOOKBACK, LEVELS), arguments, gaps, module.PEOPLE)
+        strips = _against_benchmark(context, frame)
+        panel, _ = _panel(study_of(frame, LOOKBACK, LEVELS), arguments, gaps, module.PEOPLE, strips)
         places = {day: at for at, day in enumerate(frame.shown.dates)}
         days = [(places[day], "E") for day in _reports(context, symbol) if day in places]
-        return bytes(module.picture([dataclasses.replace(panel, days=days)], module.PEOPLE))
+        scale = module.panel_scale(panel, module.PEOPLE)
+        marks, notes = _plan(context, symbol)
+        inside = [one for one in marks if scale.holds(one.price)]
+        beyond = (f"{one.id} {one.price:.2f} is {_side(one.price, scale.low)}" for one in marks if one not in inside)
+        panel = dataclasses.replace(panel, days=days, marks=[*panel.marks, *inside], notes=[*notes, *beyond])
+        return bytes(module.picture([panel], module.PEOPLE))
     reasons = "; ".join(f"{gap['what']}: {gap['reason']}" for gap in gaps.rows())
     raise NotFound(f"there is no chart of {symbol}: {reasons}", remedy="ask for a symbol and a day that the market has")
 
@@ -314,13 +329,66 @@ def _reports(context: ToolContext, symbol: str) -> list[dt.date]:
     return [row.date for row in past]
 
 
-def _panel(study: Study, arguments: RenderArguments, gaps: Gaps, size: Any = None) -> tuple[Any, dict[str, Any]]:
+def _side(price: float, low: float) -> str:
+    return "below the prices shown" if price < low else "above the prices shown"
+
+
+def _against_benchmark(context: ToolContext, frame: Frame) -> list[Any]:
+    """Return the strip of a name against its benchmark, none of an intraday chart or without its prices."""
+    if frame.interval not in ("day", "week"):
+        return []
+    try:
+        values = strength_line(panel_of(context, [frame.symbol]), frame.symbol, frame.shown.dates)
+    except DeskError:
+        return []
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return []
+    return [_picture().Strip("relative", values, min(float(known.min()), 99), max(float(known.max()), 101), (100.0,))]
+
+
+def _plan(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], list[str]]:
+    """Return (levels, notes) of the plan of the account's position in a symbol or of its open order, none without."""
+    order = _planned(context, symbol)
+    if order is None:
+        return [], []
+    plan, contract = PositionPlan.model_validate(order.plan), parse_contract(order.contract or "")
+    prices = {"entry": plan.entry, "stop": plan.stop, "target": plan.target}
+    notes = [f"horizon until {plan.ends}"] if plan.ends is not None else []
+    if contract is not None:
+        strike, sign = float(contract.strike), 1 if contract.kind == "call" else -1
+        # The plan of an option has prices of its premium, which are not on a share's scale.
+        prices = {"strike": strike, "even": strike + sign * order.limit_price if order.limit_price else None}
+        notes.append(f"{order.action} {contract.symbol}, expires {contract.expiry}")
+    return [of.DrawnLevel(id, at, "plan", at, at) for id, at in prices.items() if at is not None], notes
+
+
+def _planned(context: ToolContext, symbol: str) -> Order | None:
+    """Return the order whose plan holds now: the newest that opens or adds, while it is open or its position held."""
+    if context.store is None:
+        return None
+    with context.store.read() as session:
+        of_symbol = select(Order).where(
+            Order.account == context.account, Order.symbol == symbol, col(Order.plan).is_not(None)
+        )
+        newest = session.exec(
+            of_symbol.where(Order.market_at <= context.clock.now()).order_by(col(Order.market_at).desc())
+        ).first()
+        if newest is None or newest.state in ORDER_OPEN:
+            return newest
+        held = session.get(Position, (context.account, newest.contract or symbol))
+        return newest if newest.state == OrderState.FILLED and held is not None else None
+
+
+def _panel(
+    study: Study, arguments: RenderArguments, gaps: Gaps, size: Any = None, further: Sequence[Any] = ()
+) -> tuple[Any, dict[str, Any]]:
     frame, module, overlays = study.frame, _picture(), arguments.overlays
     indicators = of.series(frame, overlays)
     strengths = {"rsi14": of.relative_strength(frame)} if "rsi14" in overlays else {}
     levels, lines = of.levels(study, overlays, arguments.ids), of.lines(study, overlays, arguments.ids)
     strips = [module.Strip(name, values, 0.0, 100.0, (30.0, 70.0)) for name, values in strengths.items()]
-    bare = module.Panel(_title(study), frame.shown, series=indicators, strips=strips)
+    bare = module.Panel(_title(study), frame.shown, series=indicators, strips=[*strips, *further])
     scale = module.panel_scale(bare, size or module.MODEL)
     inside = [one for one in levels if scale.holds(one.price)]
     places = frame.places

@@ -12,11 +12,13 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from chordesk.models.database.store import Store
 from chordesk.tools.charts.picture import (
     FALL,
     FIB,
     MODEL,
     PEOPLE,
+    PLAN,
     RESISTANCE,
     RISE,
     SUPPORT,
@@ -29,9 +31,12 @@ from chordesk.tools.charts.picture import (
 )
 from chordesk.tools.charts.scale import price_ticks, scale_of
 from chordesk.tools.charts.study import OVERLAYS, DrawnLevel
+from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.model_tools.charts import picture_for_people
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.tools.charts.samples import apple, apple_market, walk
 from tests.tools.conftest import Call, MakeContext
+from tests.tools.ledger_rows import filled_order
 from tests.tools.market.far_market import FarMarket, daily
 
 Pixels = npt.NDArray[np.uint8]
@@ -221,3 +226,26 @@ def test_ticks_are_round_and_few_and_a_price_that_never_moved_is_in_the_middle()
 def test_a_refused_argument_names_the_overlays_there_are(call: Call) -> None:
     found: Any = call(apple_market(), "chart_render", symbols=["AAPL"], overlays=["ichimoku"]).payload
     assert "argument 'overlays.0' is 'ichimoku': Input should be 'levels', 'fib', 'trendlines'" in found["error"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "drawn"),
+    [
+        ({"state": "submitted", "plan": {"entry": 251.0, "stop": 240.0, "target": 265.0}}, 3),
+        ({"state": "submitted", "plan": {}, "contract": "AAPL100918P00240000", "limit_price": 4.0}, 2),
+        ({"state": "submitted", "plan": {"entry": 251.0, "stop": 1.0}}, 1),
+        ({"state": "filled", "plan": {"entry": 251.0}}, 0),
+        ({"state": "cancelled", "plan": {"entry": 251.0}}, 0),
+    ],
+)
+def test_the_plan_of_an_open_order_or_a_position_is_drawn(
+    market: ReplayMarket, make_context: MakeContext, store: Store, terms: dict[str, Any], drawn: int
+) -> None:
+    """A filled order is of no position here: none is held."""
+    with store.session() as session:
+        order = filled_order(session)
+        for name, value in terms.items():
+            setattr(order, name, value)
+        session.add(order)
+    found = pixels(picture_for_people(make_context(market, store), "AAPL", COUNT, "day"))
+    assert int((is_colour(found[72:, 12:2180], PLAN).mean(axis=1) > 0.5).sum()) == drawn * PEOPLE.zoom
