@@ -25,11 +25,13 @@ from tests.containers import guide
 from tests.containers.compose import filled
 from tests.containers.engine import Engine, Missing
 from tests.containers.fleet import DESK, DOUBLED, LOST, Fleet
+from tests.containers.kube import played, screened
 from tests.ordeal.sheet import Sheet
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "localhost/chordesk-containers/desk"
 PROFILES = ("--profile", "api")
+STAYING = ("ops", "trade", "beat", "research", "api")  # without channels there is no notify
 LATENCY = 1.0
 CANDIDATES, RESEARCH = 6, 3
 # Sections of the page, in its order; what befalls the fleet comes before the upgrade.
@@ -149,9 +151,24 @@ def idle(fleet: Fleet, sheet: Sheet) -> None:
     sheet.line("a screen after it", f"{fleet.await_end(fleet.screen(CANDIDATES)):.1f} s")
 
 
+def in_pods(fleet: Fleet, sheet: Sheet) -> None:
+    """A screen in the pods of the small set of Kubernetes."""
+    sheet.head("The small set of Kubernetes")
+    if fleet.engine.name != "podman":
+        sheet.line("podman kube play", "not run", "there is no podman")
+        return
+    began = time.monotonic()
+    with played(fleet, STAYING, LATENCY) as kube:
+        sheet.line("servers, migration, services", f"{time.monotonic() - began:.1f} s")
+        began = time.monotonic()
+        sheet.line("a screen", f"{screened(kube, CANDIDATES)['state']}", f"{time.monotonic() - began:.1f} s")
+        sheet.line("`desk status`", kube.desk("status").splitlines()[0])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.containers", description=__doc__)
     parser.add_argument("--no-faults", action="store_true", help="only the page, from start to stop")
+    parser.add_argument("--kube", action="store_true", help="only the small set of Kubernetes")
     asked = parser.parse_args()
     sheet = Sheet()
     try:
@@ -168,6 +185,12 @@ def main() -> int:
             fleet = Fleet(engine, project, IMAGE)
             stack.callback(removed, fleet)
             engine.bases(wanted(copy))
+            if asked.kube:
+                if not engine.has(IMAGE):
+                    engine.run("make", "image")
+                in_pods(fleet, sheet)
+                sheet.close()
+                return 1 if sheet.missed else 0
             follow(fleet, sheet, BEFORE)
             sheet.most("image", fleet.image_mb(), IMAGE_MB, " MB", ".0f")
             locked(fleet, sheet)
@@ -182,6 +205,7 @@ def main() -> int:
             orders = fleet.sql('select state, count(*) from "order" group by 1 order by 1')
             sheet.line("orders", ", ".join(each.replace("|", " ") for each in orders) or "none")
             follow(fleet, sheet, AFTER)
+            in_pods(fleet, sheet)
     except Missing as error:
         print(f"nothing was started: {error}", file=sys.stderr)
         return 2
