@@ -9,13 +9,14 @@ from typing import Any
 
 from chordesk.agents.verdict import untraded
 from chordesk.models.answers import ActionKind, ActionPlan
+from chordesk.models.contracts import parse_leg, wrong_legs
 from chordesk.models.errors import MarketError
 from chordesk.models.plans import PositionPlan, Sizing
 from chordesk.models.thesis import Pooled
-from chordesk.tools.bounds import Standing, sizing
+from chordesk.tools.bounds import BY_RISK, Standing, sizing
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.risk import unit_exposure
+from chordesk.tools.risk import unit_exposure, worst_case
 
 HORIZON = 20  # sessions, of a position whose trader and theses name none
 _ENTRIES = (ActionKind.OPEN, ActionKind.ADD)
@@ -26,16 +27,18 @@ def bounded_actions(
     actions: Iterable[Action], concluded: Mapping[str, Pooled], now: Standing, day: dt.date
 ) -> list[dict[str, Any]]:
     """Return the actions with what opens or adds at most as large as its bound, and with its whole plan. Each is
-    bounded by what those before it leave. Actions without a verdict and orders with legs are left to the risk rules.
+    bounded by what those before it leave; an order with legs by the room under each limit, which its worst loss takes.
+    Actions without a verdict are left to the risk rules, and so are legs that make no order.
 
     concluded: what each candidate's theses came to, by symbol; day: of the exchange, today.
     """
     found = []
     for action in actions:
-        if action["action"] not in _ENTRIES or action["symbol"] not in concluded or action.get("legs"):
+        if action["action"] not in _ENTRIES or action["symbol"] not in concluded:
             found.append({**action, "plan": None})
             continue
-        kept, spent = _bounded(action, concluded[action["symbol"]], now, day)
+        pooled = concluded[action["symbol"]]
+        kept, spent = _bounded_legs(action, pooled, now) if action.get("legs") else _bounded(action, pooled, now, day)
         found.append(kept)
         if spent:
             now = now.after(action["symbol"], spent if kept["side"] == "buy" else -spent)
@@ -66,6 +69,25 @@ def _bounded(action: Action, pooled: Pooled, now: Standing, day: dt.date) -> tup
     whole = _whole(plan, pooled, size, action, asked if asked > size.most else None, day)
     kept["plan"] = whole.model_dump(mode="json", exclude_none=True)
     return kept, min(asked, size.most)
+
+
+def _bounded_legs(action: Action, pooled: Pooled, now: Standing) -> tuple[dict[str, Any], float]:
+    """Return an order with legs as it counts, and its worst loss, of which a stop of the share says nothing."""
+    legs = [leg for leg in map(parse_leg, action["legs"]) if leg is not None]
+    kept, units = {**action, "plan": None}, action.get("quantity")
+    if wrong_legs(action["symbol"], legs) or not units or not action.get("limit_price") or not action.get("side"):
+        return kept, 0.0
+    unit = float(worst_case(legs, action["side"], exact(1), exact(action["limit_price"])))
+    rooms = [one for one in sizing(action["symbol"], pooled, now).bounds if one.rule not in BY_RISK]
+    least = min((one for one in rooms if one.most is not None), key=lambda one: one.most or 0.0)
+    most = math.floor((least.most or 0.0) / unit) if unit > 0 else units
+    text = f"at most {money(least.most or 0.0)} by {least.rule}"
+    if most < 1:
+        return untraded(action, now.held, f"{text} is less than the worst loss of one unit, {money(unit)}"), 0.0
+    if units > most:
+        kept |= {"quantity": float(most)}
+        kept["reasoning"] += f" ({units:g} units were asked for, of a worst loss of {money(unit)} each; {text}.)"
+    return kept, min(units, most) * unit
 
 
 def _at_stop(size: Sizing, stop: float, pooled: Pooled, now: Standing) -> Sizing:

@@ -29,7 +29,7 @@ GAP_ATRS, MARKET_FALL = 3, 0.10  # of the stress cases
 MOST_OVERLAPS = 3
 
 EVEN = 0.5
-EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
+BY_RISK = EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,3 +106,18 @@ def test_orders_of_one_plan_share_the_cash(asked: list[float], cash: float) -> N
     taken = [one["notional"] for one in found if one["action"] == "open"]
     assert sum(taken) <= cash + 1e-6
     assert all(one["notional"] is None or one["notional"] <= money for one, money in zip(found, asked, strict=True))
+
+
+def test_legs_are_bounded_by_their_worst_loss() -> None:
+    """A put spread 5 wide for a credit of 1.20: its worst loss is 380, or 500 before the credit is paid."""
+    spread = {"legs": ["sell CF100917P00050000", "buy CF100917P00045000"], "limitPrice": 1.2, "orderType": "limit"}
+    now = standing({}, {"CF": 0.041}, {}, 2_200.0)
+    asked = action("CF", "sell", notional=None, quantity=9.0, **spread)
+    (cut,) = bounded_actions([asked], {"CF": Pooled()}, now, DAY)
+    assert (cut["action"], cut["quantity"], cut["plan"]) == ("open", 4.0, None)
+    assert "9 units were asked for, of a worst loss of 500.00 each; at most" in cut["reasoning"]
+    (few,) = bounded_actions([{**asked, "quantity": 2.0}], {"CF": Pooled()}, now, DAY)
+    assert (few["quantity"], few["reasoning"]) == (2.0, asked["reasoning"])
+    (none,) = bounded_actions([asked], {"CF": Pooled()}, standing({}, {"CF": 0.041}, {}, 400.0), DAY)
+    assert none["action"] == "watch"
+    assert "by buying power is less than the worst loss of one unit, 500.00" in none["reasoning"]
