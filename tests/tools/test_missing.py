@@ -135,6 +135,21 @@ def check(context: ToolContext, symbols: list[str]) -> None:
                 assert missing.isdisjoint(answers.have(other)), (datum, one, other)
         if datum in ONE_REASON:
             assert len(set().union(*(answers.reasons(one) for one in tools))) <= 1, (datum, tools)
+    require_agreement(answers.of)
+
+
+def require_agreement(of: Mapping[str, Any]) -> None:
+    """What the record of a company says of its rows is what the tool that lists them says."""
+    records = {row["symbol"]: row for row in of[OVERVIEW]["companies"]}
+    for row in of["earnings_dates"]["earnings"]:
+        assert records[row["symbol"]]["earnings"]["earningsDate"] == (row["next"] or {}).get("date"), row
+    for row in of["news_index"]["index"]:
+        assert records[row["symbol"]]["news"]["newest"] == row["newest"], row
+    for row in of["insider_trades"]["insiders"]:
+        assert records[row["symbol"]]["insiders"]["newest"] == row["trades"][0]["date"], row
+    for row in of["short_interest"]["shortInterest"]:
+        own = records[row["symbol"]]["shortInterest"]
+        assert (own["date"], own["sharesShort"]) == (row["date"], row["sharesShort"]), row
 
 
 def own(tmp_path: Path, *files: str) -> MarketData:
