@@ -86,7 +86,7 @@ def main() -> None:
         order = links(page, base, f"/orders?state=filled&run={run.removeprefix('/runs/')}", "/orders/")[0]
         thread = links(page, base, order, "/threads/")[-1]
         symbol = links(page, base, order, "/symbols/")[0]
-        episode = links(page, base, "/scores?show=episodes", "/board/")[0]
+        episode = links(page, base, "/scores?show=episodes", "/runs/")[0]
         views = {"order": order, "run": run, "symbol": symbol, "thread": thread, "board": episode, "desk": "/"}
         for name, way in views.items():
             take(page, base, way, folder / f"{name}.png")

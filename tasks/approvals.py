@@ -25,7 +25,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, StepState
 from chordesk.models.tables.columns import Row, new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order
-from chordesk.models.tables.runs import Step
+from chordesk.models.tables.runs import Decision, Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tools import rogue_calls
 from chordesk.tools.orders import approvals
@@ -159,11 +159,12 @@ def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
 
 class WaitingOrder(Frozen):
     """An order that waits, or waited, for a person; its approval has the notional and the hash of what was previewed.
-    rogue: rogue calls of what it rests on."""
+    why: the reason of whoever decided on it; rogue: rogue calls of what it rests on."""
 
     kind: Literal["order"] = "order"
     approval: Row[Approval]
     order: Row[Order]
+    why: str | None = None
     rogue: list[RogueRow] = []
 
 
@@ -213,7 +214,8 @@ def asked_of(session: Session, id_: str) -> WaitingOrder | WaitingRequest:
 
 
 def _waiting_order(session: Session, approval: Approval, order: Order) -> WaitingOrder:
-    return WaitingOrder(approval=approval, order=order, rogue=rogue_calls.of_order(session, order))
+    why = session.get_one(Decision, order.decision_id).reason_of(order.ordinal)
+    return WaitingOrder(approval=approval, order=order, why=why, rogue=rogue_calls.of_order(session, order))
 
 
 def answer(

@@ -254,6 +254,12 @@ class Desk:
             log.warning("market.away", account=self.settings.account, error=str(error))
             return self.market
 
+    def order_market(self, run_id: str) -> MarketData:
+        """The market of a run that made an order, or that of the account where it is later."""
+        account = self.account_market()
+        market = self.market_of(run_id, instead=account)
+        return account if market.clock.now() <= account.clock.now() else market
+
     @part
     def _run_markets(self) -> Callable[[str], MarketKey]:
         def read(run_id: str) -> MarketKey:

@@ -7,7 +7,7 @@ import datetime as dt
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import NormalDist
 
@@ -310,9 +310,12 @@ class Lot:
     staked: float
     profit: float
     sold: bool  # False where the last close stands for a sale
+    # ids of the orders that bought and sold it; no exit while it is held
+    entry: str = field(default="", compare=False)
+    exit: str = field(default="", compare=False)
 
 
-Bought = deque[tuple[int, float, float, float]]  # row of closes, shares, cost and later dividends of each
+Bought = deque[tuple[int, float, float, float, str]]  # row of closes, shares, cost and later dividends of each, order
 
 
 def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Sequence[Action]]) -> list[Lot]:
@@ -333,28 +336,29 @@ def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Seq
         # What is paid to a share after this day: a lot gets what lies between its two ends.
         paid = sum(action.dividend / math.prod(one.split for one in later[at:]) for at, action in enumerate(later))
         if fill.side == "buy":
-            held[fill.symbol].append((at, quantity, (fill.price + fee) / split, paid))
+            held[fill.symbol].append((at, quantity, (fill.price + fee) / split, paid, fill.order_id))
             continue
-        lots += _sold(held[fill.symbol], fill.symbol, at, quantity, (fill.price - fee) / split - paid)
+        lots += _sold(held[fill.symbol], fill, at, quantity, (fill.price - fee) / split - paid)
     last, carried = len(closes.days) - 1, closes.carried()
     place = {symbol: at for at, symbol in enumerate(closes.symbols)}
     for symbol, queue in held.items():
         close = float(carried[last, place[symbol]]) if symbol in place else math.nan
         if math.isfinite(close):
             lots += [
-                Lot(symbol, at, last, n * price, n * (close + paid - price), False) for at, n, price, paid in queue
+                Lot(symbol, at, last, n * price, n * (close + paid - price), False, entry)
+                for at, n, price, paid, entry in queue
             ]
     return lots
 
 
-def _sold(queue: Bought, symbol: str, at: int, quantity: float, price: float) -> Iterable[Lot]:
+def _sold(queue: Bought, fill: Fill, at: int, quantity: float, price: float) -> Iterable[Lot]:
     while queue and quantity > 1e-9:
-        bought, count, cost, paid = queue.popleft()
+        bought, count, cost, paid, entry = queue.popleft()
         taken = min(count, quantity)
         quantity -= taken
         if count > taken:
-            queue.appendleft((bought, count - taken, cost, paid))
-        yield Lot(symbol, bought, at, taken * cost, taken * (price + paid - cost), True)
+            queue.appendleft((bought, count - taken, cost, paid, entry))
+        yield Lot(fill.symbol, bought, at, taken * cost, taken * (price + paid - cost), True, entry, fill.order_id)
 
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:

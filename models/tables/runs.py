@@ -320,6 +320,10 @@ class Decision(Identified, Dated, table=True):
     author: str
     processed_at: dt.datetime | None = Field(default=None, sa_type=Utc)
 
+    def reason_of(self, ordinal: int) -> str | None:
+        """Return the reason of the action that became the order of this ordinal; None where it has none."""
+        return self.actions[ordinal].get("reasoning") if ordinal < len(self.actions) else None
+
 
 class RunDocumentCopy(DeskTable, table=True):
     """The written report of one run. place: its folder, without a login. due_at: of the next try; a process that tries

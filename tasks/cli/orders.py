@@ -96,9 +96,14 @@ TOO_LATE = 1
 Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of the request, or its beginning.")]
 
 
-@commands.command("approvals")
-def listing(as_json: Json = False) -> None:
+approvals_commands = typer.Typer(name="approvals")
+
+
+@approvals_commands.callback(invoke_without_command=True)
+def listing(context: typer.Context, as_json: Json = False) -> None:
     """List what waits for a person: orders, models' requests."""
+    if context.invoked_subcommand is not None:
+        return
     from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
     from chordesk.tasks.cli.show.orders import SHORT_ORDER
     from chordesk.tools.rogue_calls import note
@@ -119,6 +124,35 @@ def listing(as_json: Json = False) -> None:
     for row in rows:
         if isinstance(row, WaitingRequest):
             print_line(request_text(row))
+
+
+@approvals_commands.command("show")
+def show_approval(id_: Id, as_json: Json = False) -> None:
+    """Show what a person is asked: the reason, and what the order would do to the account."""
+    from contextlib import closing
+
+    from chordesk.tasks.approvals import WaitingOrder, asked_of
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.cli.show.orders import effect_table
+    from chordesk.tasks.reading.order_checks import checks_now
+
+    settings, store = opened()
+    with store.read() as session:
+        row = asked_of(session, id_)
+    if not isinstance(row, WaitingOrder):
+        emit(row.model_dump(), lambda _: request_text(row), as_json=as_json)
+        return
+    with closing(Desk(settings, "approvals", records=False)) as desk:
+        effect = checks_now(store, settings, row.order.id, desk.order_market).effect
+    if as_json:
+        print_json({**row.model_dump(), "effect": effect})
+        return
+    console().print(table(COLUMNS, [_row(row)]))
+    print_line(f"reason: {inert(row.why) if row.why else 'none was given'}")
+    if effect is None:
+        print_line(f"it is {row.order.state}: what it would do to the account is not known now")
+    else:
+        console().print(effect_table(effect))
 
 
 @commands.command()
@@ -392,6 +426,7 @@ def _lines(found: Reconciliation, state: TradingState, why: str) -> Iterator[str
         yield "`desk resume` lets it go on"
 
 
+commands.add_typer(approvals_commands)
 commands.add_typer(orders_commands)
 commands.add_typer(audit_commands)
 commands.add_typer(risk_commands)

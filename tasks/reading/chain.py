@@ -273,8 +273,7 @@ class _Chain:
     def _order(
         self, order: Order, decision: Decision, preview: Preview | None, approval: Approval | None, basis: Sequence[str]
     ) -> str:
-        action = decision.actions[order.ordinal] if order.ordinal < len(decision.actions) else {}
-        why = action.get("reasoning") if isinstance(action, dict) else None
+        why = decision.reason_of(order.ordinal)
         turn = self._session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
         facts = decision.model_dump(include={"status", "author", "reasoning"})
         label = f"{decision.status} by {decision.author}{f': {why}' if why else ''}"

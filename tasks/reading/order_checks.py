@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.database.lookup import by_prefix
+from chordesk.models.database.store import Store
 from chordesk.models.orders import DenialCode, Denied, MandateTerms
 from chordesk.models.settings import REAL_MONEY, Settings
 from chordesk.models.states import OrderState, TradingState
@@ -19,15 +21,17 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, AuditAnchor, Order, Preview
 from chordesk.models.tables.runs import Decision, Run
 from chordesk.tools.decimals import exact
+from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import checking, halting
 from chordesk.tools.orders.audit_reading import CheckedChain
 from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswer, assess, settings_denial
 from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.previews import price_moved, terms_of, verify
-from chordesk.tools.orders.snapshots import Snapshot
+from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
 from chordesk.tools.risk import halted
 from chordesk.tools.risk.check import CODES_OF, Measured, measured
 from chordesk.tools.risk.codes import CODES, variable_name
+from chordesk.tools.risk.exposure import book_exposures, exposures, price_of
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
 Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded", "not_reached", "not_checked"]
@@ -74,10 +78,26 @@ class PreviewChanges(Frozen):
     denied: Denied | None
 
 
+class OrderEffect(Frozen):
+    """The account before and after an order at the last prices, if it fills whole and nothing else does. Shares are of
+    equity, None where a price is missing; sector: None where it is not known, then its shares are of the symbol alone.
+    """
+
+    symbol: str
+    sector: str | None
+    share_before: float | None
+    share_after: float | None
+    sector_before: float | None
+    sector_after: float | None
+    cash_before: float
+    cash_after: float
+
+
 class OrderChecks(Frozen):
     """The checks of an order: as they are now while it is not sent, then as they were when it was last checked. at:
     market time of the figures, None where none were recorded. denial: the reason for which it was denied, by whatever
-    check; changes: of an order that is not sent yet and was previewed."""
+    check; changes: of an order that is not sent yet and was previewed; effect: of one that is not sent yet and has a
+    price."""
 
     order: str
     state: OrderState
@@ -85,7 +105,22 @@ class OrderChecks(Frozen):
     checks: list[CheckRow]
     denial: Denied | None
     changes: PreviewChanges | None
+    effect: OrderEffect | None = None
     missing: str | None
+
+
+def checks_now(store: Store, settings: Settings, id_: str, market_of: Callable[[str], MarketData]) -> OrderChecks:
+    """Return an order's checks at the prices of now. id_: of an order, or its beginning; market_of: by the order's
+    run."""
+    with store.read() as session:
+        found = by_prefix(session, Order, id_)
+        symbols = symbols_of(session, [found], found.account)
+    ask = found.account == settings.account and found.state in WAITS
+    market = market_of(found.run_id) if ask else None
+    snapshot = take_snapshot(market, symbols) if market is not None else None
+    with store.read() as session:
+        order = by_prefix(session, Order, found.id)
+        return order_checks(session, settings, order, snapshot, market.name if market else "")
 
 
 def order_checks(
@@ -107,7 +142,31 @@ def order_checks(
     changes = _changes(session, settings, order, preview, snapshot, market, found, rows) if preview else None
     return OrderChecks(
         order=order.id, state=OrderState(order.state), at=snapshot.now, checks=rows, denial=kept, changes=changes,
-        missing=None,
+        effect=None if isinstance(found, Denied) else order_effect(found), missing=None,
+    )  # fmt: skip
+
+
+def order_effect(found: Assessment) -> OrderEffect:
+    ticket = found.ticket
+    context = found.context.model_copy(update={"reservations": (), "stated_notional": None})
+    before, after = book_exposures(context.account.positions, ()), exposures(ticket, context)
+    sector = context.sectors.get(ticket.symbol)
+
+    def shares(amounts: Mapping[str, Decimal] | None) -> tuple[float | None, float | None]:
+        equity = exact(context.account.equity or 0)
+        if amounts is None or equity <= 0:
+            return None, None
+        alike = [name for name in amounts if name == ticket.symbol or (sector and context.sectors.get(name) == sector)]
+        own, whole = amounts.get(ticket.symbol, Decimal(0)), sum((amounts[name] for name in alike), Decimal(0))
+        return float(own / equity), float(whole / equity)
+
+    per_unit = price_of(ticket, context) * exact(ticket.multiplier)
+    paid = exact(ticket.quantity) * per_unit * (1 if ticket.side == "buy" else -1)
+    (share_before, sector_before), (share_after, sector_after) = shares(before), shares(after)
+    return OrderEffect(
+        symbol=ticket.symbol, sector=sector, share_before=share_before, share_after=share_after,
+        sector_before=sector_before, sector_after=sector_after, cash_before=context.account.cash,
+        cash_after=float(exact(context.account.cash) - paid),
     )  # fmt: skip
 
 

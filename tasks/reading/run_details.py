@@ -20,6 +20,7 @@ from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
+from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.outcome import outcome
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, progress, view
@@ -266,3 +267,22 @@ def _expected(session: Session, run: Run, seen: set[str]) -> list[str]:
         return []
     known = session.exec(select(Step.kind).where(Step.run_id == last).order_by(col(Step.created_at), col(Step.id)))
     return [kind for kind in dict.fromkeys(known.all()) if kind not in seen]
+
+
+class RunCourse(Frozen):
+    """A run with its funnel, its timeline and its candidates, all of one moment. run: without the steps, which the
+    timeline has."""
+
+    run: RunDetail
+    funnel: Funnel
+    timeline: Timeline
+    table: CandidateTable
+
+
+def course(session: Session, settings: Settings, run: Run) -> RunCourse:
+    return RunCourse(
+        run=detail(session, settings, run).model_copy(update={"steps": []}),
+        funnel=funnel(session, run),
+        timeline=timeline(session, run),
+        table=candidate_table(session, run),
+    )

@@ -36,7 +36,6 @@ from chordesk.tools.scoring.track_records import (
     PUBLISHED,
     aggregates,
     lens_judgements,
-    rates,
     role_judgements,
     tool_forecasts,
     verdict_judgements,
@@ -56,22 +55,18 @@ _JUDGEMENTS: Mapping[ScoreKind, Callable[[Session, str, dt.datetime | None], lis
 
 
 class PartRow(Frozen):
-    """The scores of a part of the forecasts: one round, or one side of the models' cutoffs."""
+    """The scores of a part of the forecasts: one round, a label such as BUY high, or one side of the models'
+    cutoffs. rate: the share of its questions that came true."""
 
     name: str
     brier: Estimate
     log: Estimate
     alpha: Estimate
+    rate: Estimate
 
     @classmethod
     def named(cls, name: str, found: Score, **more: Any) -> Self:
-        return cls(name=name, brier=found.brier, log=found.log, alpha=found.alpha, **more)
-
-
-class LabelRow(PartRow):
-    """The scores of one label, such as BUY high, and the share of its questions that came true."""
-
-    rate: Estimate
+        return cls(name=name, brier=found.brier, log=found.log, alpha=found.alpha, rate=found.rate, **more)
 
 
 class ScoreRow(PartRow):
@@ -88,7 +83,7 @@ class ScoreRow(PartRow):
     rounds: list[PartRow] = []
     revision: Estimate | None = None
     karma: float | None = None
-    labels: list[LabelRow] = []
+    labels: list[PartRow] = []
     unrecorded: int = 0
     told: bool = False
     crossed: Estimate | None = None
@@ -166,7 +161,7 @@ def _first(session: Session, account: str) -> dt.datetime | None:
     return found and (found - LEARNED).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-_FIGURES = 3  # another with each change of a formula that they come from
+_FIGURES = 4  # another with each change of a formula that they come from
 _LONG_AGO = dt.timedelta(days=1)  # real time after which the row of a run has long been committed
 
 
@@ -270,12 +265,11 @@ def _parts(parts: Mapping[str, Sequence[ScoredForecast]]) -> list[PartRow]:
     return [PartRow.named(name, found) for name, found in scored.items() if found is not None]
 
 
-def _labels(forecasts: Iterable[ScoredForecast]) -> list[LabelRow]:
-    shares = rates(forecasts)
-    by_label: dict[str, list[ScoredForecast]] = {label: [] for label in shares}
+def _labels(forecasts: Iterable[ScoredForecast]) -> list[PartRow]:
+    by_label: dict[str, list[ScoredForecast]] = {}
     for one in forecasts:
-        by_label[one.label].append(one)
-    return [LabelRow(**dict(part), rate=shares[part.name]) for part in _parts(by_label)]
+        by_label.setdefault(one.label, []).append(one)
+    return _parts(dict(sorted(by_label.items())))
 
 
 def _crowd(whole: Sequence[ScoredForecast]) -> CrowdRow | None:

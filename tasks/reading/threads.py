@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
 from sqlmodel import Session, col, or_, select
 
 from chordesk.agents.runtime import PastTurn, Registered, ThreadCopies, TranscriptTurn
@@ -138,8 +139,32 @@ def first_line(text: str | None) -> str | None:
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), None)
 
 
+def title_of(answer: str | None) -> str | None:
+    """Return what an answer comes to, in a line: of one by a schema in words, such as "opens 8, watches 2"."""
+    try:
+        found = orjson.loads(answer or "")
+    except orjson.JSONDecodeError:
+        return first_line(answer)
+    if not isinstance(found, dict):
+        return first_line(answer)
+    if isinstance(actions := found.get("actions"), list):
+        names = Counter(str(one.get("action", "acts")) for one in actions if isinstance(one, dict))
+        return ", ".join(f"{_VERBS.get(name, name)} {count}" for name, count in names.items()) or "does nothing"
+    if isinstance(hits := found.get("candidates"), list):
+        symbols = ", ".join(str(one.get("symbol")) for one in hits if isinstance(one, dict))
+        return f"puts forward {symbols}" if hits else "puts nothing forward"
+    if isinstance(forecasts := found.get("forecasts"), list):
+        return f"forecasts {len(forecasts)} questions"
+    judged = [str(found[name]) for name in ("verdict", "recommendation", "confidence") if found.get(name)]
+    said = next((str(found[name]) for name in ("headline", "summary") if found.get(name)), "")
+    return ": ".join(filter(None, (" ".join(judged), said))) or first_line(answer)
+
+
+_VERBS = {"open": "opens", "add": "adds to", "reduce": "reduces", "close": "closes", "watch": "watches"}
+
+
 def _short(one: ThreadTurn) -> ThreadTurn:
-    return one.model_copy(update={"prompt": first_line(one.prompt), "answer": first_line(one.answer)})
+    return one.model_copy(update={"prompt": first_line(one.prompt), "answer": title_of(one.answer)})
 
 
 def _current(one: Registered, kept: KeptThread | None) -> ThreadRow:

@@ -112,6 +112,7 @@ class Score:
     brier: Estimate
     log: Estimate
     alpha: Estimate
+    rate: Estimate  # share that came true
     calibration: list[CalibrationRow]
 
     @property
@@ -127,10 +128,11 @@ def score(forecasts: Sequence[ScoredForecast]) -> Score | None:
     brier_mean = _mean(groups, lambda one: brier(one.probability, one.outcome))
     log_mean = _mean(groups, lambda one: log_score(one.probability, one.outcome))
     alpha_mean = _mean(groups, lambda one: alpha(one.probability, one.baseline, one.outcome))
-    if brier_mean is None or log_mean is None or alpha_mean is None:
+    rate = _mean(groups, lambda one: one.outcome)
+    if brier_mean is None or log_mean is None or alpha_mean is None or rate is None:
         return None
     count = sum(one.alike for one in forecasts)
-    return Score(count, brier_mean, log_mean, alpha_mean, calibration_table([group.first for group in groups]))
+    return Score(count, brier_mean, log_mean, alpha_mean, rate, calibration_table([group.first for group in groups]))
 
 
 def mean_of(forecasts: Iterable[ScoredForecast], value: Callable[[ScoredForecast], float]) -> Estimate | None:

@@ -56,7 +56,10 @@ def thesis_forecasts(
 def grouped(session: Session, forecasts: Iterable[ScoredForecast]) -> dict[str, list[ScoredForecast]]:
     """Return the theses by role, model, lens of their candidate, and horizon in sessions; each is in several groups."""
     given = list(forecasts)
-    lenses, horizons = _lenses(session, {one.run for one in given}), _horizons(session, {one.question for one in given})
+    lenses, horizons = (
+        lenses_of(session, {one.run for one in given}),
+        _horizons(session, {one.question for one in given}),
+    )
     found: dict[str, list[ScoredForecast]] = {}
     for one in given:
         names = [f"role {one.source}", f"model {one.author}", f"horizon {horizons[one.question]}"]
@@ -65,7 +68,8 @@ def grouped(session: Session, forecasts: Iterable[ScoredForecast]) -> dict[str, 
     return found
 
 
-def _lenses(session: Session, runs: set[str]) -> dict[tuple[str, str], list[str]]:
+def lenses_of(session: Session, runs: set[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the lenses that put a symbol forward, by research run and symbol."""
     query = (
         sqlalchemy.select(col(ScreenHit.run_id), col(ScreenHit.symbol), col(ScreenHit.lens))
         .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))

@@ -30,7 +30,7 @@ from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
-from chordesk.tools.scoring.inference import TOO_FEW, Estimate, Observation, estimate
+from chordesk.tools.scoring.inference import TOO_FEW, Observation, estimate
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
 from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
 
@@ -145,15 +145,6 @@ class _Record:
 
     def worth(self, baseline: float) -> float:
         return min(1.0, (self.hits + PRIOR * baseline) / (self.n + PRIOR))
-
-
-def rates(judgements: Iterable[ScoredForecast]) -> dict[str, Estimate]:
-    """Return by label the share of questions that came true, in the order of the labels."""
-    grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
-    for one in judgements:
-        grouped[one.label].append(one)
-    means = {label: mean_of(group, lambda one: one.outcome) for label, group in sorted(grouped.items())}
-    return {label: mean for label, mean in means.items() if mean is not None}
 
 
 class _Asked(NamedTuple):

@@ -27,6 +27,7 @@ from chordesk.tools.orders.stops import bound_text, plan_of, plan_text, preview_
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview
     from chordesk.tasks.reading.chain import Chain, Node
+    from chordesk.tasks.reading.order_checks import OrderEffect
     from chordesk.tasks.reading.orders import OrderDetail
     from chordesk.tools.orders.audit import AuditEntry
     from chordesk.tools.rogue_calls import RogueRow
@@ -55,6 +56,19 @@ _FIRST = dict.fromkeys(
     )
 )
 _IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision", "decision_id", "approval", "ordinal"))
+
+
+def effect_table(effect: OrderEffect) -> Table:
+    """What an order would do to its account, before and after."""
+
+    def share(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.1%}"
+
+    rows = [(f"share of {effect.symbol}", share(effect.share_before), share(effect.share_after))]
+    if effect.sector is not None:
+        rows.append((f"sector {effect.sector}", share(effect.sector_before), share(effect.sector_after)))
+    rows.append(("cash", f"{effect.cash_before:,.2f}", f"{effect.cash_after:,.2f}"))
+    return table(("account", "before", "after"), rows, right=("before", "after"))
 
 
 def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:

@@ -35,6 +35,7 @@ from chordesk.tasks.reading.symbols import (
     listing_of,
     symbol_detail,
 )
+from chordesk.tasks.reading.track_record import TrackRecord, track_record
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.schemas import DayFilter, IdFilter, Limit, Offset, TextFilter, Ticker
 from chordesk.tasks.web.security import JsonRoute
@@ -67,12 +68,28 @@ def account(context: Context, account: Name) -> AccountDetail:
     with context.store.read() as session:
         name = find_account(session, context.settings, account)
         symbols = held_symbols(session, name)
-    market = context.desk.account_market() if name == context.settings.account else None
-    if is_backtest(name):
-        market = context.desk.backtest_market(name)
+    market = _market_of(context, name)
     snapshot = take_snapshot(market, symbols) if market is not None else None
     with context.store.read() as session:
         return account_detail(session, context.settings, name, snapshot)
+
+
+def _market_of(context: ServiceContext, name: str) -> MarketData | None:
+    if is_backtest(name):
+        return context.desk.backtest_market(name)
+    return context.desk.account_market() if name == context.settings.account else None
+
+
+@router.get("/accounts/{account}/record")
+def record(context: Context, account: Name, against: IdFilter = None) -> TrackRecord:
+    """Show how good an account has been: equity against its universe, months, trades, and what may be concluded.
+
+    against: another account, such as that of another backtest: its equity and the difference on the days of both.
+    """
+    with context.store.read() as session:
+        name = find_account(session, context.settings, account)
+        other = find_account(session, context.settings, against) if against else None
+    return track_record(context.desk.tool_context(), name, _market_of(context, name), other)
 
 
 @router.get("/accounts/{account}/equity")

@@ -20,16 +20,15 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, asked_of, waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reading.order_checks import (
-    WAITS,
     AuditState,
     LimitsView,
     OrderChecks,
     audit_state,
+    checks_now,
     limits_view,
-    order_checks,
 )
 from chordesk.tasks.reading.orders import OrderDetail, list_orders, order_detail
-from chordesk.tasks.web.context import Context, ServiceContext
+from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
     AnswerRequest,
@@ -51,7 +50,6 @@ from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import kill_switch
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
-from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 
 router = APIRouter(route_class=WriteRoute)
 
@@ -97,24 +95,10 @@ def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
 def checks(context: Context, order_id: Id) -> OrderChecks:
     """Show each rule's answer on an order, with its figure and limit.
 
-    For an order that is not sent yet the rules are asked now: what has changed since its preview, and what would refuse
-    it. Nothing is decided.
+    For an order that is not sent yet the rules are asked now: what has changed since its preview, what would refuse
+    it, and what it would do to the account. Nothing is decided.
     """
-    with context.store.read() as session:
-        found = by_prefix(session, Order, order_id)
-        symbols = symbols_of(session, [found], found.account)
-        ask = found.account == context.settings.account and found.state in WAITS
-    market = _market_of(context, found.run_id) if ask else None
-    snapshot = take_snapshot(market, symbols) if market is not None else None
-    with context.store.read() as session:
-        order = by_prefix(session, Order, found.id)
-        return order_checks(session, context.settings, order, snapshot, market.name if market else "")
-
-
-def _market_of(context: ServiceContext, run_id: str) -> MarketData:
-    account = context.desk.account_market()
-    market = context.desk.market_of(run_id, instead=account)
-    return account if market.clock.now() <= account.clock.now() else market
+    return checks_now(context.store, context.settings, order_id, context.desk.order_market)
 
 
 @router.get("/limits", tags=["orders"])

@@ -25,7 +25,7 @@ from chordesk.tasks.reading.reports import (
     report_detail,
     verdict_detail,
 )
-from chordesk.tasks.reading.run_details import RunDetail, Timeline, detail, timeline
+from chordesk.tasks.reading.run_details import RunCourse, RunDetail, Timeline, course, detail, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, candidates
 from chordesk.tasks.reading.waits import Wait, waits
@@ -235,6 +235,13 @@ def artifact(context: Context, digest: Digest) -> Response:
 # report as a file.
 
 course_router = APIRouter(tags=["runs"], route_class=JsonRoute)
+
+
+@course_router.get("/runs/{run_id}/course")
+def run_course(context: Context, run_id: Id) -> RunCourse:
+    """Show a run with its funnel, its timeline and its candidates, all of one moment."""
+    with context.store.read() as session:
+        return course(session, context.settings, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/timeline")

@@ -25,7 +25,6 @@ from chordesk.tools.scoring.track_records import (
     lens_judgements,
     plan_voices,
     precisions,
-    rates,
     role_judgements,
     tiers_of,
     tool_forecasts,
@@ -318,16 +317,7 @@ def test_alike_judgements_score_as_each_by_itself_would(drawn: list[tuple[str, i
         single.append(replace(one, probability=worth, evidence=len(seen)))
     found = walked(rows)
     assert score(found) == score(single)
-    assert rates(found) == rates(rows)
     assert sum(one.alike for one in found if not one.evidence) == sum(not one.evidence for one in single)
-
-
-def test_rates_by_label() -> None:
-    rows = [judgement("q1", 1, 0), judgement("q2", 0, 0), judgement("q3", 1, 1), judgement("q4", 0, 1, "BUY low")]
-    found = rates(rows)
-    assert list(found) == ["BUY high", "BUY low"]
-    assert found["BUY high"].mean == pytest.approx(2 / 3)
-    assert (found["BUY high"].n, found["BUY high"].dates) == (3, 2)
 
 
 def probability_of(

@@ -4,9 +4,10 @@ import { render } from 'preact';
 import {
   Badge, bind, bindings, Confirm, Dialog, Empty, Form, go, href, html, Loading, match, moment, moveRow, place, plain,
   ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect, useGet,
-  usePreference, useState, zone,
+  useNow, usePreference, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
+import { Palette } from './lib/palette.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
 
 const STATUS_MS = 15_000;
@@ -33,9 +34,7 @@ const VIEWS = [
   { path: '/turns/:turn', name: 'Turn', module: 'threads', part: 'TurnView' },
   { path: '/scores', name: 'Record', menu: true, key: 'b', module: 'record' },
   { path: '/scores/:kind/:name', name: 'Score', module: 'record' },
-  { path: '/board/:run', name: 'Board', module: 'board' },
   { path: '/questions/:question', name: 'Question', module: 'record', part: 'QuestionView' },
-  { path: '/backtests/:run', name: 'Backtest', module: 'record' },
   { path: '/fleet', name: 'Fleet', menu: true, key: 'f', module: 'fleet' },
   { path: '/settings', name: 'Settings', menu: true, key: 's', module: 'settings', part: 'SettingsView' },
 ];
@@ -44,8 +43,10 @@ function App() {
   const { path, query } = place.value;
   const found = match(VIEWS, path);
   const [help, setHelp] = useState(false);
+  const [finding, setFinding] = useState(false);
   useEffect(() => bind([
     ...VIEWS.filter((view) => view.key).map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
+    { keys: 'Ctrl-K', what: 'Find symbols, runs, orders, commands', group: 'Everywhere', run: () => setFinding(true) },
     { keys: '?', what: 'The keys', group: 'Everywhere', run: () => setHelp(true) },
     { keys: 'r', what: 'Load again', group: 'Everywhere', run: reloadAll },
     { keys: 'j', what: 'Next row', group: 'Everywhere', run: () => moveRow(1) },
@@ -64,6 +65,7 @@ function App() {
         <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
     <//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
+    ${finding && html`<${Palette} onClose=${() => setFinding(false)} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
 
@@ -87,6 +89,8 @@ function View({ view, params, query, desk }) {
 function Frame({ path, desk, children, onHelp }) {
   const [theme, setTheme] = usePreference('theme', 'auto');
   const [leaving, setLeaving] = useState(null);
+  const [open, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [path]);
   useEffect(() => {
     if (theme === 'auto') delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
@@ -96,7 +100,8 @@ function Frame({ path, desk, children, onHelp }) {
   return html`
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>To the content</a>
     <header class=${`top ${danger ? 'real' : ''}`}>
-      <nav aria-label="Views"><a class="brand" href=${href('/')}>Chordesk</a>
+      <nav aria-label="Views" class=${open ? 'open' : ''}><a class="brand" href=${href('/')}>Chordesk</a>
+        <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
         ${VIEWS.filter((view) => view.menu)
           .map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined}
           title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
@@ -130,11 +135,7 @@ function Standing({ standing, desk: { running, waiting, database, short } }) {
 }
 
 function Clock() {
-  const [now, setNow] = useState(new Date());
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && setNow(new Date()), 1_000);
-    return () => clearInterval(timer);
-  }, []);
+  const now = new Date(useNow());
   const ny = zone.value === 'ny';
   return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${() => setZone(ny ? 'local' : 'ny')}>
     <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span> <span class=${ny ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;

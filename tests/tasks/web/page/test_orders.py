@@ -88,7 +88,6 @@ def test_missing_things_are_named_in_a_plain_error(page: Page, desk_page: DeskPa
         ("/threads/ffffffff-0000", "no thread with the id"),
         ("/turns/ffffffff-0000", "there is no turn"),
         ("/accounts/nobody", "there is no account"),
-        (f"/board/{desk_page.run}", "has no board"),
         ("/scores/voice/nobody", "has no voice"),
         ("/questions/ffffffff-0000", "question"),
     ):
@@ -128,7 +127,7 @@ def test_the_fleet_the_settings_and_the_doctor_are_tables(page: Page, desk_page:
 
 
 def test_the_record_has_questions_of_the_verdicts(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/scores")
+    desk_page.open(page, "/scores?show=scores")
     expect(page.get_by_text("No forecast of a resolved question to score yet")).to_be_visible()
     page.get_by_role("button", name="Questions").click()
     page.get_by_role("link", name=re.compile("^Will KO .* after 2010-08-12")).first.click()

@@ -58,6 +58,26 @@ def test_from_a_backtest_to_the_scores_of_its_verdicts(page: Page, desk_page: De
     expect(calibration.locator("tbody tr")).to_have_count(len(score["calibration"]))
 
 
+def test_the_record_of_a_backtest_adds_up_and_is_saved(page: Page, desk_page: DeskPage) -> None:
+    record = record_of(desk_page)
+    with desk_page.service.client() as client:
+        found = client.get(f"/accounts/{record.account}/record", params={"against": "paper"}).json()
+    days, trades = found["days"], found["trades"]
+    assert abs(sum(one["profit"] for one in trades) - (days[-1]["equity"] - days[0]["equity"])) < 0.01
+    assert {one["name"] for one in found["symbols"]} == {one["symbol"] for one in trades}
+    desk_page.open(page, f"/runs/{record.backtest}")
+    page.get_by_role("link", name="Its record").click()
+    expect(page.locator("main .lead")).to_contain_text(found["said"])
+    expect(panel(page, "Trades").locator("tbody tr")).to_have_count(len(trades))
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Trades as CSV").click()
+    lines = saved.value.path().read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(trades) + 1
+    assert lines[0].startswith('"symbol"')
+    page.get_by_role("combobox", name="Compared with").select_option("paper")
+    expect(panel(page, "Equity")).to_contain_text("Against paper")
+
+
 def test_a_board_leads_from_a_forecast_to_its_turn(page: Page, desk_page: DeskPage) -> None:
     record = record_of(desk_page)
     with desk_page.service.client() as client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.kit import DeskPage, short
 
@@ -22,10 +22,56 @@ def test_the_desk_shows_what_runs_what_waits_and_the_account(page: Page, desk_pa
         re.compile(r"(Researched 2 names|Screened one name) at 15:55 on 2010-08-12")
     )
     expect(page.get_by_role("region", name="The newest decision")).to_contain_text("CONFIRMED")
-    expect(page.get_by_role("region", name="Summary")).to_contain_text("$100,")
-    for worker in ("research@", "ops@", "trade@"):
-        expect(page.get_by_role("region", name="Workers").first).to_contain_text(worker)
+    expect(page.get_by_role("region", name="How good it has been")).to_contain_text("$100,")
+    expect(page.get_by_role("region", name="Fleet")).to_contain_text("3 workers")
     expect(page.get_by_role("banner")).to_contain_text("live, play money")
+
+
+def test_what_waits_says_why_and_what_it_would_do(page: Page, desk_page: DeskPage) -> None:
+    with desk_page.service.client() as client:
+        waiting = client.get("/approvals").json()[0]
+        effect = client.get(f"/orders/{waiting['order']['id']}/checks").json()["effect"]
+        held = client.get(f"/accounts/{waiting['order']['account']}").json()
+    paid = effect["cash_before"] - effect["cash_after"]
+    assert abs(effect["cash_before"] - held["cash"]) < 0.01
+    assert abs(effect["share_after"] - effect["share_before"] - paid / held["value"]) < 0.001
+    desk_page.open(page, "/")
+    card = page.get_by_role("region", name="Waits for a person").locator("li").first
+    expect(card.locator(".why")).to_contain_text(waiting["why"][:40])
+    expect(card.get_by_label("Effect on the account")).to_contain_text(f"{effect['share_after'] * 100:.1f}")
+    expect(card.get_by_role("img", name="the last 60 sessions")).to_be_visible()
+
+
+def test_the_first_visit_starts_a_screen_with_one_button(page: Page, desk_page: DeskPage) -> None:
+    def without_runs(route: Route) -> None:
+        found = route.fetch()
+        route.fulfill(response=found, json={**found.json(), "last": None})
+
+    page.route("**/desk", without_runs, times=1)
+    desk_page.open(page, "/")
+    page.reload()
+    with page.expect_response(lambda answer: answer.request.method == "POST") as answered:
+        page.get_by_role("button", name="Run a sample screen").click()
+    run = answered.value.json()
+    try:
+        assert (run["kind"], len(run["params"]["symbols"])) == ("screen", 8)
+        expect(page.get_by_role("region", name="Decided now")).to_contain_text("screen now")
+    finally:
+        desk_page.stop_run(run["id"])
+
+
+def test_the_palette_finds_a_symbol_and_a_command_by_keys_alone(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("ko")
+    found = page.get_by_role("listbox", name="Found").get_by_role("option", name="KO symbol")
+    expect(found).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#/symbols/KO$"))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("start screen")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
 
 
 def test_a_run_that_begins_shows_at_once(page: Page, desk_page: DeskPage) -> None:

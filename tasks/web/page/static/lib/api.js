@@ -41,8 +41,22 @@ export async function pictureUrl(digest, { signal } = {}) {
 }
 
 /** Save what a path answers as a file: an address alone carries no token. */
-export async function saveFile(path, name) {
-  const url = URL.createObjectURL(await (await ask('GET', path)).blob());
+export const saveFile = async (path, name) => saveBlob(await (await ask('GET', path)).blob(), name);
+
+/** Save rows as a CSV file, with the names of the first one's fields as its head. Text that a spreadsheet would take for a
+ * formula gets an apostrophe. */
+export function saveRows(name, rows) {
+  const cell = (value) => {
+    const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
+    return `"${(typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  };
+  const fields = Object.keys(rows[0] ?? {});
+  const lines = [fields, ...rows.map((row) => fields.map((field) => row[field]))].map((line) => line.map(cell).join(','));
+  saveBlob(new Blob([`${lines.join('\r\n')}\r\n`], { type: 'text/csv' }), name);
+}
+
+function saveBlob(blob, name) {
+  const url = URL.createObjectURL(blob);
   Object.assign(document.createElement('a'), { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

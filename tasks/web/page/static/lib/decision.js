@@ -2,14 +2,16 @@
 // nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, percent, plain, post,
-  reloadAll, runOf, shortId, signal, span, textOf, ThreadLink, timeOf, useAction, useDraft, useEffect, useGet, useKeys,
-  useRef, useResource, useState,
+  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part, percent, plain,
+  post, reloadAll, runOf, shortId, signal, span, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useGet, useKeys, useNow, useRef,
+  useResource, useState,
 } from './view.js';
+import { Lines } from './lines.js';
 import { instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
 
 const LOOK_MS = 2_000;
 const CHECK_MS = 5_000;
+const CARD_MS = 30_000;
 const GOES_ON = { approved: 'it is checked once more and then sent', denied: 'the refusal is on record' };
 
 const asking = signal(null); // {items, answer}: rows of GET /approvals
@@ -102,16 +104,6 @@ async function answered(item, body, key) {
 // The desk keeps reasons as single lines.
 const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
 
-/** The time, each second. */
-function useNow() {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
-}
-
 /** What has become of a question; null while it waits. */
 function fateOf({ approval, order }, now) {
   if (approval.state === 'expired' || (approval.state === 'pending' && date(approval.expires_at) <= now)) {
@@ -141,7 +133,7 @@ function One({ item, answer, now }) {
 
 function Now({ order }) {
   const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CHECK_MS });
-  return html`<${Changes} from=${checks} />`;
+  return html`<${Effect} effect=${checks.data?.effect} /><${Changes} from=${checks} />`;
 }
 
 function Several({ items, now }) {
@@ -203,15 +195,43 @@ export function Waiting({ from }) {
     <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${(found) => html`<ul class="waiting">
       ${found.map((item) => html`<li key=${idOf(item)} data-row>
         ${item.order && found.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`} checked=${chosen.has(idOf(item))} onChange=${() => turn(item)} />`}
-        ${item.order ? html`<${WaitingOrder} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
+        ${item.order ? html`<${WaitingOrder} item=${item} /><${OrderCard} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
         <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, <${Until} item=${item} /></span>
         <${Answering} item=${item} /></li>`)}</ul>`}<//><//>`;
 }
 
+/** An order that waits, as a card: the reason, the price of the last weeks, and what it would do to the account. */
+function OrderCard({ item: { order, why } }) {
+  const bars = useGet(`/symbols/${part(order.symbol)}/bars`, { sessions: 60, run: order.run_id });
+  const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS });
+  const closes = bars.data?.bars.map((one) => one.close) ?? [];
+  const { stop, target } = order.plan ?? {};
+  const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
+  const words = [`${order.symbol}, the last ${closes.length} sessions`, ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
+  return html`${why && html`<p class="why"><${Text} most=${220}>${why}<//></p>`}
+    ${closes.length > 1 && html`<figure class="mini"><${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${words} />
+      <figcaption class="quiet small">${words}</figcaption></figure>`}
+    <${Effect} effect=${checks.data?.effect} />
+    ${checks.data?.changes?.denied && html`<p class="notice bad">would be denied now: ${textOf(checks.data.changes.denied.reason)}</p>`}`;
+}
+
+/** What an order would do to its account. */
+export function Effect({ effect }) {
+  if (!effect) return null;
+  const { symbol, sector } = effect;
+  const rows = [
+    [symbol, percent(effect.share_before, 1), percent(effect.share_after, 1)],
+    ...(sector ? [[sector, percent(effect.sector_before, 1), percent(effect.sector_after, 1)]] : []),
+    ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0)],
+  ];
+  return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) => html`<div><dt>${plain(name)}</dt>
+    <dd class="num">${before} → <strong>${after}</strong></dd></div>`)}</dl>`;
+}
+
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
-  ${orderOf(order.id)} <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
+  <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
   class="symbol">${instrument(order)}</span></strong>
-  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span class="quiet">account ${textOf(order.account)}</span></span>`;
+  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span class="quiet">account ${textOf(order.account)}, order ${orderOf(order.id)}</span></span>`;
 
 const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
   <${Badge} tone="warn">${approval.kind}<//> <strong>

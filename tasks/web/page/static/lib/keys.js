@@ -26,8 +26,16 @@ let before = '';
 let timer = null;
 
 window.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (event.target.closest?.(TYPING) || document.querySelector('dialog[open]')) return;
+  if (event.altKey || event.isComposing || document.querySelector('dialog[open]')) return;
+  if (event.ctrlKey || event.metaKey) {
+    const found = event.key.toLowerCase() === 'k' && bindings.value.findLast((one) => one.keys === 'Ctrl-K');
+    if (found) {
+      event.preventDefault();
+      found.run();
+    }
+    return;
+  }
+  if (event.target.closest?.(TYPING)) return;
   const pressed = before ? `${before} ${event.key}` : event.key;
   // The last one that was registered wins: a view's own key over the page's.
   const hit = bindings.value.findLast((one) => one.keys === pressed) ?? bindings.value.findLast((one) => one.keys === event.key);

@@ -70,9 +70,9 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
 }
 
 /** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: for what else it is
- * loaded again, with the old answer shown until then. as: what the view makes of an answer. */
+ * loaded again, with the old answer shown until then. as: what the view makes of an answer. path null: not known yet. */
 export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useResource(
-  ({ signal }) => get(path, query, { signal }).then(as), [pathWith(path, query)], { every, again: deps },
+  ({ signal }) => (path === null ? new Promise(() => {}) : get(path, query, { signal }).then(as)), [path && pathWith(path, query)], { every, again: deps },
 );
 
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */

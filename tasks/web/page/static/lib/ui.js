@@ -50,12 +50,18 @@ export function OutLink({ url, children }) {
 export function Time({ at, parts = 'both' }) {
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${moment(at, parts, zone.value)}</time>`;
 }
-export function Ago({ at }) {
-  const [, draw] = useState(0);
+/** The time in ms, anew each `every` ms while the tab is seen; every 0 stands still. */
+export function useNow(every = 1_000) {
+  const [now, setNow] = useState(Date.now());
   useEffect(() => {
-    const timer = setInterval(() => !document.hidden && draw((n) => n + 1), 5_000);
+    const timer = every && setInterval(() => !document.hidden && setNow(Date.now()), every);
     return () => clearInterval(timer);
-  }, []);
+  }, [every]);
+  return now;
+}
+
+export function Ago({ at }) {
+  useNow(5_000);
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${ago(at)}</time>`;
 }
 

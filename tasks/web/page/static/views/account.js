@@ -1,12 +1,11 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
-import { AreaSeries, BaselineSeries } from 'lightweight-charts';
 import {
   Ago, Badge, badgeOf, Confirm, date, Empty, Facts, Figure, html, joined, Link, Loaded, money, numOf, orderOf, Panel,
   part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf, Table, textOf,
   timeOf, toneOf, useDraft, useGet, useLive, useState,
 } from '../lib/view.js';
-import { Chart } from '../lib/chart.js';
+import { EquityChart } from '../lib/equity.js';
 import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
@@ -143,32 +142,9 @@ function Equity({ account, span, setSpan, version }) {
 
 function Curve({ found: { days, deepest } }) {
   const last = days.at(-1);
-  if (days.length < 2) return html`<p>One session day so far, ${numOf(last.day)}: equity <strong class="num">
-    ${money(last.equity)}</strong>, drawdown ${numOf(percent(last.drawdown))}. The curve begins with the second.</p>`;
-  const values = days.map((one) => one.equity);
-  const cents = Math.max(...values) - Math.min(...values) < 50 ? 2 : 0;
-  const label = `Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`;
-  const build = (chart, shades) => {
-    const equity = chart.addSeries(AreaSeries,
-      { lineColor: shades.accent, topColor: `${shades.accent}33`, bottomColor: `${shades.accent}05`, lineWidth: 2,
-      priceFormat: { type: 'custom', formatter: (value) => money(value, cents) }, title: 'equity' });
-    equity.setData(days.map((one) => ({ time: one.day, value: one.equity })));
-    const fall = chart.addSeries(BaselineSeries,
-      { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good, topFillColor1: 'transparent',
-      topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`,
-      bottomFillColor2: `${shades.loss}55`, lineWidth: 1,
-      priceFormat: { type: 'custom', minMove: 0.0001,
-      formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, Math.max(deepest ?? 0, 0) < 0.01 ? 2 : 1) },
-      title: 'drawdown' }, 1);
-    fall.setData(days.map((one) => (one.drawdown === null ? { time: one.day } : { time: one.day, value: -one.drawdown })));
-    const panes = chart.panes();
-    panes[0].setStretchFactor(3);
-    panes[1].setStretchFactor(1);
-    chart.timeScale().fitContent();
-  };
-  return html`<${Chart} build=${build} deps=${[days]} label=${label} height=${300} />
-    <p class="legend quiet">Upper: equity. Lower: drawdown from the highest; deepest ${numOf(percent(deepest))}. Money paid in or out counts as neither.</p>
-    <details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS} rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`;
+  return html`<${EquityChart} days=${days} label=${`Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`} />
+    <p class="quiet">Money paid in or out counts as neither gain nor loss.</p>
+    ${days.length > 1 && html`<details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS} rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`}`;
 }
 
 const COLUMNS = [

@@ -1,19 +1,17 @@
 // A run's board: questions with each voice's forecast, the arguments, the signals that they cite, and the tally.
 
 import {
-  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, LiveBadge, Loaded, numOf, Panel, part,
-  plain, quietOf, runOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useLive,
-  useState,
+  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, part, plain, quietOf,
+  Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
 } from '../lib/view.js';
 import { TurnLink } from '../lib/orders.js';
 
 const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
 
-export function Board({ params, query }) {
-  const board = useGet(`/runs/${part(params.run)}/board`, {}, { every: 60_000 });
-  const live = useLive(board.data ? '/events' : null, { query: { run: board.data?.run_id, type: ['status', 'artifact'], bodies: false }, onEvents: () => board.soon(1_000), onGap: board.reload });
-  return html`<div class="view"><h1>Board of run ${runOf(params.run)} <${LiveBadge} live=${live} /></h1>
-    <${Loaded} from=${board} what="the board">${(found) => html`<${Whole} board=${found} query=${query} again=${board.reload} />`}<//></div>`;
+/** The board of an episode, or of a screen with rounds. changed: when the run was last loaded. */
+export function BoardPart({ run, query, changed }) {
+  const board = useGet(`/runs/${run}/board`, {}, { deps: [changed] });
+  return html`<${Loaded} from=${board} what="the board">${(found) => html`<${Whole} board=${found} query=${query} again=${board.reload} />`}<//>`;
 }
 
 function Whole({ board, query, again }) {

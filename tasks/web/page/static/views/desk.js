@@ -1,23 +1,26 @@
-// The desk at a glance: what runs, what waits for a person, what it holds, and with what it would trade.
+// The front: what was done last, how good the desk has been, what waits for a person, and the newest decision as its lineage.
 
 import {
-  Ago, Badge, badgeOf, compact, costOf, count, Empty, EventRow, Facts, Figure, html, joined, Link, LiveBadge, Loaded, Loading, money, numOf,
-  Panel, percent, quietOf, runOf, signedMoney, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text,
-  textOf, timeOf, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
+  ActionButton, Badge, badgeOf, compact, costOf, count, Empty, EventRow, Facts, Figure, go, html, joined, Link, LiveBadge,
+  Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, symbolOf, Table,
+  TablePanel, Text, textOf, timeOf, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
 } from '../lib/view.js';
-import { Answering, Until } from '../lib/decision.js';
+import { Waiting } from '../lib/decision.js';
+import { Lines } from '../lib/lines.js';
 import { Lineage } from './order.js';
 
-const WATCHED = ['run', 'turn', 'order', 'approval', 'status.again', 'tool.completed'];
-const LATER_MS = 1_000;
+const WATCHED = ['run', 'turn', 'order', 'approval', 'status', 'tool.completed'];
+const SHOWN = /^(run|turn|order|approval|status\.again|tool\.completed)/;
+const LATER_MS = 700;
 const MOST_EVENTS = 1_000;
+const SAMPLE = ['AAPL', 'IBM', 'KO', 'MMM', 'XOM', 'JPM', 'GE', 'WMT'];
 
 export function Desk({ desk }) {
   const [events, add] = useBounded(MOST_EVENTS);
   const live = useLive('/events', {
     query: { type: WATCHED, bodies: false },
     onEvents: (found) => {
-      add(found);
+      add(found.filter((event) => SHOWN.test(event.type)));
       desk.soon(LATER_MS);
     },
     onGap: () => desk.soon(0),
@@ -27,89 +30,124 @@ export function Desk({ desk }) {
     if (asking) desk.soon(LATER_MS); // the service asks the workers when it is asked itself
   }, [asking, desk.at]);
   return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
-    <${Loaded} from=${desk} what="the desk">${(found) => html`<div class="stack">
-      <p class="lead">${found.last ? html`${textOf(found.last.said)} ${runOf(found.last.run_id)}`
-        : html`Nothing has run yet. <a class="button" href="#/runs?start=screen">Start a screen</a>`}</p>
-      <${Summary} found=${found} />
-      <${Panel} title="Waits for a person" tools=${html`<${Link} to="/approvals">All approvals<//>`}>
-        <${Table} label="What waits for a person" columns=${WAITING} rows=${found.waiting} rowKey=${(row) => row.approval.id} empty="Nothing waits for you" /><//>
+    <${Loaded} from=${desk} what="the desk">${(found) => (found.last ? html`<div class="stack">
+      <p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
+      <div class="front">
+        <${Results} found=${found} />
+        <${Waiting} from=${{ ...desk, data: found.waiting }} />
+      </div>
+      ${deciding(found) && html`<${Building} key=${deciding(found).id} run=${deciding(found)} at=${desk.at} />`}
       <${Newest} at=${desk.at} />
       ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES} rows=${found.troubles} rowKey="run_id" />`}
-      <div class="grid">
-        <${Panel} title="Runs now" tools=${html`<${Link} to="/runs" query=${{ start: 'screen' }}>Start a run<//>`}>
-          <${Table} label="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))} empty="Nothing runs now" />
-          ${found.all_runs > found.runs.length && html`<p><${Link} to="/runs" query=${{ state: 'running' }}>${found.all_runs} run now<//></p>`}<//>
-        <${Panel} title="Workers" tools=${quietOf(fleetAge(found.fleet))}><${Workers} found=${found} /><//>
-        <${Panel} title="Queues"><${Queues} found=${found} /><//>
-        <${TablePanel} title="Next screens" columns=${SCHEDULED} rows=${found.running ? found.scheduled : []} rowKey="name"
-          empty=${found.running ? 'No screen is scheduled' : 'None starts while no desk is up: desk up'} />
-        <${Panel} title="Standing"><${Standing} standing=${found.standing} database=${found.database} running=${found.running} /><//>
-        <${Panel} title="As it happens" tools=${html`<${LiveBadge} live=${live} />`} className="whole">
-          ${events.items.length
-            ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick
-            row=${(event) => html`<${EventRow} event=${event} run />`} className="low" />`
-            : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
-      </div></div>`}<//></div>`;
+      <${Fleet} found=${found} />
+      ${found.runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))}
+        tools=${found.all_runs > found.runs.length ? html`<${Link} to="/runs" query=${{ state: 'running' }}>all ${found.all_runs}<//>` : ''} />`}
+      <${Panel} title="As it happens">
+        ${events.items.length
+          ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick
+          row=${(event) => html`<${EventRow} event=${event} run />`} className="low" />`
+          : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
+      </div>` : html`<${First} desk=${found} />`)}<//></div>`;
 }
 
-const fleetAge = (fleet) => (fleet.age === null ? 'not asked yet' : `asked ${span(fleet.age * 1000)} ago`);
+/** The first visit: one button. What it starts is the front from then on. */
+const First = ({ desk: { fleet, standing } }) => html`<section class="panel first-visit" aria-label="Start">
+  <p class="lead">Nothing has run yet.</p>
+  <${ActionButton} label="Run a sample screen" className="primary big" path="/runs" body=${{ kind: 'screen', symbols: SAMPLE, most: 3 }} done=${() => go('/')} />
+  <p class="quiet">${SAMPLE.length} names on the ${plain(standing.market)} market of ${plain(standing.day)} with ${plain(standing.model)}: screened,
+    researched and decided on; each step is shown here as it happens.</p>
+  ${fleet.workers && !fleet.workers.length && html`<p class="notice warn">No worker answers, so it would wait: start them with <code>desk up</code>.</p>`}
+  <p><a href="#/runs?start=screen">Something else</a></p></section>`;
+
+/** How good the account has been, and what the day cost. */
+function Results({ found: { equity, standing, spent, budget_tokens: budget, database } }) {
+  const record = useGet(`/accounts/${standing.account}/record`, {}, { every: 60_000, deps: [equity?.marked_at] });
+  const days = record.data?.days ?? [];
+  const [first, last] = [days[0], days.at(-1)];
+  const hits = record.data?.hits;
+  return html`<${Panel} title="How good it has been" tools=${html`<${Link} to="/scores">The record<//>`}>
+    <${Lines} className="tall" label=${last ? `Equity ${money(last.equity)} on ${last.day}, and the universe at equal parts ${money(last.equal_weight)}` : ''}
+      lines=${[['quiet-line', days.map((one) => one.equal_weight)], ['accent-line', days.map((one) => one.equity)]]} />
+    <${Facts} rows=${[
+      ['Equity', html`<strong class="num big">${equity ? money(equity.equity) : 'not marked yet'}</strong>`],
+      ['Today', equity ? html`<${Figure} value=${equity.change} sign>${signedMoney(equity.change)}<//> ${quietOf(equity.current ? '' : `as of ${equity.day}`)}` : null],
+      ['Since the first mark', days.length > 1 ? html`${signedPercent(last.equity / first.equity - 1)} <span class="quiet">against ${last.equal_weight ? signedPercent(last.equal_weight / first.equal_weight - 1) : 'no benchmark'}</span>` : null],
+      ['Drawdown', equity ? html`${percent(equity.drawdown)} <span class="quiet">deepest ${percent(record.data?.deepest)}</span>` : null],
+      ['Buys that beat the median', hits ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}${hits.low === null ? `, ${plain(hits.lack)} to tell` : `, ${percent(hits.low, 0)} to ${percent(hits.high, 0)}`}</span>` : 'none has its outcome yet'],
+      ['Cost today', html`${costOf(spent)} <span class="quiet">· ${compact(spent.tokens)} tokens${budget ? ` of ${compact(budget)}` : ''}</span>`],
+      ['Trading', html`<${Badge} tone=${database.trading === 'active' ? 'good' : 'bad'} title=${database.why}>${database.trading}<//>`],
+    ]} />
+    ${record.data?.lacking && html`<p class="quiet">No benchmark: ${textOf(record.data.lacking)}.</p>`}<//>`;
+}
+
+/** The newest run that decides now. */
+const deciding = (found) => found.runs.map(joined('run')).find((run) => ['screen', 'research', 'trade'].includes(run.kind));
 
 /** The newest decision that became an order, from the screener's hit to the fill. at: when the desk was last read. */
 function Newest({ at }) {
   const newest = useGet('/orders', { limit: 1 }, { deps: [at] });
   const id = newest.data?.[0]?.order.id;
-  return id ? html`<${NewestOrder} key=${id} id=${id} at=${at} />` : null;
+  return id ? html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
+    <${OrderLineage} key=${id} id=${id} at=${at} /><//>` : null;
 }
 
-function NewestOrder({ id, at }) {
+/** A run that decides now, by the candidate that is furthest: hits, reports, verdict, order, as they come. */
+function Building({ run, at }) {
+  const table = useGet(`/runs/${run.id}/table`, {}, { deps: [at] });
+  const rows = table.data?.rows ?? [];
+  const far = (row) => 100 * row.orders.length + 50 * Boolean(row.verdict) + Object.values(row.cells).filter((cell) => cell.report_id).length;
+  const row = rows.reduce((best, one) => (best && far(best) >= far(one) ? best : one), null);
+  const order = row?.orders[0];
+  const symbol = row?.candidate.symbol;
+  return html`<${Panel} title="Decided now" tools=${html`${symbol && symbolOf(symbol)} ${quietOf(`${plain(run.kind)} now`)} ${runOf(run.id)}`}>
+    ${order ? html`<${OrderLineage} key=${order.id} id=${order.id} at=${at} />`
+      : symbol ? html`<${CandidateLineage} key=${symbol} run=${run.id} symbol=${symbol} at=${at} />`
+        : html`<p role="status"><${Progress} steps=${run.progress.steps} /> The screeners look for candidates: ${count(run.progress.turns_in_flight)} turns in flight, ${count(run.progress.turns)} ended.</p>`}<//>`;
+}
+
+function OrderLineage({ id, at }) {
   const found = useGet(`/orders/${id}`, {}, { deps: [at] });
-  return html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
-    <${Loaded} from=${found} what="the newest decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//><//>`;
+  return html`<${Loaded} from=${found} what="the decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//>`;
+}
+
+function CandidateLineage({ run, symbol, at }) {
+  const found = useGet(`/runs/${run}/lineage/${symbol}`, {}, { deps: [at] });
+  return html`<${Loaded} from=${found} what="the decision">${(chain) => html`<${Lineage} detail=${{ chain, order: { run_id: run, symbol } }} />`}<//>`;
 }
 
 const TROUBLES = [
-  ['Run', (row) => runOf(row.run_id)],
-  ['State', (row) => badgeOf(row.state)],
   ['What', (row) => html`<${Text} most=${240}>${row.said}<//>`],
+  ['State', (row) => badgeOf(row.state)],
   ['Began', (row) => timeOf(row.at), 'wide'],
+  ['Run', (row) => runOf(row.run_id)],
 ];
 
-function Summary({ found: { equity, database, fleet, queues, all_runs: all, waiting, spent, budget_tokens: budget } }) {
-  const queued = queues ? Object.values(queues.queued).reduce((sum, one) => sum + one, 0) : null;
-  return html`<section class="tiles" aria-label="Summary">
-    <${Tile} name="Equity" to="/account" note=${equity && (equity.current ? equity.day : `as of ${equity.day}`)}>${equity ? money(equity.equity) : 'not marked yet'}<//>
-    <${Tile} name="Today" to="/account" note=${equity && signedPercent(equity.change_share)}><${Figure} value=${equity?.change} sign>${signedMoney(equity?.change)}<//><//>
-    <${Tile} name="Drawdown" to="/account">${percent(equity?.drawdown)}<//>
-    <${Tile} name="Trading" to="/account" note=${database?.why}>${database ? html`<${Badge} tone=${database.trading === 'active' ? 'good' : 'bad'}>${database.trading}<//>` : 'not known'}<//>
-    <${Tile} name="Waiting for you" to="/approvals">${waiting.length}<//>
-    <${Tile} name="Runs now" to="/runs?state=running">${count(all)}<//>
-    <${Tile} name="Cost today" to="/runs" note=${`${compact(spent.tokens)} tokens${budget ? ` of ${compact(budget)}` : ''}`}>${costOf(spent)}<//>
-    <${Tile} name="Fleet" to="/fleet" note=${`${count(queued)} queued`}>${count(fleet.turns_in_flight)} turns<//>
-  </section>`;
+/** The fleet as one line, and below it what is wrong with it. */
+function Fleet({ found: { fleet, queues, redis_trouble: away, database, scheduled, running } }) {
+  const queued = queues && Object.values(queues.queued).reduce((sum, one) => sum + one, 0);
+  const wrong = Object.entries(fleet.trouble ?? {}).concat(queues ? [] : [['queues', away ?? 'Redis did not answer']]);
+  const next = running && scheduled[0];
+  const oldest = database.oldest && ['kind', 'role', 'subject'].map((name) => plain(database.oldest.step[name])).filter(Boolean).join(' ');
+  const said = [
+    fleet.workers ? `${count(fleet.workers.length)} workers` : 'the workers are being asked', `${count(fleet.turns_in_flight)} turns in flight`,
+    `${count(queued)} steps queued`, ...(queues?.parked ?? []).map((one) => `${plain(one.model)} is parked`),
+    ...(oldest ? [`the oldest step is ${oldest}, ${span(database.oldest.seconds * 1000)}`] : []),
+    ...(fleet.age === null ? [] : [`asked ${span(fleet.age * 1000)} ago`]),
+  ];
+  return html`<section aria-label="Fleet" class="stack">
+    <p class="quiet"><${Link} to="/fleet">Fleet<//>: ${said.join(', ')}. ${next ? html`Next: ${plain(next.name)} ${plain(next.kind)} ${timeOf(next.at)}.`
+      : running ? 'No screen is scheduled.' : html`No screen starts while no desk is up: <code>desk up</code>.`}</p>
+    ${wrong.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> ${textOf(why)}</p>`)}</section>`;
 }
 
-const Tile = ({ name, to, note, children }) => html`<a class="tile" href=${`#${to}`}>${quietOf(name)}
-  <strong class="num">${children}</strong>${note && html`<small class="quiet">${textOf(note, 44)}</small>`}</a>`;
-
-const WAITING = [
-  ['What', ({ order, approval }) => html`<${Badge} tone="warn">${order ? 'order' : approval.kind}<//>`],
-  ['About', ({ order, approval, what }) => (order
-    ? html`${symbolOf(order.symbol)} ${textOf([order.action, order.side, count(order.quantity), order.contract]
-    .filter(Boolean).join(' '))}` : html`<${Text} most=${120}>${`${approval.role}: ${what}`}<//>`)],
-  ['Notional', ({ order, approval }) => (order ? money(approval.notional) : ''), 'num'],
-  ['Asked', ({ approval }) => html`<${Ago} at=${approval.asked_at} />`, 'wide'],
-  ['Until', (item) => html`<${Until} item=${item} />`, 'wide'],
-  ['Decide', (item) => html`<${Answering} item=${item} />`],
-];
-
 const RUNNING = [
-  ['Run', (run) => runOf(run.id)],
   ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`],
   ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
   ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
   ['Waits for', (run) => run.progress.waits.map((one) => html`<p>${waitOf(one)}</p>`), 'wide'],
   ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
   ['For', (run) => span(run.progress.seconds * 1000), 'num'],
+  ['Run', (run) => runOf(run.id)],
 ];
 
 /** Steps that have ended, of those that are there: as a bar and as text. */
@@ -118,52 +156,3 @@ function Progress({ steps }) {
   const title = Object.entries(steps).map(([kind, [c, d]]) => `${kind} ${c}/${d}`).join('\n');
   return html`<span class="progress" title=${title}><progress value=${ended} max=${Math.max(all, 1)} aria-label="Steps"></progress> <span class="num">${ended}/${all}</span></span>`;
 }
-
-function Workers({ found: { fleet, database } }) {
-  const trouble = Object.entries(fleet.trouble ?? {});
-  return html`${trouble.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> ${textOf(why)}</p>`)}
-    ${!fleet.workers && html`<${Loading} what="the workers' answers" />`}
-    ${fleet.workers
-      && html`<${Table} label="Workers" columns=${WORKERS} rows=${fleet.workers} rowKey="node"
-      empty=${html`<${Empty} title="No worker answers">start them: <code>desk up</code><//>`} />`}
-    ${database?.oldest
-      && html`<p class="quiet">oldest step: ${textOf(['kind', 'role', 'subject', 'state']
-      .map((name) => database.oldest.step[name]).filter(Boolean).join(' '))}, ${numOf(span(database.oldest.seconds * 1000))}</p>`}`;
-}
-
-const WORKERS = [
-  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`],
-  ['State', (row) => (row.trouble ? html`<${Badge} tone="bad" title=${row.trouble}>trouble<//>`
-    : Object.keys(row.differs ?? {}).length ? html`<${Badge} tone="warn">other settings<//>`
-    : html`<${Badge} tone="good">answers<//>`)],
-  ['Steps', (row) => count(row.steps_held), 'num'],
-  ['Turns', (row) => count(row.app_servers.reduce((sum, one) => sum + one.in_flight, 0)), 'num'],
-  ['MB', (row) => count(row.rss_mb + row.app_servers.reduce((sum, one) => sum + (one.rss_mb ?? 0), 0)), 'num wide'],
-];
-
-function Queues({ found: { queues, redis_trouble: trouble } }) {
-  if (!queues) return html`<${Empty} title="The queues are not known">${textOf(trouble ?? 'Redis did not answer')}<//>`;
-  return html`<${Facts} rows=${[...Object.entries(queues.queued).map(([name, waiting]) => [name, numOf(count(waiting))]), ['held', numOf(count(queues.held))]]} />
-    ${queues.parked.length > 0 && html`<h3>Parked models</h3>
-      <ul>${queues.parked.map((one) => html`<li>
-      <${Badge} tone="warn">parked<//> ${textOf(one.model)} <span class="quiet">
-      <${Text} most=${80}>
-      ${[one.why, one.seconds === undefined ? null : `for ${span(one.seconds * 1000)}`].filter(Boolean)
-      .join(', ')}<//></span></li>`)}</ul>`}`;
-}
-
-const SCHEDULED = [
-  ['Name', 'name'],
-  ['Kind', (row) => row.kind],
-  ['At', (row) => timeOf(row.at)],
-];
-
-const Standing = ({ standing, running, database }) => html`<${Facts} rows=${[
-  ['Orders', standingOf(standing)],
-  ['Broker', textOf(standing.broker)],
-  ['Account', textOf(standing.account)],
-  ['Model', textOf(standing.model)],
-  ['Market', textOf(`${standing.market} ${standing.day}`)],
-  ['Desk', running ? html`<${Badge} tone="good">up<//>` : html`<${Badge} tone="warn">no desk up<//>`],
-  ['Last sweep', database?.sweep?.at ? html`<${Ago} at=${database.sweep.at} />` : 'none yet'],
-]} />`;

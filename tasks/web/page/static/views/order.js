@@ -51,7 +51,7 @@ function Whole({ detail, path, part, live, item }) {
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
       <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${partsOf(chain, 'report')} /><//>
       <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
-      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/board/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${forecasts} /><//>`}
+      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${forecasts} /><//>`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
       <${Panel} title="Preview" id="part-preview">
         ${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
@@ -255,7 +255,7 @@ const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind).
 /** The layers of an order's chain, first to last, and the edges between their nodes. A node without `to` stands for
  * what there is not. */
 function layersOf({ order, chain }) {
-  const own = `/orders/${order.id}`;
+  const own = order.id ? `/orders/${order.id}` : `/symbols/${order.symbol}`; // before there is an order
   const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } } : {});
   const part = (name) => ({ to: own, query: { part: name } });
   const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind).map((one) => ({ id: one.id, ...of(one) })), missing);
@@ -265,16 +265,16 @@ function layersOf({ order, chain }) {
   const layers = [
     made('hit', 'Hits', order.protects ? 'none' : 'not from a screen', (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research', (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
-    made('report', 'Reports', 'none', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
+    made('report', 'Reports', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
     ...(forecasts.length
       ? [layer('board', 'Board',
       [{ id: 'board', lines: [`${forecasts.length} forecasts`,
-      `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/board/${order.run_id}` }])] : []),
-    made('verdict', 'Verdict', 'none', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
+      `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/runs/${order.run_id}` }])] : []),
+    made('verdict', 'Verdict', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
     ...[made('analysis', 'Analysis', 'none', (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
-    made('decision', 'Decision', 'none', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
-    made('order', 'Order', 'none', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
-    made('preview', 'Preview', 'none', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
+    made('decision', 'Decision', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
+    made('order', 'Order', 'not yet', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
+    made('preview', 'Preview', order.id ? 'none' : 'not yet', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
     ...[made('approval', 'Answer', 'none', (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state], ...part('answer') }))].filter(some),
     layer('submission', 'Submission', order.sent_at
       ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'],

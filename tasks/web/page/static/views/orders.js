@@ -39,7 +39,6 @@ function Filters({ query }) {
 }
 
 const COLUMNS = [
-  ['Order', ({ order }) => orderOf(order.id)],
   ['Symbol', ({ order }) => symbolOf(order.symbol), '', ({ order }) => order.symbol],
   ['What', ({ order }) => `${plain(order.action)}${order.side ? `, ${plain(order.side)}` : ''}`, '', ({ order }) => order.action],
   ['Quantity', ({ order }) => quantity(order.quantity), 'num', ({ order }) => order.quantity],
@@ -50,6 +49,7 @@ const COLUMNS = [
   ['Account', ({ order }) => textOf(order.account), 'wide', ({ order }) => order.account],
   ['Run', ({ order }) => runOf(order.run_id), 'wide'],
   ['Changed', ({ order }) => timeOf(order.updated_at), 'wide', ({ order }) => date(order.updated_at)],
+  ['Order', ({ order }) => orderOf(order.id)],
 ];
 
 // Whether the audit log is whole.

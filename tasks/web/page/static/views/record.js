@@ -1,12 +1,12 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, the backtests, and the charts.
 
-import { LineSeries } from 'lightweight-charts';
 import {
   Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, joined, Link,
-  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, runOf, Segments, setQuery, shortId, signedMoney,
-  signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet,
+  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, quietOf, runOf, saveRows, Segments, setQuery, shortId,
+  signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
 } from '../lib/view.js';
-import { Chart } from '../lib/chart.js';
+import { EquityChart, withDrawdown } from '../lib/equity.js';
+import { Lines } from '../lib/lines.js';
 
 // Scores as columns: mean, number, effective number and dates, with the 95 % interval.
 /** A mean with its sign and half of its 95 % interval, which is never written as zero. */
@@ -18,6 +18,9 @@ function signed(mean) {
   return `${text} ±${reach < 0.0001 ? reach.toPrecision(1) : figure(reach, 4)}`;
 }
 
+/** The 95 % interval of a share, or why there is none. */
+const reach = ({ low, high, lack }) => (low === null ? lack : `${percent(Math.max(low, 0), 0)} to ${percent(Math.min(high, 1), 0)}`);
+
 /** A row without any record yet has a baseline's score, which is none of its own. */
 const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row.forecasts;
 
@@ -27,23 +30,89 @@ const scoreColumns = (account) => [
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
   ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
-  ['Brier', (row) => (unscored(row) ? MISSING : figure(row.brier.mean, 4)), 'num', (row) => row.brier.mean],
+  ['Came true', (row) => html`${percent(row.rate.mean, 0)} <span class="quiet">${reach(row.rate)}</span>`, 'num', (row) => row.rate.mean, 'of its questions, with the 95 % interval'],
+  ['Brier', (row) => (unscored(row) ? MISSING : html`${figure(row.brier.mean, 4)} <span class="quiet wide">${row.brier.high === null ? '' : `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num', (row) => row.brier.mean],
   ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
   ['Alpha', (row) => (unscored(row) ? 'no record yet' : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}${row.told ? '*' : ''}<//>`), 'num', (row) => row.alpha.mean],
 ];
 
-const SHOWN = [['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
-const VIEWS = { scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
-const TITLES = { voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied',
+const SHOWN = [['record', 'Account'], ['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
+const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
+const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied',
   lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
   rating: 'Verdicts, by their record up to each day' };
 
 export function Record({ query }) {
-  const shown = VIEWS[query.show] ? query.show : 'scores';
+  const shown = VIEWS[query.show] ? query.show : 'record';
   const Part = VIEWS[shown];
   return html`<div class="view stack"><h1>Record <${Segments} label="What is shown" options=${SHOWN} value=${shown} onChange=${(show) => setQuery({ show })} /></h1>
     <${Part} key=${shown} query=${query} /></div>`;
 }
+
+/** How good an account has been, and what may be concluded from it. */
+function AccountPart({ query: { account, against } }) {
+  const accounts = useGet('/accounts');
+  const backtests = useGet('/runs', { kind: 'backtest', limit: 50, short: true });
+  const names = [...new Set([...(accounts.data ?? []).map((one) => one.account), ...(backtests.data ?? []).map((one) => one.run.account), account].filter(Boolean))];
+  const name = account ?? names[0];
+  const record = useGet(name ? `/accounts/${part(name)}/record` : null, { against });
+  const choice = (field, label, value, options, none) => html`<label class="inline">${label}<select value=${value ?? ''} onChange=${(event) => setQuery({ [field]: event.target.value })}>
+    ${none && html`<option value="">none</option>`}${options.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  return html`<div class="filters">${choice('account', 'Account', name, names)}${choice('against', 'Compared with', against, names.filter((one) => one !== name), true)}
+      ${record.data && html`<button type="button" onClick=${() => saveRows(`equity-${name}.csv`, record.data.days)}>Equity as CSV</button>
+      <button type="button" onClick=${() => saveRows(`trades-${name}.csv`, record.data.trades)}>Trades as CSV</button>`}</div>
+    <${Loaded} from=${record} what="the record">${(found) => html`<${WholeRecord} found=${found} />`}<//>`;
+}
+
+function WholeRecord({ found }) {
+  const { days, months, trades, symbols, lenses, hits, edge, difference, against, scored } = found;
+  const scores = useGet('/scores', { account: scored });
+  const [chosen, setChosen] = useState('');
+  const rows = (scores.data?.rows ?? []).filter((row) => row.kind === 'thesis' || row.kind === 'rating');
+  const plotted = rows.find((row) => `${row.kind} ${row.name}` === chosen) ?? rows.find((row) => row.name === 'BUY') ?? rows[0];
+  const step = (one) => (one ? html`<${Figure} value=${one.mean} sign>${signedPercent(one.mean, 3)}<//> <span class="quiet">from mark to mark, ${one.low === null ? one.lack : `${signedPercent(one.low, 3)} to ${signedPercent(one.high, 3)}`}</span>` : null);
+  return html`<p class="lead">${textOf(found.said)}</p>
+    <div class="grid"><${Panel} title="Equity" className="whole">
+      <${EquityChart} days=${days} other=${against} label=${`Equity of ${found.account} on ${days.length} session days, deepest drawdown ${percent(found.deepest)}`} />
+      ${found.lacking && html`<p class="quiet">No benchmark: ${textOf(found.lacking)}.</p>`}
+      <${Facts} rows=${[
+        ['Against equal weight', step(edge)],
+        [`Against ${plain(against)}`, against ? step(difference) : undefined],
+        ['Buys that beat the median', hits ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}, ${reach(hits)}</span>` : 'none has its outcome yet'],
+      ]} /><//>
+    <${TablePanel} title="Months" columns=${MONTHS} rows=${months} rowKey="month" empty="No month yet" />
+    <${TablePanel} title="Return by lens" columns=${RETURNS} rows=${lenses} rowKey="name" empty="No trade yet" />
+    <${TablePanel} title="Return by symbol" columns=${RETURNS} rows=${symbols} rowKey="name" empty="No trade yet" />
+    <${TablePanel} title="Trades" className="whole" columns=${TRADES} rows=${trades} rowKey=${(row) => `${row.entry}${row.exit}`} empty="No share was bought yet" />
+    <${TablePanel} title="Hit rate and Brier by rating, role, model and horizon" label="Scores" className="whole" columns=${scoreColumns(scored)} rows=${rows} rowKey=${(row) => `${row.kind}${row.name}`}
+      empty="No verdict or thesis has its outcome yet" />
+    ${plotted && html`<${Panel} title="Calibration" className="whole" tools=${html`<label class="inline">Of<select value=${`${plotted.kind} ${plotted.name}`} onChange=${(event) => setChosen(event.target.value)}>
+      ${rows.map((row) => html`<option value=${`${row.kind} ${row.name}`}>${row.kind} ${row.name}</option>`)}</select></label>`}><${Calibration} rows=${plotted.calibration} /><//>`}</div>`;
+}
+
+const gained = (value) => html`<${Figure} value=${value} sign>${signedPercent(value)}<//>`;
+const MONTHS = [
+  ['Month', (row) => numOf(row.month), '', 'month'],
+  ['Account', (row) => gained(row.desk), 'num', 'desk'],
+  ['Equal weight', (row) => signedPercent(row.equal_weight), 'num', 'equal_weight'],
+  ['Held', (row) => signedPercent(row.held), 'num wide', 'held'],
+];
+const RETURNS = [
+  ['Of', (row) => textOf(row.name), '', 'name'],
+  ['Trades', (row) => count(row.trades), 'num', 'trades'],
+  ['Won', (row) => count(row.won), 'num wide', 'won'],
+  ['Profit', (row) => html`<${Figure} value=${row.profit} sign>${signedMoney(row.profit)}<//>`, 'num', 'profit'],
+  ['Of what was staked', (row) => gained(row.share), 'num', 'share'],
+];
+const TRADES = [
+  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  ['Profit', (row) => html`<${Figure} value=${row.profit} sign>${signedMoney(row.profit)}<//>`, 'num', 'profit'],
+  ['Return', (row) => gained(row.share), 'num', 'share'],
+  ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`}>${row.bought}<//>`, '', 'bought'],
+  ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')), '', 'until'],
+  ['Reason', (row) => textOf(row.why, 90), 'wide'],
+  ['Lens', (row) => textOf(row.lenses.join(', ')), 'wide'],
+];
 
 function ScoresPart({ query: { account } }) {
   const scores = useGet('/scores', { account });
@@ -105,7 +174,7 @@ const COMMON = [
   ['Market day', (row) => timeOf(row.market_now, 'day'), '', (row) => date(row.market_now)],
   ['Began', (row) => timeOf(row.created_at), 'wide', (row) => date(row.created_at)],
 ];
-const EPISODES = [...COMMON, ['Board', (row) => html`<${Link} to=${`/board/${row.id}`}>questions, forecasts, signals<//>`]];
+const EPISODES = [...COMMON, ['Board', (row) => html`<${Link} to=${`/runs/${row.id}`}>questions, forecasts, signals<//>`]];
 function Episodes() {
   return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES} empty=${html`<${Empty} title="No episode was held yet">
     <code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.<//>`} />`;
@@ -113,7 +182,7 @@ function Episodes() {
 
 const result = (row, name) => row.summary?.backtest?.returns?.[name];
 const BACKTESTS = [
-  ['Backtest', (row) => html`<${Link} to=${`/backtests/${row.id}`} className="id" title="its curve and hit rates">${shortId(row.id)}<//>`],
+  ['Backtest', (row) => html`<${Link} to=${`/runs/${row.id}`} className="id" title="its curve and hit rates">${shortId(row.id)}<//>`],
   COMMON[1],
   ['Sessions', (row) => (row.summary?.backtest ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
   ['Desk', (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, 'num', (row) => result(row, 'desk')],
@@ -167,13 +236,12 @@ function WholeScore({ row }) {
     <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
     ${[['By round', row.rounds], ["By the models' cutoffs", row.sides],
       ['By label', row.labels]].filter(([, parts]) => parts.length)
-      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${name === 'By label' ? LABELS : ROUNDS}
+      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${ROUNDS}
       rows=${parts} rowKey="name" />`)}
   </div>`;
 }
 
 const ROUNDS = [['Part', 'name'], ...scoreColumns().slice(1)];
-const LABELS = [...ROUNDS, ['Came true', (row) => percent(row.rate.mean, 1), 'num']];
 
 const SIZE = 220;
 const PAD = 30;
@@ -234,7 +302,7 @@ const FORECASTS = [
   ['Yes', (row) => figure(row.probability, 2), 'num', 'probability'],
   ['Baseline', (row) => figure(row.baseline, 2), 'num'],
   ['Because', (row) => textOf(row.because, 160), 'wide'],
-  ['Board', (row) => html`<${Link} to=${`/board/${row.run_id}`} className="id">${shortId(row.run_id)}<//>`],
+  ['Board', (row) => html`<${Link} to=${`/runs/${row.run_id}`} className="id">${shortId(row.run_id)}<//>`],
 ];
 const VERDICTS = [
   ['Symbol', (row) => symbolOf(row.symbol)],
@@ -248,17 +316,15 @@ const POSITIONS = [
   ['Payout', (row) => html`<${Figure} value=${row.payout} sign>${signedMoney(row.payout)}<//>`, 'num'],
 ];
 
-// A backtest: its curve beside two benchmarks, what it came to, and its sessions.
-export function Backtest({ params }) {
-  const run = useGet(`/runs/${part(params.run)}`, {}, { every: 20_000 });
-  return html`<div class="view"><h1>Backtest ${runOf(params.run)} ${run.data && badgeOf(run.data.state)}</h1>
-    <${Loaded} from=${run} what="the backtest" isEmpty=${(found) => !found.backtest} empty="This run is no backtest">
-      ${({ backtest }) => html`<${WholeBacktest} found=${backtest} account=${run.data.account} />`}<//></div>`;
-}
-
-function WholeBacktest({ found: { sessions, rows, result, scored }, account }) {
-  return html`<p class="lead">Account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//>, <${Link} to="/scores" query=${{ account: scored }}>scores of its verdicts<//></p><div class="grid">
-    ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Result"><${Empty} title="Not yet">${numOf(rows.length)} of ${numOf(sessions)} sessions are played.<//><//>`}
+// A backtest: its curve beside two benchmarks, what it came to, and its sessions, as they are played.
+export function BacktestPart({ detail: { backtest, account } }) {
+  const { sessions, rows, result, scored } = backtest;
+  return html`<p class="lead"><${Link} to="/scores" query=${{ account }}>Its record<//>, <${Link} to="/scores" query=${{ show: 'scores', account: scored }}>scores of its verdicts<//>,
+    account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//></p><div class="grid">
+    ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Equity so far" className="whole" tools=${html`${numOf(rows.length)} of ${numOf(sessions)} sessions`}>
+      <progress value=${rows.length} max=${sessions} aria-label="Sessions"></progress>
+      ${rows.length > 1 && html`<${Lines} className="tall" label=${`Equity after ${rows.length} sessions: ${money(rows.at(-1).equity)}`} lines=${[['accent-line', rows.map((row) => row.equity)]]} />`}
+      <p>${rows.length ? html`${numOf(rows.at(-1).day)}: <strong class="num">${money(rows.at(-1).equity)}</strong>` : 'No session is played yet'}</p><//>`}
     <${TablePanel} title="Sessions" className="whole" columns=${SESSIONS} rows=${rows} rowKey="day" empty="No session is played yet" /></div>`;
 }
 
@@ -310,20 +376,8 @@ const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
   return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length ? 'num' : ''];
 });
 
-function Curve({ result }) {
-  const { curve, returns } = result;
-  const build = (chart, shades) => {
-    const add = (name, color, title, style) => {
-      const line = chart.addSeries(LineSeries, { color, lineWidth: name === 'equity' ? 2 : 1, lineStyle: style, title, priceFormat: { type: 'custom', formatter: (value) => money(value, 0) } });
-      line.setData(curve.map((one) => (one[name] === null ? { time: one.day } : { time: one.day, value: one[name] })));
-    };
-    add('held', shades.quiet, 'held', 2);
-    add('equal_weight', shades.warn, 'equal weight', 1);
-    add('equity', shades.accent, 'desk', 0);
-    chart.timeScale().fitContent();
-  };
-  return html`<${Chart} build=${build} deps=${[curve]} label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(returns.held)}`} />
-    <p class="legend quiet">Thick: the desk. Dashed: bought at equal weight and held. Dotted: kept at equal weight.</p>`;
+function Curve({ result: { curve, returns } }) {
+  return html`<${EquityChart} days=${withDrawdown(curve)} label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(returns.held)}`} />`;
 }
 
 const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`).join(', ');

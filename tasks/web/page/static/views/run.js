@@ -1,76 +1,72 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, Badge, badgeOf, between, compact, costOf, count, Empty, EventRow, Facts, figure, get, html, joined,
-  Link, LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf,
-  SaveButton, Segments, setQuery, shortId, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink,
-  timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useRef, useResource, useState,
-  VirtualList, waitOf, zone,
+  ActionButton, Badge, badgeOf, between, compact, costOf, count, date, Empty, EventRow, Facts, figure, html, joined, Link,
+  LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf, SaveButton,
+  Segments, setQuery, shortId, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink,
+  timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useNow, useRef, useResource,
+  useState, VirtualList, waitOf, zone,
 } from '../lib/view.js';
+import { Lines } from '../lib/lines.js';
 import { Timeline } from './timeline.js';
 
+const PAST = /^backtest-/; // accounts of backtests
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
-const SOON_MS = 2_000;
+const SOON_MS = 1_000;
 const WAITS_MS = 1_500; // no event says that nobody takes a step up
-// Which events make which part of the view out of date.
-const CHANGES = {
-  steps: /^(status|turn\.(completed|failed|interrupted|refused)|run)\b/,
-  results: /^(status\.ended|order|approval|run)\b/,
-};
-// Kinds of runs that have a view of their own as well.
-const MORE = { episode: ['/board/', 'its board'], backtest: ['/backtests/', 'its backtest'] };
+const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|approval|run)\b/;
+// Kinds of runs with a part of their own; the others have candidates.
+const PARTS = { episode: ['board', 'BoardPart'], backtest: ['record', 'BacktestPart'] };
+const WITHOUT_CANDIDATES = ['episode', 'backtest', 'graph', 'flatten', 'protect'];
 
 export function Run({ params, query }) {
   return html`<${One} key=${params.run} run=${params.run} query=${params.other ? { with: params.other, ...query } : query} />`;
 }
 
+/** A part of a resource of several, as a resource. */
+const partOf = (whole, name, as = (found) => found) => ({ ...whole, data: whole.data && as(whole.data[name]) });
+
 function One({ run, query }) {
   const path = `/runs/${part(run)}`;
-  const load = (way) => ({ signal }) => get(`${path}${way}`, {}, { signal });
-  const detail = useResource(load(''), [path]);
-  const waits = useGet(`${path}/waits`, {}, { every: detail.data && !FINAL.has(detail.data.state) ? WAITS_MS : 0, deps: [detail.data?.state] });
-  const funnel = useResource(load('/funnel'), [path]);
-  const timeline = useResource(load('/timeline'), [path]);
-  const table = useGet(`${path}/table`, {}, { as: (found) => ({ ...found, rows: found.rows.map(joined('candidate')) }) });
-  const all = [detail, funnel, timeline, table];
+  // All of it is of one moment, so that no count contradicts another.
+  const course = useGet(`${path}/course`, {}, { as: (found) => ({
+    ...found, table: { ...found.table, rows: found.table.rows.map(joined('candidate')) },
+  }) });
+  const [detail, funnel, timeline, table] = ['run', 'funnel', 'timeline', 'table'].map((name) => partOf(course, name));
+  const found = detail.data;
+  const ended = found && FINAL.has(found.state);
+  const waits = useGet(`${path}/waits`, {}, { every: found && !ended ? WAITS_MS : 0, deps: [found?.state] });
   const [speaking, setSpeaking] = useState(false);
-  const events = useEvents(path, speaking, (found) => {
-    if (found.some((event) => CHANGES.steps.test(event.type))) [detail, timeline].forEach((one) => one.soon(SOON_MS));
-    if (found.some((event) => CHANGES.results.test(event.type))) [funnel, table].forEach((one) => one.soon(SOON_MS));
-  });
-  const again = () => all.forEach((one) => one.reload());
+  const events = useEvents(path, speaking, (batch) => batch.some((event) => CHANGES.test(event.type)) && course.soon(SOON_MS));
   useKeys([['c', 'All candidates', () => setQuery({ stage: '', label: '' })]]);
   // A stream that ended brought the last changes; what was loaded before them is old.
   const { state } = events.live;
   useEffect(() => {
-    if (state === 'ended' && detail.data && !FINAL.has(detail.data.state)) again();
+    if (state === 'ended' && found && !ended) course.reload();
   }, [state]);
 
-  const gone = [detail.problem, events.live.problem].find((problem) => problem?.status === 404 || problem?.status === 410);
-  if (gone && !detail.data) {
-    return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${detail.reload} />
+  const gone = [course.problem, events.live.problem].find((problem) => problem?.status === 404 || problem?.status === 410);
+  if (gone && !found) {
+    return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${course.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
-  const found = detail.data;
   return html`<div class="view run-view">
     <h1>Run <span class="id">${shortId(run)}</span> ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
-      ${found && !FINAL.has(found.state) && html`<${LiveBadge} live=${events.live} />`}
+      ${found && !ended && html`<${LiveBadge} live=${events.live} />`}
       <span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
-        name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !FINAL.has(found.state)
-        && html`<${Stop} path=${path} state=${found.state} done=${again} />`}</span></h1>
+        name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended
+        && html`<${Stop} path=${path} state=${found.state} done=${course.reload} />`}</span></h1>
     ${found && html`<p class="lead">${textOf(found.said)}</p>`}
     <div class="stack">
       ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong>
         <p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link}
         to="/runs">All runs<//></p></div>`}
-      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`<${Head} run=${data} waits=${waits.data ?? []} />`}<//>
-      <${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
-        <${Loaded} from=${funnel} what="the funnel">${(data) => html`<${Funnel} stages=${data.stages} stage=${query.stage} label=${query.label} />`}<//>
-      <//>
-      <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${found && FINAL.has(found.state)} />
-      ${found && found.analyses?.length > 0 && html`<${Analyses} rows=${found.analyses.map(joined('analysis'))} />`}
-      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !FINAL.has(found.state)} sent=${found?.settings?.event_deltas} />
+      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`
+        <${Head} run=${data} waits=${waits.data ?? []} />
+        ${!ended && html`<${InFlight} timeline=${timeline.data} at=${course.at} events=${events.list.items} />`}
+        <${Kind} run=${data} funnel=${funnel} table=${table} query=${query} ended=${ended} at=${course.at} />`}<//>
+      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !ended} sent=${found?.settings?.event_deltas} />
       <div class="pair">
         <${Timeline} from=${timeline} query=${query} />
         <${Events} events=${events} query=${query} />
@@ -80,6 +76,85 @@ function One({ run, query }) {
   </div>`;
 }
 
+/** What a run of its kind is about. */
+function Kind({ run, funnel, table, query, ended, at }) {
+  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${GRAPHS} rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
+  const own = (kind) => html`<${Later} name=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
+  if (PARTS[run.kind]) return own(run.kind);
+  if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p><${Link} to="/orders" query=${{ run: run.run_id }}>Its orders<//></p>`;
+  const shown = run.kind === 'screen' ? STAGES : run.kind === 'trade' ? ['verdicts', 'orders', 'fills'] : ['candidates', 'verdicts', 'orders', 'fills'];
+  return html`<${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
+      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage))} stage=${query.stage} label=${query.label} /><//>
+    <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${ended} />
+    <${Theses} rows=${table.data.rows} run=${run} />
+    ${run.analyses.length > 0 && html`<${Analyses} rows=${run.analyses.map(joined('analysis'))} />`}
+    ${run.kind === 'screen' && run.settings?.rounds > 0 && own('episode')}`;
+}
+
+/** A component of another view's module, loaded when it is needed. name: [module, component]. */
+function Later({ name: [module, component], given }) {
+  const found = useResource(() => import(`./${module}.js`), [module]);
+  return html`<${Loaded} from=${found} what=${module}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
+}
+
+const GRAPHS = [
+  ['Graph', 'graph'],
+  ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 80)}`}`],
+  ['Chapters', (row) => count(row.chapters), 'num'],
+  ['Turns', (row) => count(row.turns), 'num'],
+  ['Output', (row) => (row.output === null ? quietOf('not yet') : html`<details><summary>${textOf(JSON.stringify(row.output), 80)}</summary>
+    <pre class="block">${plain(JSON.stringify(row.output, null, 1))}</pre></details>`)],
+];
+
+/** Turns and tools that go on now, each with its age by the clock. */
+function InFlight({ timeline, at, events }) {
+  const now = useNow() - at.getTime() + date(timeline.now).getTime();
+  const turns = timeline.steps.filter(({ step }) => step.role).flatMap(({ step, attempts }) => attempts.filter((one) => one.outcome === 'running')
+    .map((one) => [`${step.role} ${step.subject ?? ''}`, one.started_at]));
+  const tools = new Map();
+  for (const event of events) {
+    if (event.type === 'tool.started') tools.set(event.item_id, [`${event.payload.tool} of ${event.payload.role ?? 'a turn'} ${event.payload.subject ?? ''}`, event.occurred_at]);
+    else if (event.type === 'tool.completed') tools.delete(event.item_id);
+    else if (/^turn\.(completed|failed|interrupted)/.test(event.type)) tools.clear();
+  }
+  const rows = [...turns, ...(turns.length ? tools.values() : [])];
+  if (!rows.length) return null;
+  return html`<${Panel} title="In flight"><ul class="in-flight">${rows.map(([name, since]) => html`<li><span class="spin" aria-hidden="true"></span>
+    ${plain(name)} <span class="num quiet">${span(Math.max(now - date(since).getTime(), 0))}</span></li>`)}</ul><//>`;
+}
+
+const MOST_THESES = 6;
+
+/** What the theses on each candidate come to: the pooled arithmetic, the price with its invalidation, and the plan. */
+function Theses({ rows, run }) {
+  const [all, setAll] = useState(false);
+  const found = rows.filter((row) => row.verdict?.pooled);
+  if (!found.length) return null;
+  return html`<${Panel} title="Theses"><div class="grid">${found.slice(0, all ? found.length : MOST_THESES).map((row) => html`<${Pooled} key=${row.id} row=${row} run=${run} />`)}</div>
+    ${!all && found.length > MOST_THESES && html`<p><button type="button" onClick=${() => setAll(true)}>All ${found.length}</button></p>`}<//>`;
+}
+
+function Pooled({ row, run }) {
+  const bars = useGet(`/symbols/${part(row.symbol)}/bars`, { sessions: 60, run: run.run_id });
+  const { pooled } = row.verdict;
+  const closes = bars.data?.bars.map((one) => one.close) ?? [];
+  const plan = row.orders.find((one) => one.plan)?.plan;
+  const levels = [['stop', plan?.stop ?? pooled.invalidation_price], ['target', plan?.target]].filter(([, value]) => value);
+  return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
+    <p>${pooled.probability === null ? 'No thesis states a probability.' : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions
+      <span class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>${pooled.move !== null ? html`, move ${signedPercent(pooled.move, 1)}` : ''}${pooled.invalidation_price
+      ? html`; wrong at ${money(pooled.invalidation_price)} <span class="quiet">${textOf(pooled.invalidation_source)}</span>` : ''}`}</p>
+    <${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${`${row.symbol}, the last ${closes.length} sessions`} />
+    ${plan && html`<p class="quiet">Plan: entry ${money(plan.entry)}, stop ${money(plan.stop)}${plan.target ? `, target ${money(plan.target)}` : ''}, ends ${plain(plan.ends)}</p>`}
+    <${Table} label=${`Theses on ${row.symbol}`} columns=${THESES} rows=${pooled.rows} rowKey="role" /></article>`;
+}
+
+const THESES = [
+  ['Role', (row) => plain(row.role).replaceAll('_', ' ')],
+  ['Probability', (row) => (row.probability === null ? 'none' : percent(row.probability, 0)), 'num'],
+  ['Weight', (row) => percent(row.weight, 0), 'num'],
+];
+
 function Stop({ path, state, done }) {
   return html`<${ActionButton} label="Stop the run" className="danger" path=${`${path}/stop`} done=${done} disabled=${state === 'stopping'}
     confirm=${{ title: 'Stop this run',
@@ -88,11 +163,11 @@ function Stop({ path, state, done }) {
 
 function Head({ run, waits }) {
   const progress = run.progress ?? {};
+  useNow(run.finished_at ? 0 : 1_000);
   const [steps, ended] = useMemo(() => {
     const counts = Object.values(progress.steps ?? {});
     return [counts.reduce((sum, [, all]) => sum + all, 0), counts.reduce((sum, [done]) => sum + done, 0)];
   }, [progress.steps]);
-  const standing = run.standing;
   return html`<section class="panel head" aria-label="The run"><div class="body">
     <${Facts} rows=${[
       ['Began', timeOf(run.created_at)],
@@ -103,8 +178,7 @@ function Head({ run, waits }) {
       ['Money', costOf(run)],
       ['Market', html`${textOf(run.market)} ${timeOf(run.market_now)}`],
       ['Model', textOf(run.model, 60)],
-      ['Orders', standing ? html`${standingOf(standing)} ${textOf(run.account)}` : textOf(run.account)],
-      ['More', MORE[run.kind] ? html`<${Link} to=${`${MORE[run.kind][0]}${run.run_id}`}>${MORE[run.kind][1]}<//>` : undefined],
+      ['Orders', PAST.test(run.account) ? html`in the past, on ${textOf(run.account)}` : run.kind === 'episode' ? 'none' : html`${standingOf(run.standing)} ${textOf(run.account)}`],
       ['Waits for', waits.length ? html`${waits.map((one) => html`<p>${waitOf(one)}</p>`)}` : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
@@ -194,29 +268,30 @@ const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
 
 function columnsOf(roles) {
   return [
-    ['#', (row) => row.rank, 'num', 'rank'],
     ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide', (row) => row.lenses.join() || row.origin],
-    ['Score', (row) => figure(row.score), 'num wide', 'score'],
-    ...roles.map((role) => [
-      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role]), '', ({ cells }) => cells[role]?.verdict ?? cells[role]?.status,
-    ]),
     ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()] ?? 9 : null)],
     ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
     ['Orders', (row) => row.orders.map(orderCell)],
+    ...roles.map((role) => [
+      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) => cells[role]?.verdict ?? cells[role]?.status,
+    ]),
+    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide', (row) => row.lenses.join() || row.origin],
+    ['Score', (row) => figure(row.score), 'num wide', 'score'],
+    ['#', (row) => row.rank, 'num', 'rank'],
   ];
 }
 
-/** A role's answer as a link to its report: few elements, since there are many cells. */
-function roleCell(cell) {
+/** A role's answer as a link to its report: few elements, since there are many cells. What does not count for the verdict
+ * is struck through once there is one. */
+function roleCell(cell, verdict) {
   if (!cell) return html`<span class="quiet" title="this role was not asked about it">·</span>`;
   if (!cell.report_id) return badgeOf(cell.state);
   const tone = toneOf(cell.verdict);
   const word = cell.verdict ?? cell.status;
   const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures
     ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run',
-    !cell.counts && 'does not count for the verdict'];
-  return html`<a class=${`cell badge ${tone} ${cell.counts ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`}
+    verdict && !cell.counts && 'does not count for the verdict'];
+  return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`}
     title=${notes.filter(Boolean).map(plain).join('\n')}>
     ${MARKS[tone]} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures
     && cell.supported < cell.figures ? ' ?' : ''}</a>`;

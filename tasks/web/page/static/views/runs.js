@@ -49,7 +49,6 @@ const Nothing = ({ filtered }) => html`<${Empty} title=${filtered ? 'No run is l
   ${filtered ? 'Change or clear the filters.' : html`Start one here, or in a terminal: <code>desk screen</code>`}<//>`;
 
 const COLUMNS = [
-  ['Run', (run) => runOf(run.id)],
   ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`, '', 'kind'],
   ['State', (run) => badgeOf(run.state), '', 'state'],
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
@@ -62,6 +61,7 @@ const COLUMNS = [
   ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide', 'market_now'],
   ['Began', (run) => timeOf(run.created_at), '', (run) => date(run.created_at)],
   ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at)) : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
+  ['Run', (run) => runOf(run.id)],
 ];
 
 /** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}], ...]. */

@@ -24,7 +24,6 @@ export function Threads({ query }) {
 }
 
 const COLUMNS = [
-  ['Thread', (row) => html`<${ThreadLink} id=${row.thread_id} />`],
   ['Role', 'role', '', 'role'],
   ['Subject', (row) => html`<${Subject} subject=${row.subject} />`, '', (row) => row.subject.split('/').at(-1)],
   ['State', (row) => html`<${Badge} tone=${row.busy ? 'busy' : row.current ? 'good' : 'plain'}>
@@ -35,6 +34,7 @@ const COLUMNS = [
   ['Model', (row) => textOf(row.model, 30), 'wide'],
   ['Worker', (row) => html`<${Text} most=${28} className="quiet">${row.owner}<//>`, 'wide'],
   ['Used', (row) => html`<${Ago} at=${row.updated_at ?? row.created_at} />`, '', (row) => date(row.updated_at ?? row.created_at)],
+  ['Thread', (row) => html`<${ThreadLink} id=${row.thread_id} />`],
 ];
 
 // A thread: its turns, and one of them whole, with what the model was asked, what tools answered and what it said.
@@ -82,9 +82,9 @@ function Turns({ rows, at }) {
   return html`<ol class="turnlist">${rows.map((row, index) => html`<li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
     <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true'
       : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
-      <span class="row"><strong class="num">${row.ordinal}</strong> ${badgeOf(row.outcome)} <span class="quiet num">
-        ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span>
-      <span class="line">${textOf(row.answer ?? row.prompt ?? '', 90)}</span></a>
+      <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt ?? '', 90)}</span>
+      <span class="row">${badgeOf(row.outcome)} <span class="quiet num">
+        ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span></a>
     <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
 }
 

@@ -4,7 +4,7 @@
 
 import {
   Badge, badgeOf, compact, date, Facts, go, html, joined, Loaded, moment, numOf, Panel, part, plain, Segments,
-  setQuery, short, span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState,
+  setQuery, short, span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useNow, useRef, useState,
 } from '../lib/view.js';
 
 const TONES = ['done', 'running', 'again', 'lost', 'failed', 'stopped'];
@@ -17,15 +17,17 @@ export function Timeline({ from, query }) {
     tools=${html`<${Segments} label="Lanes" value=${by}
     onChange=${(value) => setQuery({ lanes: value === 'role' ? '' : value })}
     options=${[['role', 'Roles'], ['worker', 'Workers']]} />`}>
-    <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.steps.length}>${(data) => html`<${Lanes} data=${data} by=${by} query=${query} />`}<//>
+    <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.steps.length}>${(data) => html`<${Lanes} data=${data} at=${from.at} by=${by} query=${query} />`}<//>
   <//>`;
 }
 
-function Lanes({ data, by, query }) {
+function Lanes({ data, at, by, query }) {
+  const clock = useNow(data.finished_at ? 0 : 1_000);
+  const now = data.finished_at ? null : date(data.now).getTime() - date(data.created_at).getTime() + clock - at.getTime();
   const [bars, lanes] = useMemo(() => {
-    const found = barsOf(data, by);
+    const found = barsOf(data, by, now);
     return [found, packed(found, by === 'worker' ? data.workers : [])];
-  }, [data, by]);
+  }, [data, by, now]);
   const whole = useMemo(() => {
     const last = bars.reduce((most, bar) => Math.max(most, bar.until), 1);
     return [Math.min(0, ...bars.map((bar) => bar.ready)), last * 1.01];
@@ -42,7 +44,7 @@ function Lanes({ data, by, query }) {
       <button type="button" onClick=${() => setRange(null)} disabled=${isWhole}>Whole run</button>
       <${Legend} bars=${bars} />
       ${data.expected.length > 0 && html`<span class="quiet">still to come: ${data.expected.map(plain).join(', ')}</span>`}</div>
-    <${Picture} bars=${bars} lanes=${lanes} range=${range} whole=${whole} setRange=${setRange} chosen=${chosen} setChosen=${setChosen} setOver=${setOver} zoom=${zoom} />
+    <${Picture} now=${now} bars=${bars} lanes=${lanes} range=${range} whole=${whole} setRange=${setRange} chosen=${chosen} setChosen=${setChosen} setOver=${setOver} zoom=${zoom} />
     <${Chosen} bar=${shown} />`;
 }
 
@@ -66,7 +68,7 @@ function useRange(query, whole) {
   return [moving ?? range, set];
 }
 
-function Picture({ bars, lanes, range, whole, setRange, chosen, setChosen, setOver, zoom }) {
+function Picture({ now, bars, lanes, range, whole, setRange, chosen, setChosen, setOver, zoom }) {
   const box = useRef(null);
   const [size, setSize] = useState({ width: 0, top: 0, tall: 360 });
   const measure = useCallback(() => {
@@ -170,6 +172,7 @@ function Picture({ bars, lanes, range, whole, setRange, chosen, setChosen, setOv
         ${TONES.map((tone) => paths[tone] && html`<path key=${tone} class=${`bar ${tone}`} d=${paths[tone]} />`)}
         <path class="turns" d=${paths.turns} /><path class="taken" d=${paths.taken} />
         ${labels.map(({ bar, x, y, room }) => html`<text class="bar-name" x=${x} y=${y}>${short(nameOf(bar), room)}</text>`)}
+        ${now !== null && html`<path class="now-line" d=${`M${toX(now)} 0V${lanes.height}`} />`}
         ${marked && html`<rect class="marked" x=${toX(marked.from) - 1} y=${marked.top - 1} width=${Math.max(toX(marked.until) - toX(marked.from), 2) + 2} height=${lanes.rowHeight} />`}
       </g>
       <g class="axis" transform=${`translate(0 ${size.top})`}><rect width=${width} height=${AXIS} />
@@ -214,11 +217,11 @@ const GAP = 6;
 const LEAST_BAR = 1.5; // px, so that the shortest attempt is seen
 
 /** The bars of a timeline, by begin: {from, until, ready, lane, tone, step, attempt}; times in ms since the run began. by:
- * 'worker' or 'role'. */
-function barsOf(timeline, by) {
+ * 'worker' or 'role'. now: ms since the run began, where open bars end; null of a run that has ended. */
+function barsOf(timeline, by, now) {
   const zero = date(timeline.created_at).getTime();
   const at = (time) => date(time).getTime() - zero;
-  const end = at(timeline.finished_at ?? timeline.now);
+  const end = now ?? at(timeline.finished_at);
   const bars = [];
   for (const step of timeline.steps.map(joined('step'))) {
     for (const attempt of step.attempts) {

@@ -1,0 +1,337 @@
+"""The record of an account: equity against the market, months, trades, and what may be concluded from it."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import DeskError
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import RunKind
+from chordesk.models.tables.orders import Fill, Order
+from chordesk.models.tables.runs import Decision, Run, Verdict
+from chordesk.tasks.reading.accounts import EquityDay, equity_curve
+from chordesk.tasks.reading.runs import backtest_view
+from chordesk.tasks.reading.scores import kept_scores
+from chordesk.tools.backtest_performance import Lot, lots_of
+from chordesk.tools.backtests import CloseTable, buy_and_hold, closes_of, equal_weight
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import actions_of
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.price_panel import panel_of
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.scoring.inference import Estimate, Observation, estimate
+from chordesk.tools.scoring.theses import lenses_of
+
+MOST_DAYS = 5_000
+
+
+class RecordDay(Frozen):
+    """Equity at the last mark of a session day. drawdown: as a fraction of the highest so far. held, equal_weight: what
+    the account would be worth in the universe, bought in equal parts on the first day, or kept at equal parts. other:
+    equity of the account that it is compared with."""
+
+    day: dt.date
+    equity: float
+    drawdown: float | None
+    held: float | None
+    equal_weight: float | None
+    other: float | None = None
+
+
+class MonthRow(Frozen):
+    """Returns of a month, as fractions."""
+
+    month: str
+    desk: float
+    held: float | None
+    equal_weight: float | None
+
+
+class TradeRow(Frozen):
+    """Shares bought by one order and sold by one, or still held at the last close. days: of market time; profit and
+    staked in account currency, commissions and dividends counted; share: of what was staked. why: the reason of the
+    sale, of the purchase while it is held."""
+
+    symbol: str
+    lenses: list[str]
+    bought: dt.date
+    until: dt.date
+    sold: bool
+    entry: str
+    exit: str | None
+    staked: float
+    profit: float
+    share: float
+    why: str | None
+
+
+class PartReturn(Frozen):
+    """The trades of a symbol, or of what a lens put forward, together; a trade of two lenses is in both."""
+
+    name: str
+    trades: int
+    won: int
+    staked: float
+    profit: float
+    share: float
+
+
+class TrackRecord(Frozen):
+    """scored: the account that its verdicts are scored on. lacking: why there is no benchmark. hits: share of the BUY
+    verdicts of a year that beat the median name; None before the first outcome. edge: the account's mean return from mark
+    to mark, less that of the universe at equal parts; difference: less that of the account `against`, on the days of
+    both. said: what may be concluded."""
+
+    account: str
+    scored: str
+    days: list[RecordDay]
+    deepest: float | None
+    lacking: str | None
+    months: list[MonthRow]
+    trades: list[TradeRow]
+    symbols: list[PartReturn]
+    lenses: list[PartReturn]
+    hits: Estimate | None
+    edge: Estimate | None
+    against: str | None
+    difference: Estimate | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the database has for a record, so that no market is asked within a transaction."""
+
+    account: str
+    scored: str
+    curve: list[EquityDay]
+    result: Mapping[str, Any] | None  # of a backtest
+    fills: Sequence[Fill]
+    lenses: Mapping[str, Sequence[str]]  # by order
+    reasons: Mapping[str, str | None]  # by order
+
+
+def _kept(session: Session, account: str) -> _Kept:
+    scored, result = account, None
+    if is_backtest(account):
+        newest = select(Run).where(Run.account == account, Run.kind == RunKind.BACKTEST).order_by(col(Run.created_at))
+        runs = session.exec(newest).all()
+        if runs and (view := backtest_view(session, runs[-1])) is not None:
+            scored, result = view.scored, view.result
+    fills = session.exec(select(Fill).where(Fill.account == account).order_by(col(Fill.filled_at), col(Fill.id))).all()
+    orders = session.exec(select(Order).where(col(Order.id).in_({fill.order_id for fill in fills}))).all()
+    return _Kept(
+        account=account,
+        scored=scored,
+        curve=equity_curve(session, account, MOST_DAYS).days,
+        result=result,
+        fills=fills,
+        lenses=_lenses(session, orders),
+        reasons={one.id: _reason(session, one) for one in orders},
+    )
+
+
+def _lenses(session: Session, orders: Sequence[Order]) -> dict[str, Sequence[str]]:
+    verdicts = {one.id: one for one in session.exec(select(Verdict).where(
+        col(Verdict.id).in_({order.verdict_id for order in orders})
+    ))}  # fmt: skip
+    found = lenses_of(session, {one.run_id for one in verdicts.values()})
+    return {
+        order.id: sorted(found.get((verdicts[order.verdict_id].run_id, order.symbol), ()))
+        for order in orders
+        if order.verdict_id in verdicts
+    }
+
+
+def _reason(session: Session, order: Order) -> str | None:
+    if order.exit_reason is not None:
+        return order.exit_reason
+    return session.get_one(Decision, order.decision_id).reason_of(order.ordinal)
+
+
+def track_record(
+    context: ToolContext, account: str, market: MarketData | None, against: str | None = None
+) -> TrackRecord:
+    """market: of the account; None where this process has none of it. against: the account that it is compared with."""
+    with context.store.read() as session:
+        kept = _kept(session, account)
+        other = _kept(session, against) if against is not None else None
+    verdicts = kept_scores(context.store, kept.scored, context.settings.model_cutoffs, "rating").rows
+    days, lacking = _days(kept, context, market)
+    if other is not None:
+        theirs = {one.day: one.equity for one in other.curve}
+        days = [one.model_copy(update={"other": theirs.get(one.day)}) for one in days]
+    trades = _trades(kept, market)
+    edge = _edge([(one.equity, one.equal_weight) for one in days])
+    by_lens = [(lens, trade) for trade in trades for lens in trade.lenses or ["none"]]
+    return TrackRecord(
+        account=kept.account,
+        scored=kept.scored,
+        days=days,
+        deepest=max((one.drawdown for one in days if one.drawdown is not None), default=None),
+        lacking=lacking,
+        months=list(_months(days)),
+        trades=trades,
+        symbols=_parts((trade.symbol, trade) for trade in trades),
+        lenses=_parts(by_lens),
+        hits=next((row.rate for row in verdicts if row.name == "BUY"), None),
+        edge=edge,
+        against=against,
+        difference=_edge([(one.equity, one.other) for one in days]),
+        said=_said(kept, days, edge),
+    )
+
+
+def _days(kept: _Kept, context: ToolContext, market: MarketData | None) -> tuple[list[RecordDay], str | None]:
+    marks, lacking = kept.curve, None
+    known: dict[dt.date, tuple[float, float]] = {}
+    if is_backtest(kept.account):
+        rows = (kept.result or {}).get("curve") or []
+        visited = {row["day"] for row in rows}
+        marks = [one for one in marks if not rows or one.day.isoformat() in visited]
+        known = {dt.date.fromisoformat(row["day"]): (row["held"], row["equal_weight"]) for row in rows}
+        lacking = None if rows else "the benchmarks are counted when the backtest has ended"
+    elif market is None:
+        lacking = "this service has the market of its own account alone"
+    elif marks:
+        try:
+            known = _benchmarks(marks, replace(context, market=market, clock=market.clock))
+        except DeskError as error:
+            lacking = str(error.args[0])
+    nothing = (None, None)
+    return [
+        RecordDay(
+            day=one.day, equity=one.equity, drawdown=one.drawdown,
+            held=known.get(one.day, nothing)[0], equal_weight=known.get(one.day, nothing)[1],
+        )
+        for one in marks
+    ], lacking  # fmt: skip
+
+
+def _benchmarks(marks: Sequence[EquityDay], context: ToolContext) -> dict[dt.date, tuple[float, float]]:
+    panel = panel_of(context)
+    whole = CloseTable(panel.days, list(panel.place), panel.close.T).carried()
+    days = [one.day for one in marks if panel.days[0] <= one.day]
+    if not days:
+        return {}
+    rows = [bisect.bisect_right(panel.days, day) - 1 for day in days]
+    table, capital = CloseTable(days, list(panel.place), whole[rows]), marks[-len(days)].opening
+    return dict(zip(days, zip(buy_and_hold(table, capital), equal_weight(table, capital), strict=True), strict=True))
+
+
+def _months(days: Sequence[RecordDay]) -> Iterable[MonthRow]:
+    last = {f"{one.day:%Y-%m}": one for one in days}
+    before = days[0] if days else None
+    for month, one in last.items():
+        assert before is not None
+        yield MonthRow(
+            month=month,
+            desk=one.equity / before.equity - 1,
+            held=_change(before.held, one.held),
+            equal_weight=_change(before.equal_weight, one.equal_weight),
+        )
+        before = one
+
+
+def _change(before: float | None, after: float | None) -> float | None:
+    return after / before - 1 if before and after is not None else None
+
+
+def _trades(kept: _Kept, market: MarketData | None) -> list[TradeRow]:
+    """The newest first; those without a market end at their last sale."""
+    if not kept.fills or market is None:
+        return []
+    first = exchange_day(kept.fills[0].filled_at)
+    names = sorted({fill.symbol for fill in kept.fills})
+    days = {exchange_day(fill.filled_at) for fill in kept.fills}
+    span = (market.clock.session() - first).days + 1
+    for name in names:
+        try:
+            days.update(day for day in market.bars(name, span).dates if day >= first)
+        except DeskError:
+            continue
+    closes = closes_of(market, names, sorted(days))
+    lots = lots_of(kept.fills, closes, {name: actions_of(market, name, first) for name in names})
+    found = [_trade(kept, lot, closes.days) for lot in _merged(lots)]
+    return sorted(found, key=lambda one: (one.until, one.bought, one.symbol), reverse=True)
+
+
+def _merged(lots: Iterable[Lot]) -> Iterable[Lot]:
+    """Lots of the same two orders as one: an order may fill in parts."""
+    found: dict[tuple[str, str, str], Lot] = {}
+    for lot in lots:
+        key = (lot.symbol, lot.entry, lot.exit)
+        one = found.get(key)
+        found[key] = (
+            lot if one is None else replace(one, staked=one.staked + lot.staked, profit=one.profit + lot.profit)
+        )
+    return found.values()
+
+
+def _trade(kept: _Kept, lot: Lot, days: Sequence[dt.date]) -> TradeRow:
+    return TradeRow(
+        symbol=lot.symbol,
+        lenses=list(kept.lenses.get(lot.entry, ())),
+        bought=days[lot.bought],
+        until=days[lot.until],
+        sold=lot.sold,
+        entry=lot.entry,
+        exit=lot.exit or None,
+        staked=lot.staked,
+        profit=lot.profit,
+        share=lot.profit / lot.staked if lot.staked else 0.0,
+        why=kept.reasons.get(lot.exit or lot.entry),
+    )
+
+
+def _parts(named: Iterable[tuple[str, TradeRow]]) -> list[PartReturn]:
+    groups: dict[str, list[TradeRow]] = defaultdict(list)
+    for name, trade in named:
+        groups[name].append(trade)
+    found = [
+        PartReturn(
+            name=name,
+            trades=len(rows),
+            won=sum(row.profit > 0 for row in rows),
+            staked=(staked := sum(row.staked for row in rows)),
+            profit=(profit := sum(row.profit for row in rows)),
+            share=profit / staked if staked else 0.0,
+        )
+        for name, rows in groups.items()
+    ]
+    return sorted(found, key=lambda one: (-one.profit, one.name))
+
+
+def _edge(values: Sequence[tuple[float, float | None]]) -> Estimate | None:
+    """Return the mean return from one value to the next, less that of the other value beside it."""
+    known = [(own, other) for own, other in values if own > 0 and other]
+    steps = (
+        Observation(own / before - other / beside, at, at)
+        for at, ((before, beside), (own, other)) in enumerate(pairwise(known))
+    )
+    return estimate(steps)
+
+
+def _said(kept: _Kept, days: Sequence[RecordDay], edge: Estimate | None) -> str:
+    if kept.result is not None and (conclusion := kept.result.get("conclusion")):
+        return str(conclusion)
+    if len(days) < 2:
+        return "Nothing can be concluded yet: equity is marked on fewer than two session days."
+    whole = days[-1].equity / days[0].equity - 1
+    market = _change(days[0].equal_weight, days[-1].equal_weight)
+    against = f" against {market:+.2%} of the universe at equal parts" if market is not None else ""
+    head = f"{whole:+.2%} over {len(days)} session days{against}"
+    if edge is None or edge.low is None or edge.high is None:
+        return f"{head}: whether that is more than chance cannot be told from so few."
+    if edge.low <= 0 <= edge.high:
+        return f"{head}: it cannot be told from chance ({edge.low:+.3%} to {edge.high:+.3%} from mark to mark)."
+    return f"{head}: {'better' if edge.mean > 0 else 'worse'} than chance explains, on one stretch of one market."
