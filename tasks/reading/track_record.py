@@ -87,9 +87,9 @@ class PartReturn(Frozen):
 
 class TrackRecord(Frozen):
     """scored: the account that its verdicts are scored on. lacking: why there is no benchmark. hits: share of the BUY
-    verdicts of a year that beat the median name; None before the first outcome. edge: the account's mean return from mark
-    to mark, less that of the universe at equal parts; difference: less that of the account `against`, on the days of
-    both. said: what may be concluded."""
+    verdicts of a year that beat the median name; None before the first outcome. edge: the account's mean return from
+    mark to mark, less that of the universe at equal parts; difference: less that of the account `against`, on the days
+    of both. said: what may be concluded."""
 
     account: str
     scored: str
