@@ -39,7 +39,7 @@ def test_what_waits_says_why_and_what_it_would_do(page: Page, desk_page: DeskPag
     card = page.get_by_role("region", name="Waits for a person").locator("li").first
     expect(card.locator(".why")).to_contain_text(waiting["why"][:40])
     expect(card.get_by_label("Effect on the account")).to_contain_text(f"{effect['share_after'] * 100:.1f}")
-    expect(card.get_by_role("img", name="the last 60 sessions")).to_be_visible()
+    expect(card.get_by_role("img", name=re.compile(r"the last \d+ sessions"))).to_be_visible()
 
 
 def test_the_first_visit_starts_a_screen_with_one_button(page: Page, desk_page: DeskPage) -> None:
@@ -47,12 +47,12 @@ def test_the_first_visit_starts_a_screen_with_one_button(page: Page, desk_page: 
         found = route.fetch()
         route.fulfill(response=found, json={**found.json(), "last": None})
 
-    page.route("**/desk", without_runs, times=1)
-    desk_page.open(page, "/")
+    page.route("**/desk", without_runs)
     page.reload()
     with page.expect_response(lambda answer: answer.request.method == "POST") as answered:
         page.get_by_role("button", name="Run a sample screen").click()
     run = answered.value.json()
+    page.unroute("**/desk")
     try:
         assert (run["kind"], len(run["params"]["symbols"])) == ("screen", 8)
         expect(page.get_by_role("region", name="Decided now")).to_contain_text("screen now")
@@ -62,14 +62,18 @@ def test_the_first_visit_starts_a_screen_with_one_button(page: Page, desk_page: 
 
 def test_the_palette_finds_a_symbol_and_a_command_by_keys_alone(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, "/")
+    asked = page.get_by_role("combobox", name="Symbols, runs, orders, commands")
     page.keyboard.press("Control+k")
+    expect(asked).to_be_focused()
     page.keyboard.type("ko")
     found = page.get_by_role("listbox", name="Found").get_by_role("option", name="KO symbol")
     expect(found).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("#/symbols/KO$"))
     page.keyboard.press("Control+k")
+    expect(asked).to_be_focused()
     page.keyboard.type("start screen")
+    expect(page.get_by_role("option", name="Start: screen")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
 
