@@ -13,6 +13,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RunKind
@@ -159,13 +160,13 @@ def _reason(session: Session, order: Order) -> str | None:
 
 
 def track_record(
-    context: ToolContext, account: str, market: MarketData | None, against: str | None = None
+    store: Store, context: ToolContext, account: str, market: MarketData | None, against: str | None = None
 ) -> TrackRecord:
     """market: of the account; None where this process has none of it. against: the account that it is compared with."""
-    with context.store.read() as session:
+    with store.read() as session:
         kept = _kept(session, account)
         other = _kept(session, against) if against is not None else None
-    verdicts = kept_scores(context.store, kept.scored, context.settings.model_cutoffs, "rating").rows
+    verdicts = kept_scores(store, kept.scored, context.settings.model_cutoffs, "rating").rows
     days, lacking = _days(kept, context, market)
     if other is not None:
         theirs = {one.day: one.equity for one in other.curve}

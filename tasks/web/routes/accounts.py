@@ -89,7 +89,7 @@ def record(context: Context, account: Name, against: IdFilter = None) -> TrackRe
     with context.store.read() as session:
         name = find_account(session, context.settings, account)
         other = find_account(session, context.settings, against) if against else None
-    return track_record(context.desk.tool_context(), name, _market_of(context, name), other)
+    return track_record(context.store, context.desk.tool_context(), name, _market_of(context, name), other)
 
 
 @router.get("/accounts/{account}/equity")
