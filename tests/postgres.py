@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -90,31 +91,78 @@ def shared() -> Server:
 
 
 @contextlib.contextmanager
-def server() -> Iterator[Server]:
-    """Run a server as long as the block. There is a driver and a binary, by `missing`."""
+def server(at: Path | None = None) -> Iterator[Server]:
+    """Run a server as long as the block. There is a driver and a binary, by `missing`. at: folder of its own; there it
+    is started again whenever it ends by itself, as by an init system."""
     found = binaries()
     assert found is not None, missing()
     # A short path: a unix socket's is limited to about 100 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="desk-pg-", dir=at))
     user = unprivileged(folder)
     data = folder / "data"
     try:
-        setup = [found / "initdb", "-D", data, "-U", "desk", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        setup = [
+            found / "initdb",
+            "-D",
+            data,
+            "-U",
+            "desk",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+            "--wal-segsize=1",
+        ]
         subprocess.run(setup, cwd=folder, capture_output=True, check=True, timeout=PATIENCE, **user)
         settings = [part for setting in _QUICK for part in ("-c", setting)]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [found / "postgres", "-D", data, "-k", folder, *settings],
-                cwd=folder, stdout=log, stderr=log, preexec_fn=tether(), **user,
-            )  # fmt: skip
+
+        def start() -> subprocess.Popen[bytes]:
+            with (folder / "log").open("ab") as log:
+                return subprocess.Popen(
+                    [found / "postgres", "-D", data, "-k", folder, *settings],
+                    cwd=folder, stdout=log, stderr=log, preexec_fn=tether(), **user,
+                )  # fmt: skip
+
+        process = start()
         try:
             _await(process, folder)
-            yield Server(folder)
+            if at is None:
+                yield Server(folder)
+            else:
+                with _kept_up(process, start):
+                    yield Server(folder)
         finally:
-            process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
             process.wait(PATIENCE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _kept_up(process: subprocess.Popen[bytes], start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
+    """While the block runs, a server that has ended is started again, once a second."""
+    over = threading.Event()
+
+    def keep() -> None:
+        running = process
+        while not over.wait(1.0):
+            if running.poll() is not None:
+                with contextlib.suppress(OSError):
+                    running = start()  # tied to this thread
+        if running is not process:
+            running.send_signal(signal.SIGINT)
+            running.wait(PATIENCE)
+
+    keeper = threading.Thread(target=keep, daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        keeper.join()
 
 
 def unprivileged(folder: Path) -> dict[str, Any]:

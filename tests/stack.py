@@ -95,7 +95,7 @@ class Processes:
         data.mkdir(exist_ok=True)
         self.spawn(
             "redis", valkey_binary(), "--port", "0", "--unixsocket", str(path), "--dir", str(data),
-            "--save", "", "--appendonly", "yes", "--appendfsync", "everysec",
+            "--save", "", "--appendonly", "yes", "--appendfsync", "no",
         )  # fmt: skip
         self.environ["DESK_REDIS_URL"] = f"unix://{path}"
         wait_for(lambda: answers(path), "Redis answers")

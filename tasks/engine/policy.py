@@ -58,7 +58,7 @@ STEP_ATTEMPTS = 3  # of a step before it fails
 # where workers end for another reason, they do so without it as well: each one that was lost meanwhile and did not hold
 # the step allows it one more, up to MOST_LOSSES.
 ALONE_AFTER = 6
-LOSSES = 7
+LOSSES = 10
 MOST_LOSSES = 20
 
 _NEVER = Retry(How.NEVER, attempts=1)

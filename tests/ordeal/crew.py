@@ -19,7 +19,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -44,6 +44,7 @@ from chordesk.tools.orders.accounts import FencingLease
 from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET
 from tests.fakes.yahoo import FarYahoo
+from tests.ordeal.broken import BROKEN, library
 from tests.ordeal.broker import PRICE
 from tests.ordeal.launch import BOMB, FAR_YAHOO
 from tests.ordeal.model import Asked, FaultyModel, Journal
@@ -80,7 +81,8 @@ class Held:
 @dataclass(slots=True)
 class FaultDesk:
     """excused: steps and attempts that may have begun turns for nothing. symbols: those that decisions were handed over
-    on. halted: ids of decisions that a halt may have denied orders of. dead: killed owners of steps.
+    on. halted: ids of decisions that a halt may have denied orders of. dead: killed owners of steps. small: its small
+    file system.
     """
 
     processes: Processes
@@ -88,6 +90,7 @@ class FaultDesk:
     pace: Pace
     launcher: tuple[str, ...] = ()
     crew: tuple[str, ...] = CREW
+    small: Path | None = None
     restarts: Counter[str] = field(default_factory=Counter)
     excused: set[tuple[str, int]] = field(default_factory=set)
     symbols: set[str] = field(default_factory=set)
@@ -304,8 +307,9 @@ def paced(pace: Pace) -> dict[str, str]:
     }
 
 
+BREAKABLE = "BREAKABLE"  # environment of a desk whose disk may break
 SMALL = "{small}"  # in a setting of a scenario: a file system of SMALL_MIB of its own
-SMALL_MIB, SMALL_INODES = 16, 4096
+SMALL_MIB, SERVER_MIB, SMALL_INODES = 16, 128, 4096
 
 
 @contextmanager
@@ -344,48 +348,61 @@ def filled(folder: Path, *, inodes: bool = False) -> Iterator[None]:
         shutil.rmtree(filler)
 
 
+def without_disk(desk: FaultDesk, *, inodes: bool = False) -> AbstractContextManager[None]:
+    """While the block runs, the desk's small file system is full, or that of its home broken."""
+    return desk.switched(BROKEN) if desk.small is None else filled(desk.small, inodes=inodes)
+
+
 @contextmanager
-def fault_desk(pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, **environ: str) -> Iterator[FaultDesk]:
-    """The whole crew, up and warm; everything ends with the block. launcher: module and arguments to start it with,
-    with {home} for the desk's folder."""
+def stored(environ: Mapping[str, str], *, postgres: bool) -> Iterator[tuple[dict[str, str], Path | None]]:
+    """Settings with a small file system, which is the second, in place of SMALL. postgres: and with a server's
+    database, whose data is there."""
     with ExitStack() as held:
+        small = None
         if any(SMALL in value for value in environ.values()):
-            small = str(held.enter_context(small_disk()))
-            environ = {name: value.replace(SMALL, small) for name, value in environ.items()}
-        yield held.enter_context(_fault_desk(pace, launcher, crew, environ))
+            small = held.enter_context(small_disk(SERVER_MIB if postgres else SMALL_MIB))
+        found = {name: value.replace(SMALL, str(small)) for name, value in environ.items()}
+        if BREAKABLE in found:
+            found["LD_PRELOAD"] = library()
+        if postgres:
+            found["DESK_DATABASE_URL"] = held.enter_context(server(small)).empty()
+        yield found, small
 
 
 @contextmanager
-def _fault_desk(
-    pace: Pace, launcher: tuple[str, ...], crew: tuple[str, ...], environ: Mapping[str, str]
+def fault_desk(
+    pace: Pace, *launcher: str, crew: tuple[str, ...] = CREW, postgres: bool = False, **environ: str
 ) -> Iterator[FaultDesk]:
-    settings = {
-        **paced(pace),
-        "DESK_FIRST_TOKEN_SECONDS": f"{pace.silence:g}",
-        "DESK_SILENCE_SECONDS": f"{pace.silence:g}",
-        "DESK_DRAIN_SECONDS": "20",
-        "DESK_GRAPHS": GRAPHS,
-        **environ,
-    }
-    with (
-        processes(forked=False, **settings) as running,
-        FaultyModel(pace.latency, running.home / "model.jsonl") as model,
-    ):
-        running.environ["DESK_PROVIDER"] = "endpoint"
-        running.environ["DESK_PROVIDER_URL"] = model.url
-        # Of roles that a scenario gives to LiteLLM; no key of the machine's goes along.
-        running.environ |= {"OPENAI_API_BASE": model.url, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
-        (running.home / CLOCK).write_text("0")
-        start_with = tuple(part.replace("{home}", str(running.home)) for part in launcher)
-        desk = FaultDesk(running, model, pace, start_with, crew)
-        try:
-            desk.start_all()
-            with desk.watched():
-                # App-servers start with the first turn; a desk that trades has them up.
-                assert not desk.await_end(desk.open_run(2), seconds=90), "the first run did not end"
-                yield desk
-        finally:
-            keep_logs(desk)
+    """The whole crew, up and warm; everything ends with the block. launcher: module and arguments to start it with,
+    with {home} for the desk's folder. postgres: the database is a server's."""
+    with stored(environ, postgres=postgres) as (own, small):
+        settings = {
+            **paced(pace),
+            "DESK_FIRST_TOKEN_SECONDS": f"{pace.silence:g}",
+            "DESK_SILENCE_SECONDS": f"{pace.silence:g}",
+            "DESK_DRAIN_SECONDS": "20",
+            "DESK_GRAPHS": GRAPHS,
+            **own,
+        }
+        with (
+            processes(forked=False, **settings) as running,
+            FaultyModel(pace.latency, running.home / "model.jsonl") as model,
+        ):
+            running.environ["DESK_PROVIDER"] = "endpoint"
+            running.environ["DESK_PROVIDER_URL"] = model.url
+            # Of roles that a scenario gives to LiteLLM; no key of the machine's goes along.
+            running.environ |= {"OPENAI_API_BASE": model.url, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
+            (running.home / CLOCK).write_text("0")
+            start_with = tuple(part.replace("{home}", str(running.home)) for part in launcher)
+            desk = FaultDesk(running, model, pace, start_with, crew, small)
+            try:
+                desk.start_all()
+                with desk.watched():
+                    # App-servers start with the first turn; a desk that trades has them up.
+                    assert not desk.await_end(desk.open_run(2), seconds=90), "the first run did not end"
+                    yield desk
+            finally:
+                keep_logs(desk)
 
 
 def keep_logs(desk: FaultDesk) -> None:
@@ -535,17 +552,16 @@ def order_desk(
     pace: Pace, *launcher: str, crew: tuple[str, ...] = ORDER_CREW, postgres: bool = False, **environ: str
 ) -> Iterator[FaultDesk]:
     """The crew up, with nothing traded yet; everything ends with the block. postgres: the database is a server's."""
-    settings = {**paced(pace), **SETTINGS, **environ}
     far = far_yahoo()
     with (
-        server() if postgres else nullcontext() as database,
-        processes(forked=False, **settings, **({"DESK_DATABASE_URL": database.empty()} if database else {})) as running,
+        stored({**paced(pace), **SETTINGS, **environ}, postgres=postgres) as (settings, small),
+        processes(forked=False, **settings) as running,
         FaultyModel(pace.latency, running.home / "model.jsonl") as model,
     ):
         running.environ |= {"DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": model.url}
         running.environ[FAR_YAHOO] = f"http://127.0.0.1:{far.server_port}"
         start_stand_in(running)
-        desk = FaultDesk(running, model, pace, launcher, crew)
+        desk = FaultDesk(running, model, pace, launcher, crew, small)
         try:
             desk.start_all()
             with desk.watched():

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import multiprocessing
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from itertools import groupby
 
 from tests.ordeal import orders, runs, trial
 from tests.ordeal.crew import (
+    BREAKABLE,
     ORDER_CREW,
     SMALL,
     Act,
@@ -42,12 +44,14 @@ TRADES = ("tests.ordeal.launch", "--trades")
 
 
 def of_orders(
-    name: str, act: Act, times: int, *, short: bool = False, claim: bool = True, postgres: bool = False
+    name: str, act: Act, times: int, *, short: bool = False, claim: bool = True, postgres: bool = False, **environ: str
 ) -> Scenario:
     switches = () if claim else (NO_CLAIM,)
-    return Scenario(
-        f"orders: {name}", act, times, short, launcher=TRADES, crew=ORDER_CREW, switches=switches, postgres=postgres
-    )
+    return Scenario(f"orders: {name}", act, times, short, environ, TRADES, ORDER_CREW, switches, postgres)
+
+
+# Of a server's, the data is in the small file system.
+IN_SMALL = {"DESK_DATABASE_URL": f"sqlite:///{SMALL}/desk.db"}
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -64,14 +68,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("drained, turns given back", runs.turns_given_back, times=2, environ={"DESK_DRAIN_SECONDS": "1"}),
     Scenario("every message twice", runs.every_message_twice, times=2, short=True),
     Scenario("database away", runs.database_away, times=3),
-    Scenario(
-        "database's disk full", runs.disk_full, times=2, environ={"DESK_DATABASE_URL": f"sqlite:///{SMALL}/desk.db"}
-    ),
-    Scenario("vault's disk full", runs.disk_full, times=2, environ={"DESK_BLOB_URL": f"{SMALL}/vault"}),
-    Scenario("reports' disk full", runs.disk_full, times=2, environ={"DESK_REPORT_URL": f"{SMALL}/reports"}),
+    Scenario("database's disk full", runs.disk_lost, times=2, environ=IN_SMALL),
+    Scenario("home's disk broken", runs.disk_lost, times=2, environ={BREAKABLE: "1"}),
+    Scenario("PostgreSQL's disk full", runs.disk_lost, times=2, environ=IN_SMALL, postgres=True),
+    Scenario("vault's disk full", runs.disk_lost, times=2, environ={"DESK_BLOB_URL": f"{SMALL}/vault"}),
+    Scenario("reports' disk full", runs.disk_lost, times=2, environ={"DESK_REPORT_URL": f"{SMALL}/reports"}),
     Scenario(
         "vault's inodes used up",
-        partial(runs.disk_full, inodes=True),
+        partial(runs.disk_lost, inodes=True),
         times=2,
         environ={"DESK_BLOB_URL": f"{SMALL}/vault"},
     ),
@@ -111,6 +115,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     of_orders("killed, filled in parts", orders.killed_half_filled, 5, short=True),
     of_orders("Redis killed and restarted", orders.redis_killed, 5),
     of_orders("database away", orders.database_away, 3),
+    of_orders("database's disk full", orders.disk_lost, 4, **IN_SMALL),
+    of_orders("home's disk broken", orders.disk_lost, 4, **{BREAKABLE: "1"}),
+    of_orders("PostgreSQL's disk full", orders.disk_lost, 4, postgres=True, **IN_SMALL),
     of_orders("stream of fills lost", orders.stream_lost, 4),
     of_orders("killed at every step, PostgreSQL", orders.killed_at_every_step, 2, postgres=True),
     of_orders("two trade workers, PostgreSQL", orders.two_trade_workers, 2, claim=False, postgres=True),
@@ -172,6 +179,8 @@ def play(lane: Sequence[Job], pace: Pace, began: float) -> list[Result]:
     first = lane[0][0]
     if first.postgres and (why := missing()):
         return [Result(scenario.name, skipped=f"skipped: {why}") for scenario, _ in lane]
+    if BREAKABLE in first.environ and shutil.which("cc") is None:
+        return [Result(scenario.name, skipped="skipped: no C compiler") for scenario, _ in lane]
     if (SMALL in str(first.environ) or first.crew == trial.CREW) and os.geteuid() != 0:
         return [Result(scenario.name, skipped="skipped: only root can mount a file system") for scenario, _ in lane]
     results = []
@@ -192,7 +201,7 @@ def desk_for(scenario: Scenario, pace: Pace) -> AbstractContextManager[FaultDesk
         return trial.up_desk(pace)
     if crew == ORDER_CREW:
         return order_desk(pace, *launcher, crew=crew, postgres=scenario.postgres, **environ)
-    return fault_desk(pace, *launcher, crew=crew, **environ)
+    return fault_desk(pace, *launcher, crew=crew, postgres=scenario.postgres, **environ)
 
 
 def run(scenarios: Sequence[Scenario], pace: Pace, lanes: int, *, once: bool = False) -> list[Result]:

@@ -19,7 +19,19 @@ from chordesk.models.tables.orders import Order, Trading
 from tests.fakes.alpaca import LATE_SECONDS
 from tests.ordeal.broker import CUT, SILENT, STREAMING
 from tests.ordeal.check import all_are, ends_well, fill_open
-from tests.ordeal.crew import ACCOUNT, KEYS, FaultDesk, Handed, Result, arm, control, hand_over, sent, until
+from tests.ordeal.crew import (
+    ACCOUNT,
+    KEYS,
+    FaultDesk,
+    Handed,
+    Result,
+    arm,
+    control,
+    hand_over,
+    sent,
+    until,
+    without_disk,
+)
 from tests.ordeal.launch import FOLLOWED, POINTS
 from tests.ordeal.runs import locked
 from tests.stack import REPOSITORY
@@ -194,6 +206,27 @@ def _in_hand(desk: FaultDesk, chance: random.Random, kind: str) -> Handed:
     handed = hand_over(desk, chance, ORDERS)
     until(lambda: sent(desk) > before + number, "the order is with the broker")
     return handed
+
+
+def disk_lost(desk: FaultDesk, chance: random.Random, result: Result) -> None:
+    """The database's file system is full, or the home's is broken, from any moment of a submission on, for longer than
+    a lease. The broker fills meanwhile, and the trade worker is killed."""
+    control(
+        desk, faults=chance.choice(([], ["late"], ["hang-after"])), fills=chance.choice(("all", "none")), unique=False
+    )
+    before = sent(desk)
+    handed = [hand_over(desk, chance, ORDERS)]
+    number = chance.randint(0, ORDERS)
+    until(lambda: sent(desk) >= before + number, f"{number} orders are sent")
+    with without_disk(desk):
+        time.sleep(chance.uniform(0.0, desk.pace.lease))
+        desk.kill("trade")
+        fill_open(desk)
+        time.sleep(desk.pace.lease)
+    began = time.monotonic()
+    desk.await_worker("trade")
+    result.notes.append(f"{number} sent before, the worker is there {time.monotonic() - began:.1f} s after the space")
+    ends_well(desk, result, *handed, hand_over(desk, chance, ORDERS))
 
 
 def stream_lost(desk: FaultDesk, chance: random.Random, result: Result) -> None:

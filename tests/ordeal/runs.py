@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import secrets
@@ -15,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, product
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -42,7 +42,7 @@ from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.ordeal.check import Expected, Findings, check
-from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, filled, until
+from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, until, without_disk
 from tests.ordeal.model import FAULT, Asked, Fault, no_fault
 from tests.ordeal.proxy import SilentProxy
 from tests.stack import REPOSITORY
@@ -328,11 +328,11 @@ def clock_moved(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     shift = SHIFT * desk.pace.lease
     try:
         for offset in (shift, 0.0):
-            run_id = _run_in_flight(desk, chance)
+            run_id, began = _run_in_flight(desk, chance), utcnow()
             desk.move_clock(offset)
             ends_well(desk, result, run_id)
-            ahead = (desk.run(run_id).finished_at or utcnow()) - utcnow()
-            assert abs(ahead.total_seconds() - offset) < desk.pace.lease, "the desk's clock did not move"
+            ended = (desk.run(run_id).finished_at or utcnow()) - dt.timedelta(seconds=offset)
+            assert began < ended < utcnow(), "the desk's clock did not move"
         desk.move_clock(shift)
         run_id = _run_in_flight(desk, chance)
         victim = chance.choice(WORKERS)
@@ -386,14 +386,13 @@ def locked(desk: FaultDesk, seconds: float) -> None:
 ROOM_SECONDS = 15.0
 
 
-def disk_full(desk: FaultDesk, chance: random.Random, result: Result, *, inodes: bool = False) -> None:
-    """The file system of the database, of the vault or of the reports is full, or has no inode left, from one moment to
-    the next, for longer than a lease, and a worker is killed then. With room again something goes on in time."""
-    settings = desk.processes.settings
-    small = Path(settings.blob_url or settings.report_url or str(make_url(settings.database).database)).parent
+def disk_lost(desk: FaultDesk, chance: random.Random, result: Result, *, inodes: bool = False) -> None:
+    """The file system of the database, of the vault or of the reports is full, or has no inode left, or that of the
+    home is broken, from one moment to the next, for longer than a lease, and a worker is killed then. With it again
+    something goes on in time."""
     run_id = desk.open_run()
     desk.kill_in_flight(chance.choice(WORKERS), [run_id])
-    with filled(small, inodes=inodes):
+    with without_disk(desk, inodes=inodes):
         time.sleep(desk.pace.lease + chance.uniform(0.0, desk.pace.lease))
     _room_again(desk, result, run_id)
 

@@ -45,7 +45,7 @@ def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
     assert [row[2] for row in tried(store, step.id)] == ["lost"] * 5 + ["done"]
 
 
-def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_to_the_sweep(store: Store) -> None:
+def test_a_step_that_breaks_its_workers_fails_with_the_last_and_leaves_that_to_the_sweep(store: Store) -> None:
     step = report("IBM")
     _, finish = opened(store, step, attempts=1)
     lose(store, step.id)
@@ -56,7 +56,7 @@ def test_a_step_that_breaks_its_workers_fails_with_the_seventh_and_leaves_that_t
     with store.session() as session:
         assert [one.id for one in step_queries.fail_exhausted(session)] == [finish]
     assert [row[2:] for row in tried(store, step.id)] == [("lost", LOST)] * LOSSES
-    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
+    assert get(store, step.id).error == f"gave up: {LOSSES} workers were lost while they had it"
 
 
 @pytest.mark.parametrize("without", [0, 1, 5, MOST_LOSSES])

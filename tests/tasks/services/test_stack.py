@@ -64,7 +64,6 @@ def test_redis_is_private_and_keeps_its_data_over_a_crash(make_plan: Callable[..
         with client(stack) as r:
             assert r.config_get("port") == {"port": "0"}
             assert r.config_get("appendonly") == {"appendonly": "yes"}
-            assert r.config_get("appendfsync") == {"appendfsync": "everysec"}
             assert r.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
             r.set("kept", "yes")
         assert (home / "run").stat().st_mode & 0o777 == 0o700
