@@ -7,9 +7,11 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import cache
 from typing import Any
 
-from fastapi import Depends, FastAPI
+import orjson
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
@@ -57,13 +59,13 @@ ROUTERS = (
 
 
 def create_app(context: ServiceContext, token: Token) -> FastAPI:
-    """Return the service of one desk. Its documentation pages are off: they would load scripts from other servers."""
+    """Return the service of one desk. Its documentation pages are off: they would load scripts from other servers. Its
+    description is made once: 235 kB that take 8 ms."""
     app = FastAPI(
         title="Chordesk",
         version=VERSION,
         summary="Runs of a desk and their results, requests that wait for a person, and live events.",
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,
         # The guard checks the token before anything else; this only documents it.
         dependencies=[Depends(HTTPBearer(auto_error=False, description="the token; `desk api` prints its place"))],
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
@@ -81,7 +83,13 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
         Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions, tokens=tokens
     )
     plain = app.openapi
-    app.openapi = lambda: _described(plain())  # type: ignore[method-assign]
+    app.openapi = cache(lambda: _described(plain()))  # type: ignore[method-assign]
+    written = cache(lambda: orjson.dumps(app.openapi()))
+
+    async def described(request: Request) -> Response:
+        return Response(written(), media_type="application/json")
+
+    app.add_route("/openapi.json", described)
     return app
 
 
