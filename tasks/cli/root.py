@@ -23,6 +23,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "analyze": ("start", "Analyse symbols, and propose a put or a covered call."),
         "trade": ("start", "Let the trader decide on the verdicts of an earlier run."),
         "backtest": ("start", "Let the whole desk play past sessions."),
+        "experiment": ("experiment", "Compare settings of the desk on one history."),
         "stop": ("runs", "Stop runs, and wait until nothing of them runs any more."),
     },
     "Look": {

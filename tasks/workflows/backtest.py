@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import backtest_account, research_account
+from chordesk.models.settings.running_desk import backtest_account, research_account, with_values
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
@@ -65,22 +65,27 @@ def open_backtest(
     rounds: int = 0,
     universe: str | None = None,
     memory: str = "off",
+    arm: str = "",
+    changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Start a walk over every so many-th session from `first` to `last`. Raises UsageError for a market of real time,
-    days outside its data or in the wrong order, and what the universe lacks."""
+    """Start a walk over every so many-th session from `first` to `last`. arm: what it is called in an experiment;
+    changes: settings in place of the desk's. Raises UsageError for a market of real time, days outside its data or in
+    the wrong order, and what the universe lacks."""
     desk = app.desk
     days = sessions_between(desk.market, first, last, every)
-    settings = settings_of_walk(desk.settings, memory, rounds, universe)
+    settings = with_values(settings_of_walk(desk.settings, memory, rounds, universe), changes or {})
     asked = {
         "from": first.isoformat(),
         "to": last.isoformat(),
         "every": every,
-        "rounds": rounds,
-        "memory": memory,
+        "rounds": settings.rounds,
+        "memory": settings.memory,
         "universe": settings.universe,
+        "arm": arm,
+        "changes": dict(changes or {}),
         # Each day leaves out what the market did not carry yet.
         "symbols": resolve_universe(settings.universe, desk.market_for(days[-1])),
-        "parallel": memory == "off" and rounds == 0,
+        "parallel": settings.memory == "off" and settings.rounds == 0,
     }
     return _open(app, asked, days, settings, desk.market_for(days[0]))
 

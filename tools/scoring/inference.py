@@ -110,7 +110,7 @@ def estimate(observations: Iterable[Observation]) -> Estimate | None:
     from chordesk.tools.scoring.long_run import variance_by_date, variance_by_name
 
     deviations = [row.weight * (row.value - mean) for row in rows]
-    variance, cosines = variance_by_date(places, deviations, by_date, _cosines(dates, spans), overlap)
+    variance, cosines = variance_by_date(places, deviations, by_date, cosines_of(dates, spans), overlap)
     names = [row.name for row in rows]
     shared, squared = variance_by_name(names, places, deviations, weights, overlap, variance)
     whole = variance + shared
@@ -123,7 +123,7 @@ def estimate(observations: Iterable[Observation]) -> Estimate | None:
     return known_estimate(mean, error, degrees, n, len(days), spans, effective)
 
 
-def _cosines(dates: float, spans: float) -> int:
+def cosines_of(dates: float, spans: float) -> int:
     """Return how many cosines: periods of at least six overlaps, and .41 G^(2/3) against drifts that nobody knows of
     (the rule of Lazarus, Lewis, Stock and Watson)."""
     return max(_LEAST_COSINES, int(min(spans / 3, 0.41 * dates ** (2 / 3))))

@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Candidate, Run, Step
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.engine.steps import waiting_step
+from chordesk.tasks.reading.experiments import experiment
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.messages import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs
 from chordesk.tasks.workflows.backtest import resume_backtest
+from chordesk.tasks.workflows.experiment import open_experiment, parsed
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from tests.stack import wait_for
-from tests.tasks.workflows.walk.kit import WalkingDesk, outline
+from tests.tasks.workflows.walk.kit import FIRST, LAST, UNIVERSE, WalkingDesk, outline
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4, 5, 8)]
 pytestmark = pytest.mark.long
@@ -184,3 +186,36 @@ def test_the_view_has_the_sessions_and_the_result(desk: WalkingDesk, walked: Run
     assert shown.backtest is not None
     assert (shown.backtest.sessions, len(shown.backtest.rows), shown.backtest.resumed) == (6, 6, None)
     assert shown.backtest.result == walked.summary["backtest"]
+
+
+def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_own(
+    desk: WalkingDesk, walked: Run
+) -> None:
+    app = desk.processes.app
+    arms = [parsed("all:"), parsed("one: DESK_LENSES=technical; DESK_MAX_CANDIDATES=1")]
+    opened = open_experiment(app, arms, FIRST, DAYS[2], universe=UNIVERSE)
+    runs = [desk.ended(run.id) for run in opened]
+    with desk.store.read() as session:
+        found = experiment(session, app.desk.settings, [run.id for run in runs], 0.001)
+        with pytest.raises(UsageError, match="have other days"):
+            experiment(session, app.desk.settings, [runs[0].id, walked.id])
+    assert [(arm.arm, arm.changes, arm.sessions) for arm in found.arms] == [
+        ("all", {}, 3),
+        ("one", {"lenses": "technical", "max_candidates": "1"}, 3),
+    ]
+    screens = desk.runs(runs[1], RunKind.SCREEN)
+    assert {tuple(screen.params["lenses"]) for screen in screens} == {("technical",)}
+    assert all(value["candidates"] <= 1 for value in (screen.summary for screen in screens))
+    (by_session, _) = found.differences
+    assert by_session.found is not None
+    assert (by_session.found.n, by_session.found.lack) == (2, "too few")
+    for wrong, said in (
+        ([parsed("a:"), parsed("b:")], "differ in nothing"),
+        ([parsed("a:"), parsed("b: DESK_MAX_CANDIDATES=0")], "arm b"),
+        ([parsed("a:")], "two or more"),
+    ):
+        with pytest.raises(DeskError, match=said):
+            open_experiment(app, wrong, FIRST, LAST, universe=UNIVERSE)
+    for text in ("b: DESK_BROKER=alpaca", "b: DESK_NOTHING=1", ": DESK_ROUNDS=1"):
+        with pytest.raises(UsageError):
+            parsed(text)

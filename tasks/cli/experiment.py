@@ -1,0 +1,162 @@
+"""`desk experiment`: arms of one history, compared in pairs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+
+from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.output import bounded, console, emit, print_line, table
+from chordesk.tasks.cli.shell import Json, day_of, opened
+from chordesk.tasks.cli.start import connected, follow
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.models.settings import Settings
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.reading.experiments import ExperimentDetail
+    from chordesk.tasks.worker.messages import DeskApp
+    from chordesk.tools.scoring.experiments import Difference, Other
+
+commands = typer.Typer()
+MOST_OTHERS = 12
+
+
+@commands.command("experiment")
+def run(
+    arms: Annotated[
+        list[str] | None,
+        typer.Option("--arm", help='"NAME: DESK_SETTING=value; ..."; the first is what the others are compared with.'),
+    ] = None,
+    ablate: Annotated[
+        str | None, typer.Option(help="An arm without each of: research_roles, lenses or voices.")
+    ] = None,
+    runs: Annotated[list[str] | None, typer.Option("--run", help="Compare these backtests; nothing starts.")] = None,
+    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    every: Annotated[int, typer.Option(help="Every so many-th session.", min=1)] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of voices before the trader.", min=0, max=2)] = 0,
+    universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
+    memory: Annotated[str, typer.Option(help="off (days in parallel) or on (in order).")] = "off",
+    size: Annotated[
+        float, typer.Option(help="The difference of a session's return to look for, a fraction.", min=1e-6, max=1.0)
+    ] = 0.001,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it may show and cost, and end.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare settings of the desk on one history.
+
+    Each arm is a backtest. Differences from the first arm are in pairs, by session and by name judged, with intervals.
+    """
+    if runs:
+        settings, store = opened()
+        with store.read() as session:
+            from chordesk.models.database.lookup import by_prefix
+            from chordesk.models.tables.runs import Run as Row
+
+            named = [by_prefix(session, Row, one).id for one in runs]
+        _show(settings, store, named, size, as_json=as_json)
+        return
+    from chordesk.tasks.workflows.experiment import ablated, open_experiment, parsed
+
+    if first is None or last is None:
+        raise UsageError(
+            "an experiment needs its days", remedy="give --from YYYY-MM-DD --to YYYY-MM-DD, or --run twice"
+        )
+    app = connected()
+    chosen = ablated(ablate, app.desk.settings) if ablate else [parsed(one) for one in arms or ()]
+    days = day_of("--from", first), day_of("--to", last)
+    if not as_json or dry_run:
+        print_line(_power(app, days, every, len(chosen), size))
+    if dry_run:
+        return
+    opened_runs = open_experiment(app, chosen, *days, every=every, rounds=rounds, universe=universe, memory=memory)
+    _follow(app, opened_runs, quiet=as_json)
+    _show(app.desk.settings, app.desk.store, [one.id for one in opened_runs], size, as_json=as_json)
+
+
+def _follow(app: DeskApp, runs: Sequence[Run], *, quiet: bool) -> None:
+    out = console()
+    for one in runs:
+        if not quiet:
+            out.print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
+        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet)
+
+
+def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:
+    """Return how many sessions would show a difference of the size, as far as a backtest of the same market tells."""
+    from chordesk.tasks.reading.experiments import spread_of_backtests
+    from chordesk.tasks.worker.turns import label_of
+    from chordesk.tools.backtests import sessions_between
+    from chordesk.tools.scoring.experiments import needed
+
+    sessions = len(sessions_between(app.desk.market, *days, every))
+    with app.desk.store.read() as session:
+        known = spread_of_backtests(session, str(label_of(app.desk, None)["market"]))
+    begun = f"{arms} arms, {sessions} sessions each"
+    if known is None:
+        return f"{begun}; what they can show and cost is not known before a backtest of ten sessions on this market"
+    spread, tokens, played = known
+    # Two arms that share nothing differ by twice the variance of one: a bound, since the history is the same.
+    sessions_needed = needed(math.sqrt(2) * spread, size)
+    return (
+        f"{begun}, some {tokens * sessions * arms:,.0f} tokens; at most {sessions_needed:,} sessions show a difference "
+        f"of {size:.2%} a session in four of five tries (by a backtest of {played} sessions)"
+    )
+
+
+def _show(settings: Settings, store: Store, run_ids: Sequence[str], size: float, *, as_json: bool) -> None:
+    from chordesk.tasks.reading.experiments import experiment
+
+    with store.read() as session:
+        found = experiment(session, settings, run_ids, size)
+    emit(found, _report, as_json=as_json)
+
+
+def _report(found: ExperimentDetail) -> RenderableType:
+    arms = table(
+        {
+            "arm": lambda one: one.arm,
+            "return": lambda one: "-" if one.returned is None else f"{one.returned:+.2%}",
+            "sessions": lambda one: str(one.sessions),
+            "tokens": lambda one: f"{one.turns_tokens:,}",
+            "cost": lambda one: str(one.cost),
+            "run": lambda one: one.run_id,
+        },
+        found.arms,
+        right=("return", "sessions", "tokens"),
+    )
+    differences = table(
+        ["less the first arm", "of", "difference", "95 %", "n", "p", "told", "sessions needed"],
+        map(_cells, found.differences),
+        "Differences in pairs; told: from zero, among all of them",
+        right=("difference", "n", "p", "sessions needed"),
+    )
+    lines: list[RenderableType] = [arms, differences]
+    for arm, others in found.others.items():
+        lines.append(f"{arm}: {len(others)} names judged otherwise")
+        lines += bounded(others, MOST_OTHERS, _other, " of them")
+    return Group(*lines)
+
+
+def _cells(one: Difference) -> Sequence[str]:
+    found = one.found
+    if found is None:
+        return [one.arm, one.what, "-", "no pair", "0", "-", "-", "-"]
+    style = "+.3%" if one.what.startswith("return") else "+.4f"
+    low, high = found.low, found.high
+    bounds = found.lack if low is None or high is None else f"{format(low, style)} to {format(high, style)}"
+    known = "-" if found.error is None else f"{one.chance:.3f}"
+    needed = "-" if one.needed is None else f"{one.needed:,}"
+    return [
+        one.arm, one.what, format(found.mean, style), bounds, f"{found.n:,}", known, "yes" if one.told else "no", needed
+    ]  # fmt: skip
+
+
+def _other(one: Other) -> str:
+    return f"  {one.day} {one.symbol}: {one.first or 'not judged'}, here {one.arm or 'not judged'}"

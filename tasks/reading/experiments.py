@@ -1,0 +1,138 @@
+"""Experiments, read: the arms' courses, their differences, and what each cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from pydantic import Field
+from sqlmodel import Session, col, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import in_run, research_account
+from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.runs import Run, Verdict
+from chordesk.tasks.engine.budgets import Cost, cost_of
+from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tools.backtests import closes_of, later_session
+from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.factory import build_market, configured_market
+from chordesk.tools.market.protocol import MarketData, RecordedSessions
+from chordesk.tools.scoring.experiments import Call, Course, Difference, Other, compare, differing
+
+
+class ArmDetail(Frozen):
+    """An arm: its settings in place of the desk's, its return over all sessions, and what it cost."""
+
+    arm: str
+    run_id: str
+    changes: dict[str, str]
+    sessions: int
+    returned: float | None
+    turns_tokens: int
+    cost: Cost
+
+
+class ExperimentDetail(Frozen):
+    """Arms of one history, the first as what the others are compared with. differences: less the first; others: by arm,
+    the names judged apart. horizon: sessions after which a judgement is scored."""
+
+    arms: list[ArmDetail]
+    differences: list[Difference]
+    others: dict[str, list[Other]] = Field(default_factory=dict)
+    horizon: int
+
+
+def experiment(
+    session: Session, settings: Settings, run_ids: Sequence[str], size: float | None = None
+) -> ExperimentDetail:
+    """size: of a session's return, the difference to look for. Raises UsageError for runs that are no backtests, have
+    not ended, or were not played on the same sessions of the same market and names."""
+    runs = [session.get_one(Run, run_id) for run_id in run_ids]
+    _require_pairs(runs)
+    courses = [_course(session, settings, run) for run in runs]
+    horizon, days = settings.question_sessions, sorted(courses[0].equity)
+    market = _market_after(settings, runs[0], days[-1], horizon)
+    assert isinstance(market, RecordedSessions)
+    later = [day for day in market.recorded() if days[0] <= day <= market.clock.session()]
+    closes = closes_of(market, runs[0].params["symbols"], later)
+    return ExperimentDetail(
+        arms=[_arm(session, settings, run, course) for run, course in zip(runs, courses, strict=True)],
+        differences=compare(courses, lambda symbol, day: closes.outcome(symbol, day, horizon), horizon, size),
+        others={course.arm: differing(courses[0], course) for course in courses[1:]},
+        horizon=horizon,
+    )
+
+
+def _market_after(settings: Settings, run: Run, day: dt.date, horizon: int) -> MarketData:
+    """Return the market as of the session by which the outcomes of a day are known, or of the last one there is."""
+    used = in_run(settings, run.settings, run.account)
+    key = configured_market(used)._replace(day=day)
+    return build_market(used, key._replace(day=later_session(build_market(used, key), day, horizon)))
+
+
+def _require_pairs(runs: Sequence[Run]) -> None:
+    if len(runs) < 2:
+        raise UsageError("an experiment has two arms or more", remedy="name two backtests or more")
+    for run in runs:
+        if run.kind != RunKind.BACKTEST:
+            raise UsageError(f"run {run.id} is no backtest but a {run.kind}", remedy="name backtests")
+        if run.state not in (RunState.DONE, RunState.PARTIAL):
+            raise UsageError(f"backtest {run.id} is {run.state}", remedy="wait for it, or go on with --resume")
+    first = runs[0]
+    for run in runs[1:]:
+        for what, one, two in (
+            ("market", first.market, run.market),
+            ("days", first.params["days"], run.params["days"]),
+            ("names", first.params["symbols"], run.params["symbols"]),
+        ):
+            if one != two:
+                reason = f"backtests {first.id} and {run.id} have other {what}"
+                raise UsageError(reason, remedy="arms are played on the same history")
+
+
+def _course(session: Session, settings: Settings, run: Run) -> Course:
+    rows = backtest_rows(session, run.params["backtest"])
+    own = col(Run.account).in_((run.account, research_account(run.account))), Run.state != RunState.STOPPED
+    verdicts = session.exec(
+        select(Verdict, Run.market_now).join(Run, col(Run.id) == col(Verdict.run_id)).where(*own)
+    ).all()
+    calls = {
+        (one.symbol, exchange_day(at)): Call(one.rating, (one.pooled or {}).get("probability")) for one, at in verdicts
+    }
+    opening: dict[dt.date, float | None] = {row.day: row.equity for row in rows}
+    return Course(run.params["arm"] or run.id, run.id, opening, calls, int(run.summary.get("tokens", 0)))
+
+
+def _arm(session: Session, settings: Settings, run: Run, course: Course) -> ArmDetail:
+    values = [course.equity[day] for day in sorted(course.equity)]
+    known = [value for value in values if value is not None]
+    capital = float(run.summary["backtest"]["capital"])
+    return ArmDetail(
+        arm=course.arm,
+        run_id=run.id,
+        changes=run.params["changes"],
+        sessions=len(values),
+        returned=known[-1] / capital - 1 if known else None,
+        turns_tokens=course.tokens,
+        cost=cost_of(session, settings, run.id),
+    )
+
+
+_LEAST_SESSIONS = 10
+
+
+def spread_of_backtests(session: Session, market: str) -> tuple[float, float, int] | None:
+    """Return standard deviation of the sessions' returns, tokens a session and sessions of the market's newest ended
+    backtest; None without one of ten sessions."""
+    ended = select(Run).where(Run.kind == RunKind.BACKTEST, Run.market == market, Run.state == RunState.DONE)
+    for run in session.exec(ended.order_by(col(Run.created_at).desc()).limit(20)).all():
+        equity = {row.day: row.equity for row in backtest_rows(session, run.params["backtest"])}
+        returns = list(Course("", run.id, equity, {}, 0).returns().values())
+        if len(returns) >= _LEAST_SESSIONS:
+            mean = sum(returns) / len(returns)
+            variance = sum((one - mean) ** 2 for one in returns) / (len(returns) - 1)
+            return variance**0.5, float(run.summary.get("tokens", 0)) / len(equity), len(equity)
+    return None
