@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from chordesk.agents.answers import RecordedCall
 from chordesk.agents.conclusion import EVEN, Rule, StatedThesis, arithmetic, pool, rated
@@ -15,7 +15,7 @@ from chordesk.models.analysis import PLANNERS
 from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
 from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
-from chordesk.models.thesis import KeptThesis
+from chordesk.models.thesis import KeptThesis, Pooled
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
@@ -35,8 +35,9 @@ def conclude(
     """Return the verdict of a candidate by its reports' theses, or as the rule says by their stances.
 
     By theses: a REJECT that ended the research -> PASS, unless it is of a contract alone; else as `conclusion.rated`
-    says of the pooled theses. What is not grounded raises no probability. weights: of roles, as of `conclusion.pool`.
-    Guards and confidence are those of `reduce_reports`.
+    says of the pooled theses, and a BUY that no report supports, or that a required one rejects or has proven wrong,
+    is HOLD. What is not grounded raises no probability, and a thesis that was proven wrong since has none. weights: of
+    roles, as of `conclusion.pool`. Guards and confidence are those of `reduce_reports`.
     """
     if rule.by == "stances":
         return reduce_reports(reports, required)
@@ -51,7 +52,7 @@ def conclude(
             rating, why = Rating.PASS, f"{', '.join(ended)} rejected it, which ended its research"
         return rating, [arithmetic(pooled), f"{_RULE} {why}."]
 
-    return _reduced(reports, required, decide).model_copy(update={"pooled": pooled})
+    return _reduced(reports, required, decide, pooled)
 
 
 def _ending() -> frozenset[str]:
@@ -60,9 +61,41 @@ def _ending() -> frozenset[str]:
 
 
 def _counted_thesis(report: RoleReport) -> KeptThesis | None:
-    stated = report.thesis if report.status is ReportStatus.COMPLETED else None
+    stated = report.thesis if report.status is ReportStatus.COMPLETED and report.crossed_on is None else None
     if stated is None or report.is_grounded or (stated.probability or 0.0) <= EVEN:
         return stated
+    return None
+
+
+def way_of(report: RoleReport, *, by_theses: bool = True) -> Literal["up", "down"] | None:
+    """Return which way an order gains that may rest on a completed report: an entry on one that points up, an exit on
+    one that points down.
+
+    None where its figures may not be believed, or too few stand in a tool's answer: an entry takes LEAST_SOURCED, an
+    exit one. A REJECT is down; else the thesis says it by its probability, unless it was proven wrong since, and up by
+    its direction too. Where no probability does, or by stances, a CAUTION is down.
+    """
+    sourced = report.sourced if report.sourced is not None else LEAST_SOURCED
+    thesis = report.thesis if by_theses and report.crossed_on is None else None
+    chance = thesis.probability if thesis is not None else None
+    if not report.is_grounded or not sourced:
+        return None
+    if report.verdict is Stance.REJECT or (report.verdict is Stance.CAUTION if chance is None else chance < EVEN):
+        return "down"
+    rises = thesis is not None and thesis.direction == "up" and chance is not None and chance > EVEN
+    return "up" if rises and sourced >= LEAST_SOURCED else None
+
+
+def _unsupported(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:
+    """Return why a BUY of pooled theses has no report to rest on; None where it has."""
+    for one in completed:
+        if one.role in required and one.verdict is Stance.REJECT:
+            return f"{one.role}, which a BUY requires, rejects it"
+        if one.crossed_on is not None and one.is_grounded and one.thesis is not None and one.thesis.direction == "up":
+            wrong = f"{one.thesis.invalidation_level} at {one.thesis.invalidation_price:g}"
+            return f"the thesis of {one.role} was proven wrong on {one.crossed_on}, at its {wrong}"
+    if not any(way_of(one) == "up" for one in completed):
+        return f"no report with {LEAST_SOURCED} figures of its tools has a thesis that points up"
     return None
 
 
@@ -96,8 +129,9 @@ def _reduced(
     reports: Sequence[RoleReport],
     required: Sequence[str],
     decide: Callable[[Sequence[RoleReport]], tuple[Rating, list[str]]],
+    pooled: Pooled | None = None,
 ) -> VerdictResult:
-    """decide: returns the rating of completed reports, and lines that explain it."""
+    """decide: returns the rating of completed reports, and lines that explain it. pooled: of theses."""
     _check(reports)
     reports = [report for report in reports if report.role not in PLANNERS]
     completed = [report for report in reports if report.status is ReportStatus.COMPLETED]
@@ -105,13 +139,12 @@ def _reduced(
     rating, lines = decide(completed)
     confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
     roles = {report.role for report in completed}
-    lacking = [role for role in required if role not in roles]
-    if rating is Rating.BUY and lacking:
+    why = _lacking(roles, required) or _unfounded(completed, required)
+    if pooled is not None:
+        why = why or _unsupported(completed, required)
+    if rating is Rating.BUY and why is not None:
         rating = Rating.HOLD
-        lines.append(f"{_NOT_BUY} no completed report of {', '.join(lacking)}, which a BUY requires.")
-    if rating is Rating.BUY and (unfounded := _unfounded(completed, required)):
-        rating = Rating.HOLD
-        lines.append(f"{_NOT_BUY} {unfounded}.")
+        lines.append(f"{_NOT_BUY} {why}.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
         lines.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
@@ -122,6 +155,7 @@ def _reduced(
         key_risks=list(dict.fromkeys(risk for report in completed for risk in report.key_risks)),
         completed=[report.role for report in completed],
         missing=missing,
+        pooled=pooled,
     )
 
 
@@ -138,6 +172,11 @@ def counted(stance: str | None, *, is_grounded: bool) -> str | None:
     """Return a report's stance as it counts: invented figures confirm nothing. They reject as they did, for to leave a
     candidate out takes no risk."""
     return Stance.CAUTION if stance == Stance.CONFIRMED and not is_grounded else stance
+
+
+def _lacking(roles: Collection[str], required: Sequence[str]) -> str | None:
+    lacking = [role for role in required if role not in roles]
+    return f"no completed report of {', '.join(lacking)}, which a BUY requires" if lacking else None
 
 
 def _unfounded(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from pydantic import Field
 
 from chordesk.models.answers import Confidence, Frozen, Rating, ReportStatus, Stance, Wire
@@ -24,7 +26,7 @@ class RoleReport(Frozen):
     age_hours: market time since it was made, of a report of an earlier run; None for one of this run. sourced: number
     of figures of its texts that a tool's answer has of the symbol, None where they were not counted. is_grounded: its
     figures may be believed; reason names those that may not. thesis: None
-    without an answer, and of an older version's report.
+    without an answer, and of an older version's report. crossed_on: the session after which its thesis is proven wrong.
     """
 
     role: str
@@ -38,6 +40,7 @@ class RoleReport(Frozen):
     sourced: int | None = None
     is_grounded: bool = True
     thesis: KeptThesis | None = None
+    crossed_on: dt.date | None = None
 
 
 class VerdictResult(Frozen):

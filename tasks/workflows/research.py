@@ -52,6 +52,7 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.telemetry_events import ReportGrounded
+from chordesk.models.thesis import kept_thesis
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets, kinds
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -83,10 +84,12 @@ from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_r
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import holdings, holds
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import no_current_price
+from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import universe_of_verdicts, verdict_question
-from chordesk.tools.questions.theses import thesis_question
+from chordesk.tools.questions.theses import crossing, thesis_question
 from chordesk.tools.registry import ToolContext
 
 
@@ -357,7 +360,7 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     now = market.clock.now()
     known = validators()  # a stored report may be of a role that no longer exists: these come last
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
-    given = [role_report(row, now if row in earlier else None) for row in reports]
+    given = [earlier_report(row, market) if row in earlier else role_report(row) for row in reports]
     rule = rule_of(desk.settings_of(step.run_id).conclude)
     reduced = conclude(given + lost_reports(steps, {row.role for row in reports}), required, rule)
     with desk.store.read() as session:
@@ -415,13 +418,21 @@ def _unused(reports: Sequence[Report]) -> set[str]:
     return set().union(*(after(validators(), role) for role in ended))
 
 
-def role_report(row: Report, now: dt.datetime | None = None) -> RoleReport:
-    """Return a row as the verdict's input. now: of the market, for a report of an earlier run."""
-    age_hours = None if now is None else (now - row.market_at).total_seconds() / 3600
+def earlier_report(row: Report, market: MarketData) -> RoleReport:
+    """Return a report of an earlier run as the verdict's input, with what has come of its thesis since."""
+    thesis, age = kept_thesis(row.thesis), market.clock.now() - row.market_at
+    first, last = exchange_day(row.market_at), market.clock.session()
+    crossed = None if thesis is None else crossing(market, row.symbol, thesis, first, last)
+    known = {"age_hours": age.total_seconds() / 3600, "crossed_on": None if isinstance(crossed, str) else crossed}
+    return role_report(row).model_copy(update=known)
+
+
+def role_report(row: Report) -> RoleReport:
+    """Return a row as the verdict's input."""
     counts = row.grounding or {}
     stands = is_grounded(counts.get("figures", 0), counts.get("supported", 0))
     report = RoleReport.model_validate(row, from_attributes=True)
-    known = {"age_hours": age_hours, "is_grounded": stands, "sourced": counts.get("sourced")}
+    known = {"is_grounded": stands, "sourced": counts.get("sourced")}
     # A report of an older version was not counted yet.
     return report.model_copy(update={**known, "verdict": counted(report.verdict, is_grounded=stands)})
 

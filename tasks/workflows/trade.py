@@ -15,9 +15,16 @@ from sqlmodel import Session, col, select
 from chordesk.agents.bounding import bounded_actions
 from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
 from chordesk.agents.theses import told
-from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, with_rogue_calls
+from chordesk.agents.verdict import (
+    cap_confidence,
+    ground_decision,
+    note,
+    supported_actions,
+    way_of,
+    with_rogue_calls,
+)
 from chordesk.models.analysis import WRITES
-from chordesk.models.answers import Refused, ReportStatus, Skipped, Stance
+from chordesk.models.answers import Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
@@ -216,14 +223,13 @@ def _concluded(session: Session, run: Run) -> dict[str, Pooled]:
 
 def _spoken_against(session: Session, run: Run) -> set[str]:
     found = session.exec(
-        select(Report)
+        select(Report, Verdict)
         .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
         .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
-        .where(col(Verdict.run_id).in_({research_run(run), run.id}))
-        .where(col(Report.verdict).in_((Stance.CAUTION, Stance.REJECT)))
+        .where(col(Verdict.run_id).in_({research_run(run), run.id}), Report.status == ReportStatus.COMPLETED)
     ).all()
-    reports = ((row.symbol, role_report(row)) for row in found)
-    return {symbol for symbol, one in reports if one.is_grounded and one.sourced != 0}
+    judged = ((report, way_of(role_report(report), by_theses=verdict.pooled is not None)) for report, verdict in found)
+    return {report.symbol for report, way in judged if way == "down"}
 
 
 def _judged(

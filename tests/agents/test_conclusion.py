@@ -95,7 +95,7 @@ def test_the_invalidation_is_the_nearest_where_the_position_loses() -> None:
 def report(role: str, chance: float | None, stance: Stance = Stance.CONFIRMED, **more: object) -> RoleReport:
     return RoleReport(
         role=role, status=ReportStatus.COMPLETED, verdict=stance, confidence=Confidence.HIGH, summary="it says",
-        thesis=KeptThesis(probability=chance), **more,  # type: ignore[arg-type]
+        thesis=KeptThesis(probability=chance, direction="up" if (chance or 0) > 0.5 else None), **more,  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -164,10 +164,13 @@ class _Answer:
         return None if kind == "null" else self._text(schema, name)
 
     def _thesis(self) -> dict[str, Any]:
-        """A thesis that contradicts nothing: a probability and no more."""
+        """A thesis that contradicts nothing: a probability with its direction, and no more."""
         listed = ("catalysts", "pointsFor", "pointsAgainst")
-        nothing = dict.fromkeys(("direction", "move", "moveLow", "moveHigh", "entry", "invalidation", "change"))
-        return {**nothing, **{one: [] for one in listed}, "horizon": 10, "probability": 0.6}
+        nothing = dict.fromkeys(("move", "moveLow", "moveHigh", "entry", "invalidation", "change"))
+        way, chance = self.lot.choice((("up", 0.6), ("up", 0.6), (None, 0.6), ("down", 0.45), ("none", None)))
+        if self.lot.random() < self.temper.agrees:
+            way, chance = "up", 0.6
+        return {**nothing, **{one: [] for one in listed}, "horizon": 10, "direction": way, "probability": chance}
 
     def symbol(self) -> str:
         """Return a symbol of the subject, or by lot any other."""

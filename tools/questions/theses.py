@@ -59,7 +59,7 @@ def watch(store: Store, market: MarketData) -> int:
     how many were looked up. One whose bars the market does not give is looked up by a later call."""
     with store.read() as session:
         due = _due(session, market)
-    found = {one.report_id: crossed for one in due if not isinstance(crossed := crossing(market, one), str)}
+    found = {id: crossed for id, *one in due if not isinstance(crossed := crossing(market, *one), str)}
     if found:
         with store.session() as session:
             for row in session.exec(select(ThesisQuestion).where(col(ThesisQuestion.report_id).in_(found))):
@@ -86,29 +86,31 @@ def _due(session: Session, market: MarketData) -> list[_Watched]:
     return found
 
 
-def crossing(market: MarketData, one: _Watched) -> dt.date | str | None:
-    """Return the first session after the thesis' day, up to its horizon, whose low or high reached its invalidation;
+def crossing(
+    market: MarketData, symbol: str, thesis: KeptThesis, first: dt.date, last: dt.date
+) -> dt.date | str | None:
+    """Return the first session after the thesis' day `first`, up to `last`, whose low or high reached its invalidation;
     None for none, or a thesis without a level. A text says why it cannot be told.
 
     The level is moved with the close of the thesis' day where the market has adjusted that since for a split or a
     dividend.
     """
-    level, close = one.thesis.invalidation_price, one.thesis.close
+    level, close = thesis.invalidation_price, thesis.close
     if level is None or close is None:
         return None
-    back = len(exchange_hours().between(one.first, market.clock.session())) + _SPARE_BARS
+    back = len(exchange_hours().between(first, market.clock.session())) + _SPARE_BARS
     try:
-        bars = market.bars(one.symbol, back)
+        bars = market.bars(symbol, back)
     except DeskError as error:
-        log.warning("thesis.not_watched", symbol=one.symbol, error=str(error))
+        log.warning("thesis.not_watched", symbol=symbol, error=str(error))
         return str(error)
     place = {day: at for at, day in enumerate(bars.dates)}
-    start = place.get(one.first)
+    start = place.get(first)
     if start is None or not np.isfinite(bars.close[start]):
-        return f"no close of {one.first}"
+        return f"no close of {first}"
     moved = level * float(bars.close[start]) / close
     extremes = bars.low if level < close else bars.high
     for at, day in enumerate(bars.dates):
-        if one.first < day <= one.last and (extremes[at] <= moved if level < close else extremes[at] >= moved):
+        if first < day <= last and (extremes[at] <= moved if level < close else extremes[at] >= moved):
             return day
     return None

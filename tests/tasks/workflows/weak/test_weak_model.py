@@ -190,18 +190,27 @@ def test_no_order_is_sent_that_a_grounded_report_does_not_support(screened: Scre
 
 
 def supported(screened: Screened, order: Order) -> bool:
-    """Entries rest on a BUY and on a required report that confirms by figures of its tools; exits on a report that
-    speaks against the symbol by such figures."""
+    """Entries rest on a BUY, on a required report with figures of its tools that rejects nothing, and on a thesis of a
+    report with such figures that says up; exits on a report with such figures that rejects the symbol, or whose thesis
+    says down, or that is cautious and states no probability."""
+    reports = [one for one in screened.reports if one.symbol == order.symbol]
     if order.action in ("open", "add"):
         verdict, report = screened.verdicts.get(order.symbol), screened.report(order.symbol, REQUIRED)
-        return verdict is not None and verdict.rating == "BUY" and founded(report, "CONFIRMED") >= 2
-    reports = [one for one in screened.reports if one.symbol == order.symbol]
-    return any(founded(one, "CAUTION", "REJECT") >= 1 for one in reports)
+        if verdict is None or verdict.rating != "BUY" or report is None or report.verdict == "REJECT":
+            return False
+        up = (one for one in reports if one.verdict != "REJECT" and one.thesis and one.thesis["direction"] == "up")
+        return founded(report) >= 2 and any(founded(one) >= 2 and one.thesis["probability"] > 0.5 for one in up)
+    return any(founded(one) >= 1 and says_down(one) for one in reports)
 
 
-def founded(report: Report | None, *stances: str) -> int:
-    """Return how many figures of a completed report of such a stance are its tools', 0 where most are of no source."""
-    if report is None or report.status != "completed" or report.verdict not in stances or report.grounding is None:
+def says_down(report: Report) -> bool:
+    chance = report.thesis["probability"] if report.thesis else None
+    return report.verdict == "REJECT" or (report.verdict == "CAUTION" if chance is None else chance < 0.5)
+
+
+def founded(report: Report) -> int:
+    """Return how many figures of a completed report are its tools', 0 where most are of no source."""
+    if report.status != "completed" or report.grounding is None:
         return 0
     found = report.grounding
     return int(found["sourced"]) if 2 * found["supported"] >= found["figures"] else 0
