@@ -255,6 +255,7 @@ def _overlap(begun: str, piece: str) -> int:
 # taken.
 
 _EXCERPT_CHARS = 300
+_MOST_FAULTS = 8  # told at once: there is one repair for all of them
 # Stands between the fault of an answer and its first characters.
 _EXCERPT_MARK = "; the answer began: "
 GO_ON = (
@@ -310,9 +311,9 @@ def fits(output: type[BaseModel]) -> Fits:
 
 
 def _unfit(result: TurnResult, error: ValidationError, found: AnswerText) -> Failed:
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the answer"
-    problem = f"the answer: {found.problem}" if found.problem else f"{where}: {first['msg']}"
+    faults = error.errors(include_url=False, include_context=False)
+    said = [f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in faults[:_MOST_FAULTS]]
+    problem = f"the answer: {found.problem}" if found.problem else "; ".join(said)
     message = f"{problem}{_EXCERPT_MARK}{storable(result.text)[:_EXCERPT_CHARS]!r}"
     return Failed(kind="invalid_output", retryable=False, message=message)
 

@@ -16,7 +16,6 @@ LEAST, MOST = 0.01, 0.99
 ERROR = 0.5  # standard error of one thesis in log odds, before there is a record: 12 points at one half
 Z80 = 1.2815515655446004  # quantile of a normal distribution: 10 % and 90 %
 EVEN = 0.5
-RESOLVED = 30  # theses of a role, from which its own record gives its weight
 
 
 class StatedThesis(NamedTuple):
@@ -78,7 +77,12 @@ def pool(theses: Sequence[StatedThesis], weights: Mapping[str, float] | None = N
         invalidation_source=source,
         theses=len(stated),
         rows=[
-            PooledRow(role=role, probability=said.get(role), weight=round(share.get(role, 0.0), 4))
+            PooledRow(
+                role=role,
+                probability=said.get(role),
+                weight=round(share.get(role, 0.0), 4),
+                earned=round(given[role], 4) if role in given else None,
+            )
             for role in sorted(one.role for one in theses)
         ],
     )
@@ -198,7 +202,9 @@ def arithmetic(pooled: Pooled) -> str:
         f"{row.role} {row.probability:.3f} x {row.weight:.2f}" for row in pooled.rows if row.probability is not None
     )
     silent = [row.role for row in pooled.rows if row.probability is None]
+    earned = [f"{row.role} ({row.earned:.2f})" for row in pooled.rows if row.earned is not None]
     over = f" over {pooled.horizon} sessions" if pooled.horizon is not None else ""
+    records = f"; weights by the records of {', '.join(earned)}" if earned else ""
     without = f"; none of {', '.join(silent)}" if silent else ""
     wrong = (
         f"; wrong at {pooled.invalidation_price:g} ({pooled.invalidation_source})"
@@ -206,6 +212,6 @@ def arithmetic(pooled: Pooled) -> str:
         else ""
     )
     return (
-        f"Theses: {pooled.probability:.3f} ({pooled.low:.2f} to {pooled.high:.2f}){over} from {stated}{without}; "
-        f"spread {pooled.spread:.2f}{wrong}."
+        f"Theses: {pooled.probability:.3f} ({pooled.low:.2f} to {pooled.high:.2f}){over} "
+        f"from {stated}{records}{without}; spread {pooled.spread:.2f}{wrong}."
     )

@@ -232,11 +232,16 @@ _CONTRACT = (
 _RESEARCH = ("news_risk", "earnings_risk", "short_interest_risk", "earnings_date")
 
 
-def view(request: AnalysisRequest, reports: Sequence[RoleReport], rule: Rule = STANCES) -> VerdictResult:
+def view(
+    request: AnalysisRequest,
+    reports: Sequence[RoleReport],
+    rule: Rule = STANCES,
+    weights: Mapping[str, float] | None = None,
+) -> VerdictResult:
     """Return the verdict on a share: that of the reports of its judges. It is INSUFFICIENT where one of them has no
     completed report, or one whose figures have no source, and CAUTION at most where one was left out."""
     judging = [report for report in reports if report.role in request.judges]
-    verdict = conclude(judging, request.judges, rule)
+    verdict = conclude(judging, request.judges, rule, weights)
     lacking = [*verdict.missing, *_ungrounded(judging), *_not_run(request.judges, judging)]
     if verdict.rating is Rating.PASS:
         return verdict

@@ -30,22 +30,29 @@ _LISTS = ("catalysts", "points_for", "points_against")
 def kept(stated: Thesis, subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> KeptThesis:
     """Return a thesis with the figures behind its ids, yet without its benchmark.
 
-    Raises AnswerError for a source that is no answer of this turn, a level that no answer has, an invalidation on the
-    side of the close where the thesis is right, and a catalyst or an event of the past.
+    Raises AnswerError with all faults, for there is one repair: a source that is no answer of this turn, a level that
+    no answer has, an invalidation on the side of the close where the thesis is right, a catalyst or an event of the
+    past.
     """
     symbol, today = str(subject["symbol"]), market_day(calls)
-    _require_sources(stated, calls)
     close = close_of(symbol, calls, subject)
-    price = None
+    price, faults = None, [*_strange_sources(stated, calls)]
     if (wrong := stated.invalidation) is not None and wrong.level is not None:
-        price = _price(wrong.level, symbol, calls, subject)
-        _require_side(stated.direction, wrong.level, price, close)
+        known = dict(_prices(symbol, calls, subject))
+        price = known.get(wrong.level)
+        if price is None:
+            there = f"there are {', '.join(known)}" if known else "no answer of this turn has any"
+            faults.append(f"no level of {symbol} is {wrong.level!r}; {there}")
+        else:
+            faults += _wrong_side(stated.direction, wrong.level, price, close)
     days = {f"catalyst {one.event!r}": one.day for one in stated.catalysts}
     if wrong is not None and wrong.day is not None:
         days["the event of the invalidation"] = wrong.day
     for what, day in days.items():
         if today is not None and day_of(day) < today:
-            raise AnswerError(f"thesis: {what} is on {day}, which is past: today is {today}")
+            faults.append(f"{what} is on {day}, which is past: today is {today}")
+    if faults:
+        raise AnswerError(f"thesis: {'; '.join(faults)}")
     return KeptThesis(
         **stated.model_dump(),
         invalidation_price=price,
@@ -54,13 +61,13 @@ def kept(stated: Thesis, subject: Mapping[str, Any], calls: Sequence[RecordedCal
     )
 
 
-def _require_sources(stated: Thesis, calls: Sequence[RecordedCall]) -> None:
+def _strange_sources(stated: Thesis, calls: Sequence[RecordedCall]) -> Iterator[str]:
     known = [call.answer.payload[CITE] for call in calls if CITE in call.answer.payload]
     points = [*stated.points_for, *stated.points_against]
     named = [*(one.source for one in stated.catalysts), *(one.source for one in points)]
     if wrong := [source for source in dict.fromkeys(named) if source not in known]:
         there = f"there are {', '.join(known)}" if known else "there are none: ask a tool first"
-        raise AnswerError(f"thesis: no answer of this turn has the cite {', '.join(map(repr, wrong))}; {there}")
+        yield f"no answer of this turn has the cite {', '.join(map(repr, wrong))}; {there}"
 
 
 def close_of(symbol: str, calls: Sequence[RecordedCall], subject: Mapping[str, Any]) -> float | None:
@@ -68,14 +75,6 @@ def close_of(symbol: str, calls: Sequence[RecordedCall], subject: Mapping[str, A
     found = [figure(row, "close") for row in rows(calls, _CLOSES, symbol)]
     found += [figure(row, "lastClose") for row in rows(calls, _COMPANIES, symbol)]
     return next((close for close in found if close is not None), figure(subject.get("chart") or {}, "close"))
-
-
-def _price(level: str, symbol: str, calls: Sequence[RecordedCall], subject: Mapping[str, Any]) -> float:
-    known = dict(_prices(symbol, calls, subject))
-    if level not in known:
-        there = f"there are {', '.join(known)}" if known else "no answer of this turn has any"
-        raise AnswerError(f"thesis: no level of {symbol} is {level!r}; {there}")
-    return known[level]
 
 
 def _prices(symbol: str, calls: Sequence[RecordedCall], subject: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -88,15 +87,15 @@ def _prices(symbol: str, calls: Sequence[RecordedCall], subject: Mapping[str, An
     yield from ((one.id, one.price) for one in levels_of(symbol, calls).values())
 
 
-def _require_side(direction: Direction | None, level: str, price: float, close: float | None) -> None:
+def _wrong_side(direction: Direction | None, level: str, price: float, close: float | None) -> Iterator[str]:
     if close is None:
         return
     if (direction == "up" and price >= close) or (direction == "down" and price <= close):
         side, right = ("above", "below") if direction == "up" else ("below", "above")
         where = "at" if price == close else side
-        raise AnswerError(
-            f"thesis: its invalidation {level} at {price:g} is {where} the close of {close:g}; of a thesis {direction} "
-            f"it lies {right} it"
+        yield (
+            f"its invalidation {level} at {price:g} is {where} the close of {close:g}; of a thesis {direction} it lies "
+            f"{right} it"
         )
 
 

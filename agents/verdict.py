@@ -368,9 +368,15 @@ def _supported(
     kind = action["action"]
     if kind in _ENTRIES and rating in _WAITING:
         return untraded(action, held, f"a verdict of {rating} supports none")
+    if kind in _ENTRIES and rating == Rating.BUY and action["side"] == "sell" and not _has_contracts(action):
+        return untraded(action, held, "a BUY supports no sale of shares that are not held")
     if kind in _EXITS and not founded and action["symbol"] in held:
         return untraded(action, held, "no report with figures speaks against it, and its own have no source")
     return action
+
+
+def _has_contracts(action: Mapping[str, Any]) -> bool:
+    return bool(action["contract"] or action["legs"])
 
 
 def untraded(action: Mapping[str, Any], held: Collection[str], why: str) -> dict[str, Any]:

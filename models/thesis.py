@@ -32,9 +32,9 @@ def day_of(text: str) -> dt.date:
 class Invalidation(Wire):
     """Where a thesis is wrong: at a level, or with an event."""
 
-    level: Source | None = Field(None, description="id of a level, or a price field such as sma50")
-    event: Text | None = None
-    day: Day | None = Field(None, description="YYYY-MM-DD")
+    level: Source | None = Field(None, description="id of a level, or a price field such as sma50; null for an event")
+    event: Text | None = Field(None, description="null for a level")
+    day: Day | None = Field(None, description="of the event, YYYY-MM-DD")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -47,7 +47,7 @@ class Invalidation(Wire):
 
 class Catalyst(Wire):
     event: Text
-    day: Day
+    day: Day = Field(description="YYYY-MM-DD, to come")
     source: Source
 
     @model_validator(mode="after")
@@ -91,17 +91,20 @@ def require_agreement(
     move_low: float | None,
     move_high: float | None,
 ) -> None:
+    wrong = []
     if probability is not None and (
         (direction == "up" and probability < 0.5) or (direction == "down" and probability > 0.5)
     ):
         side = "at least" if direction == "up" else "at most"
-        raise ValueError(f"probability {probability:g} beside its direction {direction}: it is to be {side} 0.5")
+        wrong.append(f"probability {probability:g} beside its direction {direction}: it is to be {side} 0.5")
     low = move_low if move_low is not None else move
     high = move_high if move_high is not None else move
     if low is not None and high is not None and low > high:
-        raise ValueError(f"the range of the move is {low:g} to {high:g}: the lower end comes first")
-    if move is not None and low is not None and high is not None and not low <= move <= high:
-        raise ValueError(f"move {move:g} is outside its range of {low:g} to {high:g}")
+        wrong.append(f"the range of the move is {low:g} to {high:g}: the lower end comes first")
+    elif move is not None and low is not None and high is not None and not low <= move <= high:
+        wrong.append(f"move {move:g} is outside its range of {low:g} to {high:g}")
+    if wrong:
+        raise ValueError("; ".join(wrong))
 
 
 class KeptThesis(Thesis):
@@ -118,11 +121,13 @@ class KeptThesis(Thesis):
 
 
 class PooledRow(Frozen):
-    """One thesis in a conclusion. probability: None of a report that states none; weight: its share of the pool."""
+    """One thesis in a conclusion. probability: None of a report that states none; weight: its share of the pool;
+    earned: what its role's own record makes of 1, None before it has one."""
 
     role: str
     probability: float | None = None
     weight: float = 0.0
+    earned: float | None = None
 
 
 class Pooled(Frozen):

@@ -50,7 +50,9 @@ from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, bui
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease, books_market, last_mark_day
+from chordesk.tools.questions.reading import known_until
 from chordesk.tools.registry import ToolContext
+from chordesk.tools.scoring.theses import weights
 
 if TYPE_CHECKING:
     import redis
@@ -266,6 +268,20 @@ class Desk:
             with self.store.read() as session:
                 run = session.get_one(Run, run_id)
             return market_at(run.market, run.market_now)
+
+        return lru_cache(RUNS_KEPT)(read)
+
+    def role_weights(self, run_id: str) -> Mapping[str, float]:
+        """What a role's thesis weighs in a run, by its record up to the run's day; empty where DESK_MEMORY is off, for
+        then nothing of earlier runs counts."""
+        return self._role_weights(run_id) if self.settings_of(run_id).memory == "on" else {}
+
+    @part
+    def _role_weights(self) -> Callable[[str], Mapping[str, float]]:
+        def read(run_id: str) -> Mapping[str, float]:
+            with self.store.read() as session:
+                account = session.get_one(Run, run_id).account
+                return weights(session, account, known_until(self.market_of(run_id).clock))
 
         return lru_cache(RUNS_KEPT)(read)
 

@@ -15,15 +15,27 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
+from chordesk.agents.conclusion import arithmetic
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Decision, Run, ScreenHit, Turn, Verdict
+from chordesk.models.tables.runs import (
+    Candidate,
+    Decision,
+    Report,
+    Run,
+    ScreenHit,
+    Turn,
+    Verdict,
+    VerdictReport,
+)
+from chordesk.models.thesis import Pooled
 from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative
+from chordesk.tasks.cli.show.orders import points
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.reading.boards import board_view
 from chordesk.tasks.reading.reports import AnalysisRow, analyses, grounded_reports
@@ -207,7 +219,7 @@ def _screened(session: Session, made: Plan) -> Evidence:
         f"{len(run.params.get('symbols', []))} symbols screened; hits by lens: {_counts(lenses)}",
         f"{len(candidates)} candidates; verdicts: {_counts(ratings)}",
         f"{len(decisions)} trader decision; orders: {_counts(orders)}",
-        *_first_plan(of(Order, Order)),
+        *_first_case(session, of(Order, Order)),
         f"{len(turns)} turns on {len(threads)} threads, {tokens:,} tokens: database {relative(home)}/desk.db",
         f"{rollouts} threads on disk: {relative(home)}/codex/*/*/sessions/**/rollout-*.jsonl",
         _see_more(home, "runs show", run),
@@ -219,12 +231,30 @@ def _screened(session: Session, made: Plan) -> Evidence:
     return _evidence(lines, wanted)
 
 
-def _first_plan(orders: Sequence[Order]) -> list[str]:
-    """Return the bound and the plan of the first order that has them."""
-    for order in orders:
-        if (plan := plan_of(order)) is not None and plan.stop is not None:
-            return [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
-    return []
+def _first_case(session: Session, orders: Sequence[Order]) -> list[str]:
+    """Return the case of the first order that has a plan, or of the first with a point against it: what its theses say,
+    how they were pooled, the bound of its size, and its exits."""
+    planned = [one for one in orders if (plan := plan_of(one)) is not None and plan.stop is not None]
+    cases = [(one, _points(session, one)) for one in planned if one.verdict_id is not None]
+    if not cases:
+        return []
+    order, said = next((case for case in cases if any(line.startswith("against") for line in case[1])), cases[0])
+    verdict, plan = session.get_one(Verdict, order.verdict_id), plan_of(order)
+    assert plan is not None
+    pooled = [] if verdict.pooled is None else [arithmetic(Pooled.model_validate(verdict.pooled))]
+    more = [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
+    return [f"the case of {order.symbol}:", *(f"  {line}" for line in [*said, *pooled]), *more]
+
+
+def _points(session: Session, order: Order) -> list[str]:
+    rows = session.exec(
+        select(Report)
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .where(VerdictReport.verdict_id == order.verdict_id)
+        .order_by(col(Report.id))
+    )
+    said = [line for row in rows for line in (f"{text} ({row.role})" for text in points(row.thesis))]
+    return sorted(dict.fromkeys(said), key=lambda line: line.startswith("against"))
 
 
 def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evidence:

@@ -95,7 +95,7 @@ def chain(session: Session, run: Run, symbol: str, order_id: str | None = None) 
     reports = made.reports(research_run(run), symbol, verdict, basis)
     basis = reports or basis
     if verdict is not None:
-        facts = verdict.model_dump(include={"rating", "confidence", "summary", "key_risks", "missing"})
+        facts = verdict.model_dump(include={"rating", "confidence", "summary", "key_risks", "missing", "pooled"})
         label = f"{verdict.rating} ({verdict.confidence})"
         basis = [made.add("verdict", verdict.id, label, basis, verdict.created_at, facts)]
     basis = [*basis, *made.analyses(research_run(run), symbol, basis), *made.forecasts(research_run(run), symbol)]

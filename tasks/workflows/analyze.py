@@ -282,11 +282,9 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     market = desk.market_of(step.run_id)
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
-    verdict = verdict_row(
-        step,
-        with_rogue(view(request, given, rule_of(desk.settings_of(step.run_id).conclude)), rogue_calls.note(rogue)),
-        market.clock.now(),
-    )
+    rule = rule_of(desk.settings_of(step.run_id).conclude)
+    rated = with_rogue(view(request, given, rule, desk.role_weights(step.run_id)), rogue_calls.note(rogue))
+    verdict = verdict_row(step, rated, market.clock.now())
     analysis = plan_row(desk, step, verdict, request, reports, given)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     described = analysis.recommendation == "select" and run.params["depth"] != "quick"

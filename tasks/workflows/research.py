@@ -362,7 +362,8 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     reports = sorted((*found, *earlier), key=lambda row: known.index(row.role) if row.role in known else len(known))
     given = [earlier_report(row, market) if row in earlier else role_report(row) for row in reports]
     rule = rule_of(desk.settings_of(step.run_id).conclude)
-    reduced = conclude(given + lost_reports(steps, {row.role for row in reports}), required, rule)
+    every = given + lost_reports(steps, {row.role for row in reports})
+    reduced = conclude(every, required, rule, desk.role_weights(step.run_id))
     with desk.store.read() as session:
         rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
         argued = _argued(session, desk.settings_of(step.run_id), step, reduced)

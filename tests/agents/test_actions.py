@@ -55,6 +55,14 @@ def test_a_model_takes_exposure_on_on_a_buy(kind: str, rating: str | None, passe
     assert held["action"] == "hold"
 
 
+def test_a_buy_is_no_reason_to_sell_short() -> None:
+    short, put = action("open", "It is good.", "GE", side="sell"), "GE101218P00015000"
+    (found,) = counted(short, ratings={"GE": "BUY"})
+    assert (found["action"], found["side"]) == ("watch", None)
+    (written,) = counted({**short, "contract": put}, ratings={"GE": "BUY"})
+    assert (written["action"], written["contract"]) == ("open", put)
+
+
 @pytest.mark.parametrize(
     ("reasoning", "passes"),
     [

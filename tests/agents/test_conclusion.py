@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.conclusion import LEAST, MOST, STANCES, Rule, StatedThesis, pool, rule_of
-from chordesk.agents.verdict import conclude, deciding_rule, reduce_reports
+from chordesk.agents.verdict import conclude, deciding_rule, reduce_reports, way_of
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.errors import SettingError
 from chordesk.models.reports import RoleReport
@@ -137,8 +138,43 @@ def test_the_guards_hold_for_theses_too() -> None:
     against = [report("risk", 0.2, is_grounded=False), report("fundamentals", 0.5)]
     assert conclude(against, (), RULE).rating is Rating.PASS, "and lower one all the same"
     assert conclude([report("quick", 0.9, Stance.REJECT)], (), RULE).rating is Rating.PASS, "its research ended there"
+    no = [report("risk", 0.6, Stance.REJECT, sourced=3), good[1]]
+    assert conclude(no, ("risk",), RULE).rating is Rating.HOLD, "a required role rejects it"
+    assert conclude(no, (), RULE).rating is Rating.BUY, "or another does"
+    level = KeptThesis(direction="up", probability=0.6, close=30.0, invalidation_level="sma50", invalidation_price=28.5)
+    wrong = good[1].model_copy(update={"thesis": level, "crossed_on": dt.date(2010, 3, 2)})
+    found = conclude([*good[:1], wrong, report("quick", 0.6, sourced=3)], ("risk",), RULE)
+    assert found.rating is Rating.HOLD
+    assert "fundamentals was proven wrong on 2010-03-02, at its sma50 at 28.5" in found.summary
+    assert found.pooled is not None
+    assert found.pooled.theses == 2
+    silent = [one.model_copy(update={"thesis": KeptThesis(probability=0.6)}) for one in good]
+    assert conclude(silent, ("risk",), RULE).rating is Rating.HOLD, "no thesis says up"
     poor = [report("options", None, Stance.REJECT), *good]
     assert conclude(poor, ("risk",), RULE).rating is Rating.BUY, "a poor contract is no view of the share"
+
+
+@pytest.mark.parametrize(
+    ("chance", "stance", "more", "by_theses", "way"),
+    [
+        (0.6, Stance.CAUTION, {}, True, "up"),
+        (0.6, Stance.REJECT, {}, True, "down"),
+        (0.5, Stance.CONFIRMED, {}, True, None),
+        (0.4, Stance.CONFIRMED, {}, True, "down"),
+        (None, Stance.CAUTION, {}, True, "down"),
+        (None, Stance.CONFIRMED, {}, True, None),
+        (0.6, Stance.CONFIRMED, {"sourced": 1}, True, None),
+        (0.4, Stance.CONFIRMED, {"sourced": 1}, True, "down"),
+        (0.4, Stance.CONFIRMED, {"sourced": 0}, True, None),
+        (0.4, Stance.REJECT, {"is_grounded": False}, True, None),
+        (0.6, Stance.CONFIRMED, {"crossed_on": dt.date(2010, 3, 2)}, True, None),
+        (0.6, Stance.CAUTION, {}, False, "down"),
+    ],
+)
+def test_which_way_an_order_may_rest_on_a_report(
+    chance: float | None, stance: Stance, more: dict[str, object], by_theses: bool, way: str | None
+) -> None:
+    assert way_of(report("risk", chance, stance, **more), by_theses=by_theses) == way
 
 
 def test_stances_can_be_chosen_and_thresholds_named() -> None:

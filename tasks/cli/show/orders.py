@@ -17,6 +17,7 @@ from rich.text import Text
 from chordesk.models.database.artifacts import removal_note
 from chordesk.models.order_terms import shown
 from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
+from chordesk.models.thesis import Pooled
 from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
@@ -401,10 +402,45 @@ def _judged(found: Chain) -> Iterable[RenderableType]:
     node = found.first("verdict")
     if node is not None:
         yield Text(f"verdict {node.id}: {node.label}")
+        if (pooled := node.facts["pooled"]) is not None:
+            theses = {one.facts["role"]: one.facts["thesis"] or {} for one in found.nodes_of("report")}
+            yield from _pooled(Pooled.model_validate(pooled), theses)
     else:
         yield Text(
             f"verdict: none{' yet' if found.nodes_of('candidate') else ', the run did not research this symbol'}"
         )
+
+
+def _pooled(pooled: Pooled, theses: Mapping[str, Mapping[str, Any]]) -> Iterable[RenderableType]:
+    """Yield the arithmetic of a verdict as a table: a row a thesis, and the sum."""
+    rows = [
+        (row.role, odds(row.probability), f"{row.weight:.2f}", odds(row.earned), *_terms_of(theses.get(row.role, {})))
+        for row in pooled.rows
+    ]
+    wrong = "-" if pooled.invalidation_price is None else f"{pooled.invalidation_price:g}"
+    told = (odds(pooled.probability), "1.00" if pooled.theses else "-", "-", str(pooled.horizon or "-"), wrong)
+    columns = ("Thesis of", "Probability", "Weight", "By record", "Sessions", "Wrong at")
+    yield Indented(table(columns, [*rows, ("pooled", *told)], right=columns[1:5]), 2)
+    if pooled.probability is not None:
+        yield _in(1, f"80 % interval {odds(pooled.low)} to {odds(pooled.high)}; spread {odds(pooled.spread)}", "dim")
+
+
+def odds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _terms_of(thesis: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a thesis' horizon, and where it is wrong."""
+    level, price = thesis.get("invalidation_level"), thesis.get("invalidation_price")
+    event = thesis.get("invalidation_event")
+    at = f"{price:g} ({level})" if price is not None else f"{thesis.get('invalidation_day')}: {event}" if event else "-"
+    return str(thesis.get("horizon") or "-"), paragraph(at)
+
+
+def points(thesis: Mapping[str, Any] | None) -> Iterable[str]:
+    """Yield what a thesis says for its share, and against."""
+    for name, word in (("points_for", "for"), ("points_against", "against")):
+        yield from (f"{word}: {paragraph(one['text'])} [{one['source']}]" for one in (thesis or {}).get(name, ()))
 
 
 def _report(node: Node, run: str, home: Path | None) -> Iterable[RenderableType]:
@@ -418,6 +454,8 @@ def _report(node: Node, run: str, home: Path | None) -> Iterable[RenderableType]
     yield _in(2, f"{calls}, {tokens(facts['tokens'])}", "dim")
     if facts["summary"] and facts["summary"] not in (facts["reason"] or ""):
         yield _in(2, paragraph(facts["summary"]))
+    for line in points(facts["thesis"]):
+        yield _in(2, line)
     for line in citation_lines(facts["grounding"]):
         yield _in(3, line, "dim")
     for path, note in _pictures(node, home):

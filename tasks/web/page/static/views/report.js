@@ -302,6 +302,8 @@ function VerdictShown({ detail }) {
         ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`${orderOf(id)} `) : quietOf('none')],
       ]} /><//>
     <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports} empty="It rests on no report" />
+    ${verdict.pooled && html`<${TablePanel} title="Theses that it is pooled from" label="Theses" columns=${THESES} rows=${thesesOf(detail)}
+      empty="It rests on no thesis" />`}
     <div class="grid">
       <${Panel} title="What was missing">${verdict.missing.length
         ? html`<ul class="dots">${verdict.missing.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`
@@ -312,6 +314,38 @@ function VerdictShown({ detail }) {
     </div>
     <${Panel} title="Summary"><pre class="words">${textOf(verdict.summary)}</pre><//>
   </div>`;
+}
+
+/** The arithmetic of a verdict: a row a thesis, and the sum with its 80 % interval. */
+function thesesOf({ verdict: { pooled }, reports }) {
+  const stated = new Map(reports.map((row) => [row.role, row.thesis]));
+  const sum = {
+    role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], weight: pooled.theses ? 1 : null, earned: null,
+    thesis: {
+      horizon: pooled.horizon, move: pooled.move, move_low: pooled.move_low, move_high: pooled.move_high,
+      invalidation_price: pooled.invalidation_price, invalidation_level: pooled.invalidation_source,
+    },
+  };
+  return [...pooled.rows.map((row) => ({ ...row, thesis: stated.get(row.role) ?? {} })), sum];
+}
+
+const known = (value, shown) => (value === null || value === undefined ? quietOf('none') : shown(value));
+const THESES = [
+  ['Role', (row) => textOf(row.role)],
+  ['Probability', (row) => known(row.probability, (value) => `${percent(value, 1)}${row.range ? ` (${row.range.map((one) => percent(one, 0)).join(' to ')})` : ''}`), 'num', null, 'that the share beats its benchmark; pooled with its 80 % interval'],
+  ['Weight', (row) => known(row.weight, (value) => value.toFixed(2)), 'num', null, 'its share of the pooled log odds'],
+  ['By record', (row) => known(row.earned, (value) => value.toFixed(2)), 'num', null, 'what the record of its role makes of 1, from 30 resolved theses on'],
+  ['Sessions', (row) => known(row.thesis.horizon, count), 'num'],
+  ['Move', ({ thesis }) => known(thesis.move, (value) => `${percent(value, 1)}${Number.isFinite(thesis.move_low) && Number.isFinite(thesis.move_high)
+    ? ` (${percent(thesis.move_low, 0)} to ${percent(thesis.move_high, 0)})` : ''}`), 'num', null, 'expected over its sessions, with its 10 % and 90 %'],
+  ['Wrong at', (row) => (row.thesis.invalidation_event ? textOf(`${row.thesis.invalidation_day}: ${row.thesis.invalidation_event}`)
+    : known(row.thesis.invalidation_price, (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation_level))}`))],
+  ['For', (row) => pointsOf(row.thesis.points_for), 'wide'],
+  ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
+];
+
+function pointsOf(points) {
+  return points?.length ? html`<ul class="dots">${points.map((one) => html`<li>${textOf(one.text)}</li>`)}</ul>` : quietOf('none');
 }
 
 const REPORTS = [
