@@ -405,9 +405,9 @@ def _skeptic_steps(step: ClaimedStep, reduced: VerdictResult, theses: list[dict[
     """Return the skeptic's report, and the conclusion that waits for it."""
     payload = dict(step.payload)
     candidate = payload.pop(SKEPTIC)
-    join = NewStep(
-        StepKind.CONCLUDE, str(step.parent_id), step.subject, payload={**payload, "before": step.id}, waits=True
-    )
+    payload["before"] = step.id
+    # A run has one step of each kind, subject and role.
+    join = NewStep(StepKind.CONCLUDE, str(step.parent_id), step.subject, SKEPTIC, payload, waits=True)
     assert reduced.pooled is not None, "a BUY by theses is pooled"
     argued = {"theses": theses, "pooled": reduced.pooled.model_dump(mode="json")}
     report = NewStep(StepKind.REPORT, join.id, step.subject, SKEPTIC, {**candidate, "roles": {}, "argued": argued})

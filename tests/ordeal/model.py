@@ -236,7 +236,7 @@ def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
         return {"candidates": names}
     if ROLES[role].schema is VoiceOutput:
         return {"forecasts": list(_forecasts(subject))}
-    thesis = {"probability": 0.6}
+    thesis = {"direction": "up", "probability": 0.6}
     return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": [], "thesis": thesis}
 
 

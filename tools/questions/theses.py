@@ -59,7 +59,8 @@ def watch(store: Store, market: MarketData) -> int:
     how many were looked up. One whose bars the market does not give is looked up by a later call."""
     with store.read() as session:
         due = _due(session, market)
-    found = {id: crossed for id, *one in due if not isinstance(crossed := crossing(market, *one), str)}
+    looked = {one.report_id: crossing(market, one.symbol, one.thesis, one.first, one.last) for one in due}
+    found = {report_id: crossed for report_id, crossed in looked.items() if not isinstance(crossed, str)}
     if found:
         with store.session() as session:
             for row in session.exec(select(ThesisQuestion).where(col(ThesisQuestion.report_id).in_(found))):

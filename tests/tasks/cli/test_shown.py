@@ -19,6 +19,7 @@ import pytest
 from rich.console import Group, RenderableType
 from sqlmodel import Session, select
 
+from chordesk.agents.conclusion import StatedThesis, pool
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.settings import Settings
@@ -38,6 +39,7 @@ from chordesk.models.tables.runs import (
     VerdictReport,
 )
 from chordesk.models.tables.runtime import RuntimeConversation
+from chordesk.models.thesis import KeptThesis, Point
 from chordesk.tasks.cli.show.amounts import size_text
 from chordesk.tasks.cli.show.desk_status import event_line
 from chordesk.tasks.cli.show.orders import lineage_report, order_history, order_list, order_report, terms_text
@@ -173,6 +175,7 @@ def lineages(books: Books) -> RenderableType:
     """From the order down to the hit, of an option too; and a candidate without a verdict, a stance or a hit."""
     with books.store.session() as session:
         run = session.get_one(Run, books.chain.run_id)
+        _state_theses(session, run)
         whole = lineage_report(chain(session, run, "ACME"))
         order = session.get_one(Order, books.chain.order_id)
         order.contract, order.side, order.quantity = "ACME101016P00060000", "sell", 2.0
@@ -189,6 +192,22 @@ def lineages(books: Books) -> RenderableType:
         session.flush()
         without = lineage_report(chain(session, run, "ACME"))
         return Group(whole, "", option, "", lineage_report(chain(session, other, "GE")), "", without)
+
+
+def _state_theses(session: Session, run: Run) -> None:
+    """One report's thesis says up, the other's evidence decides nothing."""
+    up = KeptThesis(
+        direction="up", horizon=20, probability=0.58, invalidation_level="sma50", invalidation_price=94.25, close=100.0,
+        points_for=[Point(text="it rises", source="kqz-a")],
+        points_against=[Point(text="RSI-14 of 71", source="kqz-b")],
+    )  # fmt: skip
+    theses = {"quick": up, "risk": KeptThesis(invalidation_event="results", invalidation_day=dt.date(2010, 9, 10))}
+    for report in session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == "ACME")):
+        report.thesis = theses[report.role].model_dump(mode="json")
+    pooled = pool([StatedThesis(role, thesis) for role, thesis in theses.items()], {"quick": 1.12})
+    verdict = session.exec(select(Verdict).where(Verdict.run_id == run.id, Verdict.symbol == "ACME")).one()
+    verdict.pooled = pooled.model_dump(mode="json")
+    session.flush()
 
 
 def orders(books: Books) -> RenderableType:

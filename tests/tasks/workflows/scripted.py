@@ -22,6 +22,7 @@ _TOOLS = {
     "options": "option_chain_get",
 }
 # Of theses: of four roles one CAUTION makes a HOLD, two make a CAUTION.
+_WAYS = {"CONFIRMED": "up", "CAUTION": "none", "REJECT": "down"}
 _CHANCES = {"CONFIRMED": 0.58, "CAUTION": 0.36, "REJECT": 0.05}
 _RECOMMENDED = {
     "chart": {"CONFIRMED": "bullish", "CAUTION": "neutral", "REJECT": "reject"},
@@ -88,7 +89,7 @@ class Scripted:
             named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
             return {"candidates": [self._candidate(name) for name in named]}
         stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
-        thesis = {"probability": _CHANCES[stance]}
+        thesis = {"direction": _WAYS[stance], "probability": _CHANCES[stance]}
         stated = {"confidence": "high", "summary": self.summary, "keyRisks": [], "thesis": thesis}
         if role not in _RECOMMENDED:
             return {"verdict": stance, **stated}

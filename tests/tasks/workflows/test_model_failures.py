@@ -43,7 +43,7 @@ from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
 SOUND = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []}
-VIEW = json.dumps({**SOUND, "thesis": {"probability": 0.6}})
+VIEW = json.dumps({**SOUND, "thesis": {"direction": "up", "probability": 0.6}})
 PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
 LENSES = ("technical", "fundamental", "catalyst", "options")
 DATA_TOOLS = ("signals_get", "technicals_get", "company_get", "sp500_movers")

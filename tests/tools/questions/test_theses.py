@@ -128,6 +128,8 @@ def test_a_role_weighs_by_its_own_record_once_it_has_enough(store: Store, data: 
     resolve_due(store, on(data, dt.date(2010, 8, 12)), "paper")
     with store.read() as session:
         found = weights(session, "paper")
+        before = weights(session, "paper", known_until(on(data, more).clock))
+    assert before == {}, "the last outcomes come a session later"
     assert found.keys() == {"risk", "catalyst"}
     assert sum(found.values()) == pytest.approx(2.0)
     assert min(found.values()) >= 0.5

@@ -17,6 +17,7 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
+from chordesk.agents.roles import SKEPTIC
 from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, StepState
@@ -42,6 +43,7 @@ ENVIRON = {
     "DESK_PROVIDER": "endpoint", "DESK_PROVIDER_URL": "http://127.0.0.1:9/v1", "TRADER_LIVE": "1",
     "DESK_COOLDOWN_HOURS": "0", "DESK_MAX_TRADES_PER_DAY": "10000", "DESK_MAX_ORDERS_PER_MINUTE": "10000",
     "DESK_STARTING_CASH": "10000000", "DESK_MAX_GROSS_NOTIONAL": "10000000", "DESK_MAX_SECTOR_SHARE": "1",
+    "DESK_RESEARCH_ROLES": "quick,fundamentals,risk,catalyst,skeptic",
     "DESK_MAX_SYMBOL_SHARE": "1", "DESK_MAX_DRAWDOWN": "1", "DESK_MAX_DAILY_LOSS": "1",
 }  # fmt: skip
 # The ways in which small models fail: by lot alone; agreeing with whatever comes first; without figures; copying some.
@@ -214,6 +216,17 @@ def founded(report: Report) -> int:
         return 0
     found = report.grounding
     return int(found["sourced"]) if 2 * found["supported"] >= found["figures"] else 0
+
+
+def test_each_buy_was_argued_against(floor: Floor) -> None:
+    screened = floor.screens["honest"]
+    argued = {one.symbol: one for one in screened.reports if one.role == SKEPTIC}
+    bought = [one for one in screened.verdicts.values() if one.rating == "BUY"]
+    assert bought
+    assert argued.keys() >= {one.symbol for one in bought}
+    for verdict in bought:
+        assert verdict.pooled is not None
+        assert {row["role"] for row in verdict.pooled["rows"]} >= {REQUIRED, SKEPTIC}
 
 
 def test_every_run_ends_with_all_of_its_steps(screened: Screened) -> None:
