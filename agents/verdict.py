@@ -92,8 +92,9 @@ def _unsupported(completed: Sequence[RoleReport], required: Sequence[str]) -> st
         if one.role in required and one.verdict is Stance.REJECT:
             return f"{one.role}, which a BUY requires, rejects it"
         if one.crossed_on is not None and one.is_grounded and one.thesis is not None and one.thesis.direction == "up":
-            wrong = f"{one.thesis.invalidation_level} at {one.thesis.invalidation_price:g}"
-            return f"the thesis of {one.role} was proven wrong on {one.crossed_on}, at its {wrong}"
+            return (
+                f"the thesis of {one.role} was proven wrong on {one.crossed_on}, at {one.thesis.invalidation_price:g}"
+            )
     if not any(way_of(one) == "up" for one in completed):
         return f"no report with {LEAST_SOURCED} figures of its tools has a thesis that points up"
     return None

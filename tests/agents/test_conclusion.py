@@ -141,11 +141,11 @@ def test_the_guards_hold_for_theses_too() -> None:
     no = [report("risk", 0.6, Stance.REJECT, sourced=3), good[1]]
     assert conclude(no, ("risk",), RULE).rating is Rating.HOLD, "a required role rejects it"
     assert conclude(no, (), RULE).rating is Rating.BUY, "or another does"
-    level = KeptThesis(direction="up", probability=0.6, close=30.0, invalidation_level="sma50", invalidation_price=28.5)
+    level = KeptThesis(direction="up", probability=0.6, close=30.0, invalidation_price=28.5)
     wrong = good[1].model_copy(update={"thesis": level, "crossed_on": dt.date(2010, 3, 2)})
     found = conclude([*good[:1], wrong, report("quick", 0.6, sourced=3)], ("risk",), RULE)
     assert found.rating is Rating.HOLD
-    assert "fundamentals was proven wrong on 2010-03-02, at its sma50 at 28.5" in found.summary
+    assert "fundamentals was proven wrong on 2010-03-02, at 28.5" in found.summary
     assert found.pooled is not None
     assert found.pooled.theses == 2
     silent = [one.model_copy(update={"thesis": KeptThesis(probability=0.6)}) for one in good]

@@ -431,9 +431,9 @@ def odds(value: float | None) -> str:
 
 def _terms_of(thesis: Mapping[str, Any]) -> tuple[str, str]:
     """Return a thesis' horizon, and where it is wrong."""
-    level, price = thesis.get("invalidation_level"), thesis.get("invalidation_price")
-    event = thesis.get("invalidation_event")
-    at = f"{price:g} ({level})" if price is not None else f"{thesis.get('invalidation_day')}: {event}" if event else "-"
+    wrong, price = thesis.get("invalidation") or {}, thesis.get("invalidation_price")
+    event = f"{wrong['day']}: {wrong['event']}" if wrong.get("event") else "-"
+    at = event if price is None else f"{price:g} ({wrong.get('level')})"
     return str(thesis.get("horizon") or "-"), paragraph(at)
 
 

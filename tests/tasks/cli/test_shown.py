@@ -39,7 +39,7 @@ from chordesk.models.tables.runs import (
     VerdictReport,
 )
 from chordesk.models.tables.runtime import RuntimeConversation
-from chordesk.models.thesis import KeptThesis, Point
+from chordesk.models.thesis import Invalidation, KeptThesis, Point
 from chordesk.tasks.cli.show.amounts import size_text
 from chordesk.tasks.cli.show.desk_status import event_line
 from chordesk.tasks.cli.show.orders import lineage_report, order_history, order_list, order_report, terms_text
@@ -197,11 +197,12 @@ def lineages(books: Books) -> RenderableType:
 def _state_theses(session: Session, run: Run) -> None:
     """One report's thesis says up, the other's evidence decides nothing."""
     up = KeptThesis(
-        direction="up", horizon=20, probability=0.58, invalidation_level="sma50", invalidation_price=94.25, close=100.0,
+        direction="up", horizon=20, probability=0.58, invalidation=Invalidation(level="sma50"),
+        invalidation_price=94.25, close=100.0,
         points_for=[Point(text="it rises", source="kqz-a")],
         points_against=[Point(text="RSI-14 of 71", source="kqz-b")],
     )  # fmt: skip
-    theses = {"quick": up, "risk": KeptThesis(invalidation_event="results", invalidation_day=dt.date(2010, 9, 10))}
+    theses = {"quick": up, "risk": KeptThesis(invalidation=Invalidation(event="results", day="2010-09-10"))}
     for report in session.exec(select(Report).where(Report.run_id == run.id, Report.symbol == "ACME")):
         report.thesis = theses[report.role].model_dump(mode="json")
     pooled = pool([StatedThesis(role, thesis) for role, thesis in theses.items()], {"quick": 1.12})

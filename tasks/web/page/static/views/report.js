@@ -323,7 +323,7 @@ function thesesOf({ verdict: { pooled }, reports }) {
     role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], weight: pooled.theses ? 1 : null, earned: null,
     thesis: {
       horizon: pooled.horizon, move: pooled.move, move_low: pooled.move_low, move_high: pooled.move_high,
-      invalidation_price: pooled.invalidation_price, invalidation_level: pooled.invalidation_source,
+      invalidation_price: pooled.invalidation_price, invalidation: { level: pooled.invalidation_source },
     },
   };
   return [...pooled.rows.map((row) => ({ ...row, thesis: stated.get(row.role) ?? {} })), sum];
@@ -338,8 +338,8 @@ const THESES = [
   ['Sessions', (row) => known(row.thesis.horizon, count), 'num'],
   ['Move', ({ thesis }) => known(thesis.move, (value) => `${percent(value, 1)}${Number.isFinite(thesis.move_low) && Number.isFinite(thesis.move_high)
     ? ` (${percent(thesis.move_low, 0)} to ${percent(thesis.move_high, 0)})` : ''}`), 'num', null, 'expected over its sessions, with its 10 % and 90 %'],
-  ['Wrong at', (row) => (row.thesis.invalidation_event ? textOf(`${row.thesis.invalidation_day}: ${row.thesis.invalidation_event}`)
-    : known(row.thesis.invalidation_price, (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation_level))}`))],
+  ['Wrong at', (row) => (row.thesis.invalidation?.event ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)
+    : known(row.thesis.invalidation_price, (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation?.level))}`))],
   ['For', (row) => pointsOf(row.thesis.points_for), 'wide'],
   ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
 ];
