@@ -106,7 +106,7 @@ class BinaryMissing(CodexError):
 
 
 class LoginMissing(CodexError):
-    remedy = "run `codex login --device-auth` on this host, or choose DESK_PROVIDER=rulebook or endpoint"
+    remedy = "run `desk login` on this host, or choose DESK_PROVIDER=rulebook or endpoint"
 
 
 class ModelMissing(CodexError):

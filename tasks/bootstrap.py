@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -537,13 +538,18 @@ def require_login(settings: Settings) -> None:
         find_login(runtime_config(settings, "check"))
 
 
-def login_command(settings: Settings) -> tuple[list[str], dict[str, str]]:
-    """The command and the variables that it needs beside the environment. Raises BinaryMissing."""
-    from chordesk.agents.codex.launch import runtime_config
+def run_codex(settings: Settings, *arguments: str, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run the Codex binary on the host's login; it says itself what goes wrong. quiet: its output is kept. Raises
+    BinaryMissing."""
+    from chordesk.agents.codex.launch import login_home
 
-    home = runtime_config(settings, "check").login_home
+    home = login_home()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = 'cli_auth_credentials_store="file"'  # not a keyring, which app-servers would not look into
-    return [codex_binary(settings), "-c", store, "login", "--device-auth"], {"CODEX_HOME": str(home)}
+    return subprocess.run(
+        [codex_binary(settings), "-c", store, *arguments],
+        env={**os.environ, "CODEX_HOME": str(home)}, check=False, capture_output=quiet, text=True,
+    )  # fmt: skip
 
 
 def codex_binary(settings: Settings) -> str:

@@ -219,10 +219,13 @@ class CodexConversation:
             looked = self._loop.time()
             left = min(until - looked, LOOK_SECONDS)
             if left > 0:
-                await asyncio.wait((watch.done, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                ends = (watch.done, watch.hopeless, self._stop)
+                await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if watch.done.done():
                 watch.done.result()  # raises ProcessDied when the process is gone
                 return None
+            if watch.hopeless.done():
+                return watch.hopeless.result()
             if self._stop.done():
                 return interrupted()
             now = self._loop.time()
@@ -231,7 +234,7 @@ class CodexConversation:
                 continue
             if watch.limited_at is not None and now >= until:
                 waited = "the provider limits its rate, and the app-server waited as long as it may"
-                return failure("rate_limited", waited, watch.provider_wait())
+                return failure("rate_limited", waited, watch.limit_left())
             if now >= limit:
                 return pulse.timeout(limit - began)
             if watch.endless:

@@ -46,6 +46,10 @@ class ThreadLimits(NamedTuple):
     tokens: int  # input tokens of its last model call
 
 
+def login_home() -> Path:
+    return Path.home() / ".codex"
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
     """Settings of one worker's runtime. Times are seconds, sizes MiB. A field that is named as a setting, or as one of
@@ -61,7 +65,7 @@ class RuntimeConfig:
     provider_key: str | None = field(repr=False, default=None)
     binary: Path | None = None
     ca_file: Path | None = None
-    login_home: Path = field(default_factory=lambda: Path.home() / ".codex")
+    login_home: Path = field(default_factory=login_home)
     environ: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
     turns: int = 96
@@ -413,9 +417,11 @@ async def _output(binary: str, home: Path, *arguments: str) -> bytes:
     try:
         out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise CodexError(f"{binary} {' '.join(arguments)} did not end within {COMMAND_SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         tail = err.decode(errors="replace")[-300:]
         raise CodexError(f"{binary} {' '.join(arguments)} ended with {process.returncode}: {tail}")

@@ -28,9 +28,12 @@ from chordesk.tools.registry import Toolset
 # `responseTooManyFailedAttempts`, 500 as `internalServerError`, 503 as `serverOverloaded`; a 400 and a cut stream
 # are both `other` and differ only in the message.
 #
-# A provider's `Retry-After` is honoured by the app-server itself, once, and not reported: after the first 429 it
-# announces a retry, waits for that time, and fails the turn at the second. So the length of its wait is the provider's
-# own figure. A limit inside a stream has the figure in its message.
+# A provider's `Retry-After` is honoured by the app-server itself and not reported: after the first 429 it announces a
+# retry and waits for that time. So the length of its whole wait is the provider's own figure, and of a wait that was
+# cut short nothing is known. A limit inside a stream has the figure in its message.
+#
+# With a login the app-server's own retries cannot be turned down: five requests a try and six tries. So a turn ends at
+# the second try that fails, and at the first that five answers of 500 ended.
 
 # The provider's own safety systems stopped the turn: a refusal, not a fault.
 POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
@@ -65,6 +68,14 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
         return told
     kind = _kind(error.get("codexErrorInfo"), message)
     return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
+
+
+def failure_of_try(error: Mapping[str, Any]) -> Failure:
+    """Return the failure of a try after which the app-server announced another one."""
+    details = str(error.get("additionalDetails") or "no message")
+    if is_limit(error):
+        return failure("rate_limited", details, reset_in(details))
+    return failure("stream_cut" if details.startswith(_STREAM) else "server_error", details)
 
 
 def is_limit(error: Mapping[str, Any] | None) -> bool:
@@ -152,6 +163,7 @@ NotificationListener = Callable[[str, Mapping[str, Any], str | None], None]
 class TurnWatch:
     """Collector of the notifications of one turn. `done` gets the protocol's Turn, or ProcessDied.
 
+    hopeless gets the failure for which no further try of the app-server is waited for.
     context_tokens: input tokens of the last model call that was counted. limited_at: loop time since when the
     app-server waits for the provider's limit to pass; None when it does not.
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
@@ -178,6 +190,8 @@ class TurnWatch:
         self._items: dict[str, Mapping[str, Any]] = {}
         self.done: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self.started: asyncio.Future[None] = self._loop.create_future()
+        self.hopeless: asyncio.Future[Failure] = self._loop.create_future()
+        self._tried: Failure | None = None  # the last try of the app-server that failed
         self.turn_id: str | None = None
         self.text: str | None = None
         self.error: dict[str, Any] | None = None
@@ -277,8 +291,16 @@ class TurnWatch:
 
     def provider_wait(self) -> float | None:
         """Return the seconds for which the provider made the app-server wait; None when it did not."""
-        waited = self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
+        waited = self._waited()
         return waited if waited >= ASKED_SECONDS else None
+
+    def limit_left(self) -> float | None:
+        """Return the seconds that are left of a wait that was cut short; None where the provider named none."""
+        named = self._tried.reset_seconds if self._tried is not None else None
+        return max(named - self._waited(), 0.0) if named is not None else None
+
+    def _waited(self) -> float:
+        return self._loop.time() - self.limited_at if self.limited_at is not None else 0.0
 
     async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
         call = asyncio.ensure_future(work)
@@ -319,7 +341,7 @@ class TurnWatch:
 
     def _progress(self, method: str, params: Mapping[str, Any]) -> None:
         if method != "error":
-            self.limited_at = None
+            self.limited_at = self._tried = None
         if method == "item/started":
             self._items[params["item"]["id"]] = params["item"]
             self._handled.add(str(params["item"]["id"]))
@@ -346,10 +368,17 @@ class TurnWatch:
     def _failed(self, params: Mapping[str, Any]) -> None:
         error = params.get("error")
         self.error = None if params.get("willRetry") else error
-        if params.get("willRetry") and is_limit(error):
+        if not params.get("willRetry"):
+            return
+        before, self._tried = self._tried, failure_of_try(error or {})
+        limited = self._tried.kind == "rate_limited"
+        if (before is not None or self._tried.kind == "server_error") and not self.hopeless.done():
+            wait = self._tried.reset_seconds or (self.provider_wait() if limited else None)
+            self.hopeless.set_result(self._tried.model_copy(update={"reset_seconds": wait}))
+        elif limited:
             self.limited_at = self._loop.time()
             if self.on_limited is not None:
-                self.on_limited(reset_in(str(error.get("additionalDetails") or "")) if error else None)
+                self.on_limited(self._tried.reset_seconds)
 
     def _item(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "agentMessage":

@@ -403,7 +403,8 @@ def _context_in(said: str, numbers: list[int]) -> int | None:
     return min(numbers) if smaller and named == max(numbers) else named
 
 
-_REMEDY = {"unauthorized": "; check DESK_PROVIDER_KEY", "overloaded": "; it may still load its model"}
+KEY_REMEDY = "check DESK_PROVIDER_KEY"
+_REMEDY = {"unauthorized": f"; {KEY_REMEDY}", "overloaded": "; it may still load its model"}
 
 
 def error_in(body: Any) -> Mapping[str, Any] | None:

@@ -13,13 +13,16 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import orjson
+import structlog
 from langchain_core.messages.tool import ToolCall, tool_call
 from langchain_core.utils.json import parse_partial_json
 
 from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, repair_text
+from chordesk.agents.gateway.wire import KEY_REMEDY
 from chordesk.agents.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
 from chordesk.models.answers import Failure, Usage
@@ -64,7 +67,7 @@ class RefusalError(ChatError):
 
 class LoginError(ChatError):
     kind = "unauthorized"
-    remedy = "run `codex login --device-auth` on this host"
+    remedy = "run `desk login` on this host, or use an endpoint"
 
 
 class ModelUnavailable(ChatError):
@@ -117,15 +120,37 @@ def error_of(failure: Failure) -> ChatError:
     if failure.kind in ("rate_limited", "usage_limit"):
         return RateLimited(failure.message, failure.reset_seconds, kind=failure.kind)
     found = _CLASSES.get(failure.kind) or (Unavailable if failure.retryable else ChatError)
-    return found(failure.message, kind=failure.kind)
+    remedy = "" if KEY_REMEDY in failure.message else None  # an endpoint has no login
+    return found(failure.message, kind=failure.kind, remedy=remedy)
 
 
 def error_from(error: DeskError) -> ChatError:
     if isinstance(error, ChatError):
         return error
     kind = kind_of(error)
-    found = LoginError if isinstance(error, LoginMissing) else Unavailable if error.retryable else ChatError
-    return found(str(error.args[0]), kind=kind, remedy=error.remedy)
+    if isinstance(error, LoginMissing):
+        return LoginError(str(error.args[0]), kind=kind)
+    return (Unavailable if error.retryable else ChatError)(str(error.args[0]), kind=kind, remedy=error.remedy)
+
+
+# What an error names the desk's setting of, as an argument of the chat model.
+_ARGUMENTS = {
+    "DESK_PROVIDER_URL": "base_url",
+    "DESK_PROVIDER_KEY": "api_key",
+    "DESK_PROVIDER": "provider",
+    "DESK_MODEL": "model",
+    "DESK_CODEX_BINARY": "binary",
+    "DESK_CODEX_CA_FILE": "ca_file",
+    "DESK_TURN_SECONDS, or turn in DESK_TURN_LIMITS": "timeout",
+}
+
+
+def in_arguments(error: ChatError) -> ChatError:
+    """Return the error with the arguments of the chat model in place of the desk's settings."""
+    for setting, argument in _ARGUMENTS.items():
+        error.args = (str(error.args[0]).replace(setting, argument), *error.args[1:])
+        error.remedy = error.remedy.replace(setting, argument)
+    return error
 
 
 ToolSchema = Mapping[str, Any]  # as `convert_to_openai_tool` makes it
@@ -272,6 +297,8 @@ def _checking(answer: AnswerShape, shape: StrictSchema) -> Decoder:
 def _chosen(tools: Sequence[ToolSchema], choice: str | None) -> dict[str, ToolSchema]:
     named: dict[str, ToolSchema] = {}
     for tool in tools:
+        if "name" not in (tool.get("function") or {}):
+            raise ToolSchemaError(f"{tool!r:.200} is no function with a name", remedy="bind functions, or leave it out")
         name = str(tool["function"]["name"])
         if name in named:
             raise ToolSchemaError(f"two tools have the name {name!r}", remedy="rename one of them")
@@ -354,6 +381,7 @@ def _decoded(decode: Decoder, value: Any, what: str) -> Any:
         raise InvalidReply(f"{what}: {error}") from None
 
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 OnText = Callable[[str], None]
 
@@ -442,7 +470,7 @@ class Exchange:
     turns: list[TurnResult] = field(default_factory=list)
 
     async def run(
-        self, conversation: Conversation, metadata: Mapping[str, str], on_limited: Callable[[float | None], None] | None
+        self, conversation: Conversation, metadata: Mapping[str, str], on_limited: Callable[[float | None], None]
     ) -> ChatAnswer:
         text, begun = "", None
         while True:
@@ -493,9 +521,14 @@ async def exchange(
     try:
         async with runtime.conversation(spec_of(call), deadline) as conversation:
             opened(conversation)
-            return await Exchange(call).run(conversation, metadata, None)
+            return await Exchange(call).run(conversation, metadata, partial(_limited, call))
     except DeskError as error:
         raise error_from(error) from error
+
+
+def _limited(call: ChatCall, seconds: float | None) -> None:
+    """The app-server waits by itself for a limit that a login meets."""
+    log.warning("chat.rate_limited", model=call.model, waits="it does not say how long" if seconds is None else seconds)
 
 
 class Growing:

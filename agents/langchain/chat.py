@@ -12,12 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import orjson
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import UnknownType, best_match
-from jsonschema.validators import validator_for
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput, ModelProfile
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -32,7 +29,6 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, model_validator
-from referencing.exceptions import Unresolvable
 
 from chordesk.agents.langchain.bridge import (
     AnswerSchemaError,
@@ -43,6 +39,8 @@ from chordesk.agents.langchain.bridge import (
     ChatError,
     ConversationError,
     Growing,
+    RateLimited,
+    TimedOut,
     ToolSchemaError,
     current,
     reply_format,
@@ -130,8 +128,12 @@ def _parts(message: BaseMessage, text_type: str) -> Iterator[Item]:
             continue
         kind = block.get("type")
         if kind in ("text", "input_text", "output_text"):
-            if block.get("text"):
-                yield _text(str(block["text"]), text_type, message)
+            if not isinstance(text := block.get("text", ""), str):
+                raise ConversationError(
+                    f"a {message.type} message has {type(text).__name__} as its text", remedy="decode it"
+                )
+            if text:
+                yield _text(text, text_type, message)
         elif kind in ("image", "image_url", "input_image"):
             if text_type == "output_text":
                 raise ConversationError("a message of the model has an image", remedy="leave it out")
@@ -148,7 +150,8 @@ def _text(text: str, text_type: str, message: BaseMessage) -> Item:
         raise ConversationError(
             f"{what} has {len(text):,} characters, at most {MAX_TEXT_CHARS:,}", remedy="shorten it or summarise it"
         )
-    return {"type": text_type, "text": text.replace("\x00", "\ufffd")}
+    sendable = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+    return {"type": text_type, "text": sendable}
 
 
 def _image_url(block: Mapping[str, Any]) -> str:
@@ -204,13 +207,23 @@ def _answer(kind: AnswerType | None, schema: Mapping[str, Any], value: Any) -> A
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    _check_schema(schema, value)
+    return value
+
+
+def _check_schema(schema: Mapping[str, Any], value: Any) -> None:
+    # Loaded here: with all of its formats installed it compiles a grammar, for a second or more.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import UnknownType, best_match
+    from jsonschema.validators import validator_for
+    from referencing.exceptions import Unresolvable
+
     try:
         found = best_match(validator_for(schema, Draft202012Validator)(schema).iter_errors(value))
     except (Unresolvable, UnknownType) as error:
         raise ToolSchemaError(f"no answer fits the schema: {error}", remedy="correct it") from None
     if found is not None:
         raise ValueError(f"{found.json_path}: {found.message}")
-    return value
 
 
 class AnswerParser(BaseOutputParser[Any]):
@@ -246,6 +259,7 @@ IGNORED = (
     "frequency_penalty",
     "seed",
 )
+TIMEOUTS = {"request_timeout", "timeout"}  # the first: LangChain's other name
 
 
 def _trust_roots() -> Path | None:
@@ -256,12 +270,13 @@ def _trust_roots() -> Path | None:
 class ChatCodex(BaseChatModel):
     """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
 
-    model: name sent to the provider. provider: `codex` (the login of `codex login`), `endpoint` (a Responses API; a
+    model: name sent to the provider. provider: `codex` (the login of `desk login`), `endpoint` (a Responses API; a
     base_url alone means it) or `local` (a server of chat completions, such as Ollama). base_url, api_key: of the two
-    latter. effort, verbosity, summary: None leaves the model's own. timeout:
-    seconds of a call, its repair included. max_retries: further tries of a call that failed for a passing reason; a
-    rate limit is raised at once. home: data folder; the desk's own by default. binary: of Codex; that of the pinned
-    wheel by default. ca_file: PEM of trust roots; that of DESK_CODEX_CA_FILE by default. Each call is a thread of its
+    latter. effort, verbosity, summary: None leaves the model's own. timeout: seconds of a call, its start and its
+    repair included. max_retries: further tries of a call that failed for a passing reason; a rate limit is raised (with
+    a login the app-server waits for it once), and what five tries of the app-server failed at. home: data folder; the
+    desk's own by default. binary: of Codex; that of the pinned wheel by default. ca_file: PEM of trust roots; that of
+    DESK_CODEX_CA_FILE by default. Each call is a thread of its
     own: nothing is remembered between calls.
 
     Within a worker of the desk the runtime, the provider and the limits are the desk's.
@@ -284,20 +299,31 @@ class ChatCodex(BaseChatModel):
     stop: list[str] | None = None
 
     _warned: bool = PrivateAttr(default=False)
+    _by_settings: ClassVar[bool] = False  # its arguments are made of the desk's settings, which errors name then
 
     @model_validator(mode="before")
     @classmethod
     def _endpoint_of_a_url(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
+        known = cls.arguments()
+        if unknown := sorted(set(data) - known):
+            raise ValueError(f"ChatCodex takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
         found = {key: value for key, value in data.items() if key not in IGNORED}
-        if set(data) - set(found):
-            _warn(name for name in IGNORED if name in data)
+        for name in TIMEOUTS & set(found):
+            found["timeout"] = found.pop(name)
+        if ignored := [name for name in IGNORED if name in data]:
+            _warn(ignored)
         if found.get("base_url"):
             found.setdefault("provider", "endpoint")
         if (provider := found.get("provider")) in ("endpoint", "local") and not found.get("base_url"):
             raise ValueError(f"provider={provider!r} needs a base_url")
         return found
+
+    @classmethod
+    def arguments(cls) -> set[str]:
+        fields = cls.model_fields
+        return {*fields, *(one.alias for one in fields.values() if one.alias), *IGNORED, *TIMEOUTS}
 
     @property
     def _llm_type(self) -> str:
@@ -363,9 +389,9 @@ class ChatCodex(BaseChatModel):
         bridge, call = self._bridge(), self._call(messages, run_manager, kwargs)
         for left in range(self.max_retries, -1, -1):
             try:
-                return _result(call, bridge.submit(bridge.answer(call)).result(), self._stops(stop))
+                return _result(call, _ended(bridge.submit(bridge.answer(call))), self._stops(stop))
             except ChatError as error:
-                if not _again(error, left):
+                if not self._again(error, left):
                     raise
         raise AssertionError("unreachable")
 
@@ -382,7 +408,7 @@ class ChatCodex(BaseChatModel):
                 answer = await asyncio.wrap_future(bridge.submit(bridge.answer(call)))
                 return _result(call, answer, self._stops(stop))
             except ChatError as error:
-                if not _again(error, left):
+                if not self._again(error, left):
                     raise
         raise AssertionError("unreachable")
 
@@ -457,7 +483,9 @@ class ChatCodex(BaseChatModel):
         home = self.home or user_data_path("chordesk")
         key = self.api_key.get_secret_value() if self.api_key is not None else None
         return own_bridge(
-            Connection(self.model_name, self.provider, self.base_url, key, home, self.binary, self.ca_file)
+            Connection(
+                self.model_name, self.provider, self.base_url, key, home, self.binary, self.ca_file, self._by_settings
+            )
         )
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
@@ -491,6 +519,11 @@ class ChatCodex(BaseChatModel):
             node=str(metadata.get("langgraph_node") or ""),
         )
 
+    def _again(self, error: ChatError, left: int) -> bool:
+        """With a login the app-server has tried what the server failed at five times by itself."""
+        tried = error.kind == "server_error" and self.provider == "codex"
+        return left > 0 and error.retryable and not tried and not isinstance(error, RateLimited | TimedOut)
+
     def _stops(self, stop: list[str] | None) -> list[str]:
         return [*(stop or ()), *(self.stop or ())]
 
@@ -519,8 +552,12 @@ def _choice(choice: str | bool | Mapping[str, Any]) -> str:
     return str((choice.get("function") or choice).get("name"))
 
 
-def _again(error: ChatError, left: int) -> bool:
-    return left > 0 and error.retryable and error.kind not in ("rate_limited", "usage_limit", "timeout")
+def _ended(future: concurrent.futures.Future[ChatAnswer]) -> ChatAnswer:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # as Ctrl-C leaves it: the turn would go on
+        raise
 
 
 def _result(call: ChatCall, answer: ChatAnswer, stop: Sequence[str]) -> ChatResult:

@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.langchain.bridge import ChatAnswer, ChatCall, OnText, error_from, exchange
+from chordesk.agents.langchain.bridge import (
+    ChatAnswer,
+    ChatCall,
+    ChatError,
+    OnText,
+    TimedOut,
+    error_from,
+    exchange,
+    in_arguments,
+)
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.role_models import LOCAL
 from chordesk.agents.runtime import Conversation, Lifecycle, Scope
@@ -22,14 +31,16 @@ from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.events import Envelope, EventType
 
 T = TypeVar("T")
-START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
+# The chat model tries again by itself, as often as its caller wants.
+NO_RETRIES = {"model_providers.desk.request_max_retries": 0}
 WORKER = "chat"  # name of the homes of such runtimes
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a runtime is made for. binary: None for that of the pinned wheel. ca_file: PEM of trust roots."""
+    """What a runtime is made for. binary: None for that of the pinned wheel. ca_file: PEM of trust roots. by_settings:
+    errors name the desk's settings, and not the chat model's arguments."""
 
     model: str
     provider: str
@@ -38,6 +49,7 @@ class Connection:
     home: Path
     binary: Path | None = None
     ca_file: Path | None = None
+    by_settings: bool = False
 
 
 class _Deltas:
@@ -81,7 +93,6 @@ class OwnBridge:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
-        runtime = await self._runtime()
         threads: list[str] = []
 
         def opened(conversation: Conversation) -> None:
@@ -89,26 +100,46 @@ class OwnBridge:
             if on_text is not None:
                 self._deltas.listen(conversation.thread_id, on_text)
 
+        began = self._loop.time()
         try:
-            return await exchange(runtime, call, {"caller": "langchain", "node": call.node}, opened)
+            runtime = await self._runtime(call.seconds)
+            left = call.seconds - (self._loop.time() - began)
+            metadata = {"caller": "langchain", "node": call.node}
+            return await exchange(runtime, replace(call, seconds=left), metadata, opened)
+        except ChatError as error:
+            raise error if self._connection.by_settings else in_arguments(error) from None
         finally:
             for thread in threads:
                 self._deltas.forget(thread)
 
     def close(self) -> None:
-        if self._starting is not None:
-            self.submit(self._end()).result(CLOSE_SECONDS * 3)
+        self.submit(self._end()).result(CLOSE_SECONDS * 3)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
 
-    async def _runtime(self) -> CodexRuntime:
+    async def _runtime(self, seconds: float) -> CodexRuntime:
+        """Return the runtime, for which several callers may wait. A start that failed is forgotten, for what it failed
+        of may be mended."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
+            self._starting.add_done_callback(self._ended)
+        starting = self._starting
         try:
-            return await asyncio.shield(self._starting)
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(starting)
+        except TimeoutError:
+            raise TimedOut(f"the Codex app-server was not ready within {seconds:g} s") from None
         except DeskError as error:
-            self._starting = None
             raise error_from(error) from error
+        except OSError as error:
+            raise ChatError(
+                f"the Codex runtime does not start: {error}", kind="not_started",
+                remedy=f"make {self._connection.home} a folder that can be written, or give another home",
+            ) from error  # fmt: skip
+
+    def _ended(self, starting: asyncio.Task[CodexRuntime]) -> None:
+        if starting.cancelled() or starting.exception() is not None:
+            self._starting = None
 
     async def _start(self) -> CodexRuntime:
         one = self._connection
@@ -119,23 +150,28 @@ class OwnBridge:
         config = RuntimeConfig(
             one.home, WORKER, one.provider, one.model, one.url, one.key, binary=one.binary, deltas=True,
             ca_file=one.ca_file, limits=TurnLimits(turn_seconds=3600.0), kept_processes=1,
+            flags={} if one.provider == "codex" else NO_RETRIES,
         )  # fmt: skip
         if one.provider == LOCAL and one.url is not None:
             from chordesk.agents.gateway.probe import KnownServer  # its library is for model servers alone
 
             config = replace(config, facts=KnownServer(one.home, one.url, one.key))
         runtime = CodexRuntime(config, observer=self._deltas)
-        async with asyncio.timeout(START_SECONDS):
+        try:
             await runtime.start()
+        except BaseException:
+            await runtime.close(0)  # what it began: its home's lock, its gateway
+            raise
         return runtime
 
     async def _end(self) -> None:
-        assert self._starting is not None
-        try:
-            runtime = await self._starting
-        except DeskError:
+        if self._starting is None:
             return
-        await runtime.close(CLOSE_SECONDS)
+        if not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
+            return
+        await self._starting.result().close(CLOSE_SECONDS)
 
 
 _lock = threading.Lock()

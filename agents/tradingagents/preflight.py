@@ -24,7 +24,7 @@ from chordesk.models.text import utc
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service
 STOP_SECONDS = 2.0
 INSTALL_REMEDY = "pip install openai-codex-cli-bin, or npm i -g @openai/codex and set DESK_CODEX_BINARY to its path"
-LOGIN_REMEDY = "run `codex login`; on a host without a browser `codex login --device-auth`"
+LOGIN_REMEDY = "run `desk login`; on a host without a browser `desk login --device-auth`"
 FLAGS = ('cli_auth_credentials_store="file"', "analytics.enabled=false", "check_for_update_on_startup=false")
 WINDOWS = ("primary", "secondary")
 
@@ -108,7 +108,7 @@ async def _of_account(client: Client, models: Sequence[str]) -> list[CheckResult
             CheckResult("login", f"No ChatGPT or API login found that Codex can use: {error.args[0]}", LOGIN_REMEDY)
         ]
     except CodexError as error:
-        return [CheckResult("login", f"cannot be read: {error.args[0]}", "try again; `codex login status` shows more")]
+        return [CheckResult("login", f"cannot be read: {error.args[0]}", "try again; `desk doctor` shows more")]
     account = answer.get("account")
     if account is None:
         return [

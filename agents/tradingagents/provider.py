@@ -124,6 +124,7 @@ class ProviderChat(ChatCodex):
     does not give is of the options of the class."""
 
     options: ClassVar[Options]
+    _by_settings: ClassVar[bool] = True
     _held: HeldErrors = PrivateAttr(default_factory=HeldErrors)
 
     def __init__(self, **given: Any) -> None:
@@ -188,7 +189,9 @@ class ProviderChat(ChatCodex):
 
 
 def _without_placeholder(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if (name, value) != ("api_key", PLACEHOLDER)}
+    """Return what is of use here of the arguments that TradingAgents has for other providers."""
+    known = ChatCodex.arguments()
+    return {name: value for name, value in given.items() if name in known and (name, value) != ("api_key", PLACEHOLDER)}
 
 
 def enter(options: Options) -> Project:

@@ -50,6 +50,8 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Measure": {},
     "Operate": {
+        "login": ("login", "Log in with a ChatGPT account, for the desk and for ChatCodex."),
+        "logout": ("login", "Log out of the ChatGPT account."),
         "doctor": ("health", "Check everything the desk needs before it starts."),
         "config": ("health", "Show every setting: its value, its owner, its source."),
         "data": ("upkeep", "Own data: a folder of bars, headlines and chains."),

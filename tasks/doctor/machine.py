@@ -10,14 +10,15 @@ import sys
 import tempfile
 from contextlib import closing
 
+from chordesk.agents.role_models import models_in_use
 from chordesk.models.database.store import Store, current
-from chordesk.models.errors import BinaryMissing, NotConfigured
+from chordesk.models.errors import BinaryMissing, LoginMissing, NotConfigured
 from chordesk.models.extras import require_source
 from chordesk.models.room import ROOM_REMEDY, folders, require_room, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.models.walls import open_to_others
-from chordesk.tasks.bootstrap import codex_binary
+from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.notifications import checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
@@ -49,6 +50,17 @@ def binary(context: CheckContext) -> Check:
         detail = f"codex {version}; this desk was tested with {pinned}"
         return warn(detail, "unset DESK_CODEX_BINARY to use the tested one")
     return ok(f"codex {version}")
+
+
+def login(context: CheckContext) -> Check:
+    """Check that there is a login where a role needs one, and show of which kind."""
+    settings = context.settings
+    if not any(one.provider(settings) == "codex" for one in models_in_use(settings)):
+        return ok("no role uses the Codex login")
+    require_login(settings)
+    asked = run_codex(settings, "login", "status", quiet=True)
+    lines = (asked.stdout + asked.stderr).strip().splitlines() or ["no answer"]
+    return ok(lines[-1]) if asked.returncode == 0 else fail(lines[-1], LoginMissing.remedy)
 
 
 def room(context: CheckContext) -> Check:

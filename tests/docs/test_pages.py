@@ -78,6 +78,17 @@ def test_every_command_that_is_mentioned_exists() -> None:
     assert {(page, command) for page, command in mentioned if command not in commands} == set()
 
 
+def test_no_remedy_or_page_names_the_binary_s_own_commands() -> None:
+    """It lies deep among the packages: only the commands of `desk` are on the PATH."""
+    sources = [path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py")]
+    commands = getattr(typer.main.get_command(build()), "commands")  # noqa: B009
+    for path in (*sources, *ALL):
+        text = path.read_text(encoding="utf-8")
+        assert "codex login" not in text, name(path)
+        named = set(re.findall(r"`desk ([a-z]+)", text)) if path.suffix == ".py" else set()
+        assert named <= set(commands), name(path)
+
+
 def test_every_setting_that_is_mentioned_exists() -> None:
     others = {"DESK_CONFIG", "DESK_FEATURES_OFF", "DESK_MIGRATE_URL"}  # the last is read where secrets are made
     others |= {"DESK_TRADINGAGENTS"}  # read by tests alone

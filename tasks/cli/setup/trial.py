@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
@@ -73,19 +69,16 @@ def _result(check: Callable[[CheckContext], Check], context: CheckContext) -> Ch
 def ensure_login(settings: Settings, person: Person) -> None:
     """Let the person log in where the provider needs it and there is no login. Raises LoginMissing."""
     # Loaded here: it takes seconds, in which the questions would wait.
-    from chordesk.tasks.bootstrap import login_command, require_login
+    from chordesk.tasks.bootstrap import require_login, run_codex
 
     try:
         return require_login(settings)
     except LoginMissing as missing:
-        command, own = login_command(settings)
-        shown = shlex.join([command[0], *command[3:]])
-        reason, remedy = str(missing.args[0]), f"run `{shown}`, or `desk setup` at a terminal, which offers it"
+        reason, remedy = str(missing.args[0]), "run `desk login --device-auth`, or `desk setup` at a terminal"
         print_line(reason)
         if not (person.terminal and person.agrees("Log in now? It shows a code to type in at any browser", True)):
             raise LoginMissing(reason, remedy=remedy) from None
-    Path(own["CODEX_HOME"]).mkdir(mode=0o700, parents=True, exist_ok=True)
-    subprocess.run(command, env={**os.environ, **own}, check=False)  # it says itself what goes wrong
+    run_codex(settings, "login", "--device-auth")
     try:
         require_login(settings)
     except LoginMissing as missing:

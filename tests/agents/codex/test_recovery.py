@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import redis
 from chordesk.agents.pulse import reset_in
 from chordesk.agents.runtime import Opening
 from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Codex, deadline, one_turn, spec, turn
-from tests.fakes.responses import Cut, Failing, FakeResponses, Status, Text
+from tests.fakes.responses import Cut, Failing, FakeResponses, Reply, Status, Text
 
 
 @pytest.fixture
@@ -82,9 +83,30 @@ async def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, code
     async with codex(first_token_seconds=4.0) as runtime:
         result = await one_turn(runtime, spec())
     assert result.failure is not None
-    assert result.failure.kind == "rate_limited"
-    assert result.failure.reset_seconds is not None
-    assert result.failure.reset_seconds >= 1.4
+    assert (result.failure.kind, result.failure.reset_seconds) == ("rate_limited", None), "nobody said how long it is"
+
+
+@pytest.mark.parametrize(
+    ("reply", "most", "kind", "reset"),
+    [
+        (Status(500, {"error": {"message": "boom"}}), 5, "server_error", None),
+        (Status(429, {"error": {"message": "slow"}}, {"Retry-After": "2"}), 2, "rate_limited", 2),
+        (Cut(), 2, "stream_cut", None),
+    ],
+)
+async def test_the_app_server_s_own_tries_with_a_login_are_few(
+    model: FakeResponses, codex: Codex, tmp_path: Path, reply: Reply, most: int, kind: str, reset: float | None
+) -> None:
+    """Left alone it would ask 30 times, 6 times and 6 times."""
+    (tmp_path / "auth.json").write_text('{"auth_mode":"apikey","OPENAI_API_KEY":"sk-login"}')
+    model.policy = lambda _body: reply
+    flags = {"openai_base_url": model.url}
+    async with codex(provider="codex", provider_url=None, login_home=tmp_path, flags=flags) as runtime:
+        result = await one_turn(runtime, spec())
+    assert result.failure is not None
+    assert result.failure.kind == kind
+    assert result.failure.reset_seconds == (reset and pytest.approx(reset, abs=0.8))
+    assert len(model.calls()) <= most
 
 
 def asked(model: FakeResponses) -> list[str]:

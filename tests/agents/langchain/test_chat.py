@@ -9,7 +9,10 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -267,13 +270,31 @@ def test_a_failure_has_a_type_of_its_own(chat: ChatCodex, model: FakeResponses, 
         asyncio.run(chat.ainvoke("hi"))
 
 
+def test_a_failure_names_the_arguments_of_the_model(chat: ChatCodex, model: FakeResponses, home: Path) -> None:
+    model.policy = lambda _body: Status(401, {"error": {"message": "no key"}})
+    with pytest.raises(bridge.LoginError, match="check api_key") as refused:
+        chat.invoke("hi")
+    assert not refused.value.remedy
+    with pytest.raises(bridge.Unavailable, match="or set base_url to one that runs"):
+        ChatCodex(base_url="http://127.0.0.1:9/v1", home=home, max_retries=0).invoke("hi")
+    with pytest.raises(bridge.LoginError, match="run `desk login`"):
+        ChatCodex(home=home).invoke("hi")
+
+
+def test_a_server_that_fails_is_asked_as_often_as_the_caller_wants(model: FakeResponses, home: Path) -> None:
+    model.policy = lambda _body: Status(500, {"error": {"message": "boom"}})
+    with pytest.raises(bridge.Unavailable):
+        ChatCodex(base_url=model.url, home=home, max_retries=2).invoke("hi")
+    assert len(model.calls()) == 3
+
+
 def test_a_rate_limit_names_its_reset(chat: ChatCodex, model: FakeResponses) -> None:
-    limit = {"error": {"message": "Rate limit reached, try again in 20s", "type": "rate_limit_exceeded"}}
-    model.policy = lambda _body: Status(429, limit, {"retry-after": "1"})
+    limit = {"error": {"message": "Rate limit reached", "type": "rate_limit_exceeded"}}
+    model.policy = lambda _body: Status(429, limit, {"retry-after": "20"})
     with pytest.raises(bridge.RateLimited) as error:
         chat.invoke("hi")
-    assert error.value.reset_seconds is not None
-    assert error.value.reset_seconds > 0
+    assert error.value.reset_seconds == 20
+    assert len(model.calls()) == 1
 
 
 def test_a_call_that_takes_too_long_ends(model: FakeResponses, home: Path) -> None:
@@ -317,6 +338,55 @@ def test_a_missing_binary_is_named(home: Path, model: FakeResponses) -> None:
     assert error.value.kind == "binary_missing"
 
 
+def test_a_start_that_failed_is_tried_again(home: Path, model: FakeResponses) -> None:
+    place = home / "place"
+    place.write_text("a file")
+    chat = ChatCodex(base_url=model.url, home=place, max_retries=0)
+    for _ in range(2):
+        with pytest.raises(bridge.ChatError, match="place"):
+            chat.invoke("hi")
+    place.unlink()
+    assert chat.invoke("hi").content == "hi"
+
+
+def test_a_start_that_hangs_ends_with_the_time_of_the_call(home: Path, model: FakeResponses) -> None:
+    hangs = home / "hangs"
+    hangs.write_text("#!/bin/sh\nexec sleep 1000\n")
+    hangs.chmod(0o755)
+    with pytest.raises(bridge.TimedOut, match="was not ready within 1 s"):
+        ChatCodex(base_url=model.url, home=home, binary=hangs, timeout=1.0).invoke("hi")
+
+
+def test_ctrl_c_ends_the_turn(home: Path, model: FakeResponses) -> None:
+    chat = ChatCodex(model="stopped", base_url=model.url, home=home, max_retries=0)
+    chat.invoke("the process has started")
+    runtime = chat._bridge()._starting.result()  # type: ignore[attr-defined]
+    model.policy = lambda _body: Silence(PATIENCE)
+    seen = len(model.calls())
+
+    def interrupt() -> None:
+        while len(model.calls()) == seen:
+            pass
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        chat.invoke("hi")
+    ends = time.monotonic() + PATIENCE
+    while any(one.in_flight for one in runtime.status()):
+        assert time.monotonic() < ends, "the turn goes on"
+        time.sleep(0.05)
+
+
+def test_nothing_is_printed_on_the_program_s_output(home: Path, model: FakeResponses) -> None:
+    program = f"""
+from chordesk.langchain import ChatCodex
+print(ChatCodex(base_url={model.url!r}, home={str(home / "printed")!r}).invoke("hi").content)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout == "hi\n"
+
+
 def test_trust_roots_come_from_the_setting(home: Path, model: FakeResponses, monkeypatch: pytest.MonkeyPatch) -> None:
     authority, roots = Authority(), home / "roots.pem"
     pair = authority.issue(home, "endpoint")
@@ -358,5 +428,8 @@ def test_many_callers_of_one_model_never_meet(chat: ChatCodex) -> None:
 def test_parameters_without_a_counterpart_give_a_warning(model: FakeResponses, home: Path) -> None:
     with pytest.warns(UserWarning, match="no temperature, max_tokens"):
         ChatCodex(model="gpt-5.5", base_url=model.url, home=home, temperature=0, max_tokens=5)
+    assert ChatCodex(request_timeout=5).timeout == 5
+    with pytest.raises(ValueError, match="ChatCodex takes no tempo"):
+        ChatCodex(tempo=5)
     with pytest.raises(ValueError, match="needs a base_url"):
         ChatCodex(provider="endpoint")

@@ -74,6 +74,7 @@ def test_a_conversation_in_which_nobody_asks_last_ends_with_a_request(messages: 
     ("messages", "reason"),
     [
         ([], "the conversation is empty"),
+        ([HumanMessage([{"type": "text", "text": b"x"}])], "a human message has bytes as its text"),
         ([HumanMessage("x"), CALL], "ends with calls that have no results"),
         ([HumanMessage("x"), ToolMessage("y", tool_call_id="zz")], "for the call 'zz', which no message makes"),
         ([HumanMessage("x"), CALL, ToolMessage("y" * 2_000_000, tool_call_id="c1", name="get")],
@@ -107,3 +108,7 @@ def test_bytes_of_a_tool_are_text_that_can_be_sent() -> None:
     *_, answer = items_of([HumanMessage("go"), CALL, message])
     assert answer["output"] == "\ufffd\xff"
     assert len(answer["output"]) < MAX_TEXT_CHARS
+
+
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    assert items_of([HumanMessage("a\ud800b")])[0]["content"][0]["text"] == "a?b"

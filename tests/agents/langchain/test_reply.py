@@ -59,6 +59,7 @@ def test_definitions_of_one_name_in_two_tools_do_not_meet() -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "reason"),
     [
+        ([{"type": "web_search"}], None, r"'web_search'} is no function with a name"),
         ([NEWS, NEWS], None, "two tools have the name 'news'"),
         ([], "any", "tool_choice is 'any' and there are no tools"),
         ([NEWS], "orders", "tool_choice names 'orders'"),

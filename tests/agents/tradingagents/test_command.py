@@ -123,7 +123,7 @@ def test_a_check_lists_every_row_and_fails_with_two(
     assert [line.split()[:2] for line in shown.splitlines() if not line.startswith(" ")] == [
         ["ok", "project"], ["ok", "binary"], ["FAIL", "login"]
     ]  # fmt: skip
-    assert "-> run `codex login`" in shown
+    assert "-> run `desk login`" in shown
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY":"sk-of-nothing"}', encoding="utf-8")
     assert main(["--check", "--deep", "gpt-5.5"]) == 0

@@ -75,13 +75,13 @@ def test_the_real_app_server_names_a_login_that_holds_nothing(login: Path, tmp_p
     login.write_text("{}", encoding="utf-8")
     last = run_checks(Options(tmp_path, 60.0), ("gpt-5.5",))[-1]
     assert last.detail.startswith("No ChatGPT or API login found")
-    assert "codex login --device-auth" in last.remedy
+    assert "desk login --device-auth" in last.remedy
 
 
 def test_without_a_login_nothing_starts(login: Path, tmp_path: Path) -> None:
     found = run_checks(Options(tmp_path, 60.0), ("gpt-5.5",))
     assert [one.name for one in found if not one.passed] == ["login"]
-    assert "codex login" in found[-1].remedy
+    assert "desk login" in found[-1].remedy
     with pytest.raises(LoginMissing):
         require_able(Options(tmp_path, 60.0))
 

@@ -144,7 +144,7 @@ async def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path
 
 def test_no_login_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     wanted = config(NOWHERE, tmp_path, provider="codex", provider_url=None, login_home=tmp_path / "none")
-    with pytest.raises(LoginMissing, match="codex login --device-auth"):
+    with pytest.raises(LoginMissing, match="desk login"):
         link_login(wanted, tmp_path)
 
 

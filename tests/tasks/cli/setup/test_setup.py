@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import codex_cli_bin
 import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import LoginMissing
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import lock_path
-from chordesk.tasks.bootstrap import login_command
 from chordesk.tasks.cli.setup.answers import Person
 from chordesk.tasks.cli.setup.trial import ensure_login, screen_lines
 from chordesk.tasks.services.plan import free_ports
@@ -127,8 +125,7 @@ def test_a_login_that_is_missing_is_named_with_a_command_that_there_is(tmp_path:
     done = setup(tmp_path, "--provider", "codex", "--yes", HOME=str(tmp_path))
     assert done.returncode == 1, done
     assert f"no Codex login at {tmp_path}/.codex/auth.json" in done.stderr
-    command = done.stderr.partition("run `")[2].partition("`")[0].split()
-    assert (Path(command[0]).is_file(), command[1:]) == (True, ["login", "--device-auth"])
+    assert "run `desk login --device-auth`" in done.stderr
     assert "or `desk setup` at a terminal" in done.stderr
     assert written(tmp_path) == ""
 
@@ -256,17 +253,24 @@ def test_the_login_is_made_from_here_where_app_servers_look_for_it(tmp_path: Pat
 def test_without_a_login_its_command_is_named(tmp_path: Path, script: str, answer: str) -> None:
     own = binary(tmp_path, script)
     settings = Settings(home=tmp_path / "home", provider="codex", codex_binary=own)
-    with pytest.raises(LoginMissing, match=f"run `{own} login --device-auth`") as raised:
+    with pytest.raises(LoginMissing, match="run `desk login --device-auth`") as raised:
         Typed(answer)(lambda person: ensure_login(settings, person))
     assert ("did not succeed" in str(raised.value)) is (answer == "y")
     with pytest.raises(LoginMissing, match="`desk setup` at a terminal"):
         ensure_login(settings, Person(terminal=False))
 
 
-def test_the_command_is_the_one_that_the_desk_brings(tmp_path: Path) -> None:
-    command, own = login_command(Settings(home=tmp_path / "home", provider="codex"))
-    assert command[0] == str(codex_cli_bin.bundled_codex_path())
-    assert own == {"CODEX_HOME": str(tmp_path / ".codex")}
+def test_desk_login_and_logout_are_of_the_binary_that_the_desk_brings(tmp_path: Path) -> None:
+    given = {"HOME": str(tmp_path), "DESK_PROVIDER": "rulebook"}
+    assert "Not logged in" in desk(tmp_path / "home", "logout", **given).stderr
+    (tmp_path / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY":"sk-x"}', encoding="utf-8")
+    assert "Successfully logged out" in desk(tmp_path / "home", "logout", **given).stderr
+    assert not (tmp_path / ".codex" / "auth.json").exists()
+    seen = tmp_path / "seen"
+    own = binary(tmp_path, f'#!/bin/sh\necho "$@" "$CODEX_HOME" > {seen}\nexit 3\n')
+    done = desk(tmp_path / "home", "login", "--device-auth", DESK_CODEX_BINARY=str(own), **given)
+    assert done.returncode == 3, "the binary's own"
+    assert seen.read_text().split()[-3:] == ["login", "--device-auth", str(tmp_path / ".codex")]
 
 
 def test_a_provider_without_a_login_asks_for_none(tmp_path: Path) -> None:
