@@ -33,7 +33,7 @@ from chordesk.tools.registry import Toolset
 # cut short nothing is known. A limit inside a stream has the figure in its message.
 #
 # With a login the app-server's own retries cannot be turned down: five requests a try and six tries. So a turn ends at
-# the second try that fails, and at the first that five answers of 500 ended.
+# the second try that a limit ended, and at the first that five answers of 500 did.
 
 # The provider's own safety systems stopped the turn: a refusal, not a fault.
 POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
@@ -54,7 +54,7 @@ _BY_STATUS = {
     400: "bad_request", 401: "unauthorized", 403: "unauthorized", 404: "not_found", 429: "rate_limited",
     503: "overloaded",
 }  # fmt: skip
-_STREAM = "stream disconnected"
+_STREAM, _UNREACHED = "stream disconnected", "Connection failed"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
 _LIMIT_IN_STREAM = "rate limit exceeded"
 NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on the text of a refusal)"
@@ -70,12 +70,14 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
 
 
-def failure_of_try(error: Mapping[str, Any]) -> Failure:
-    """Return the failure of a try after which the app-server announced another one."""
-    details = str(error.get("additionalDetails") or "no message")
+def failure_of_try(error: Mapping[str, Any]) -> Failure | None:
+    """Return the failure of a try after which the app-server announced another one: a limit, or answers of 500. None
+    for any other, of which the last try tells more."""
+    details = str(error.get("additionalDetails") or "")
     if is_limit(error):
         return failure("rate_limited", details, reset_in(details))
-    return failure("stream_cut" if details.startswith(_STREAM) else "server_error", details)
+    other = not details or details.startswith((_STREAM, _UNREACHED)) or _STATUS_IN_TEXT.search(details)
+    return None if other else failure("server_error", details)
 
 
 def is_limit(error: Mapping[str, Any] | None) -> bool:
@@ -371,8 +373,10 @@ class TurnWatch:
         if not params.get("willRetry"):
             return
         before, self._tried = self._tried, failure_of_try(error or {})
+        if self._tried is None:
+            return
         limited = self._tried.kind == "rate_limited"
-        if (before is not None or self._tried.kind == "server_error") and not self.hopeless.done():
+        if (before is not None or not limited) and not self.hopeless.done():
             wait = self._tried.reset_seconds or (self.provider_wait() if limited else None)
             self.hopeless.set_result(self._tried.model_copy(update={"reset_seconds": wait}))
         elif limited:

@@ -91,13 +91,12 @@ async def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, code
     [
         (Status(500, {"error": {"message": "boom"}}), 5, "server_error", None),
         (Status(429, {"error": {"message": "slow"}}, {"Retry-After": "2"}), 2, "rate_limited", 2),
-        (Cut(), 2, "stream_cut", None),
     ],
 )
 async def test_the_app_server_s_own_tries_with_a_login_are_few(
     model: FakeResponses, codex: Codex, tmp_path: Path, reply: Reply, most: int, kind: str, reset: float | None
 ) -> None:
-    """Left alone it would ask 30 times, 6 times and 6 times."""
+    """Left alone it would ask 30 times and 6 times."""
     (tmp_path / "auth.json").write_text('{"auth_mode":"apikey","OPENAI_API_KEY":"sk-login"}')
     model.policy = lambda _body: reply
     flags = {"openai_base_url": model.url}
