@@ -83,6 +83,8 @@ def follow(fleet: Fleet, sheet: Sheet, names: Sequence[str]) -> None:
                 continue  # the copy is one
             if name == "First run" and not fleet.containers("model"):
                 fleet.serve_model(LATENCY)
+            if " down " in line:  # which knows no model, and leaves a network that one is in
+                fleet.docker("rm", "--force", f"{fleet.project}-model-1")
             began = time.monotonic()
             fleet.engine.run("bash", "-ec", line)
             sheet.line(line.partition("#")[0].strip()[:70], f"{time.monotonic() - began:.1f} s")
