@@ -24,7 +24,7 @@ ROLLOUT_DAYS = 14.0  # age at which an unused thread is deleted with its rollout
 THREAD_ANSWERS = 1  # last answers that a kept thread sends again; not their questions and tools' answers
 
 Opening = Literal["same", "fresh", "fork"]
-ApprovalKind = Literal["command", "file_change", "permissions", "user_input"]
+ApprovalKind = Literal["command", "file_change", "permissions", "user_input", "interrupt"]
 TurnStatus = Literal["completed", "interrupted", "failed"]
 
 

@@ -215,9 +215,15 @@ class GraphState(GraphError):
 
 
 class GraphWaits(GraphError):
-    """The graph waits for a person."""
+    """A person refused what the graph asked, or nobody answered in time."""
 
-    remedy = "graphs of a run get no input in between: take interrupt() and breakpoints out"
+    remedy = "desk graph --resume RUN goes on at the node that asked, which asks again"
+
+
+class GraphChanged(GraphError):
+    """The code of a graph is another than when it asked a person: the answer may not fit it."""
+
+    remedy = "desk graph --resume RUN goes on at the node that asked with the code of now, and asks again"
 
 
 class BudgetUsed(DeskError):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import orjson
 import structlog
 from pydantic import Field
+from sqlalchemy import and_, or_, update
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
@@ -22,16 +23,18 @@ from chordesk.models.database.store import Store, is_lost
 from chordesk.models.errors import NotFound, NotWaiting, UsageError
 from chordesk.models.events import Envelope, EventType, event, short
 from chordesk.models.settings import Settings
-from chordesk.models.states import ApprovalState, StepState
+from chordesk.models.states import STEP_FINAL, ApprovalState, StepState
 from chordesk.models.tables.columns import Row, new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order
-from chordesk.models.tables.runs import Decision, Step
+from chordesk.models.tables.runs import Decision, Run, Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tools import rogue_calls
 from chordesk.tools.orders import approvals
 from chordesk.tools.rogue_calls import RogueRow
 
 Answers = Mapping[str, Sequence[str]]
+INTERRUPT: Literal["interrupt"] = "interrupt"  # kind of what a graph asks
+INTERRUPT_SECONDS = 30 * 86400.0  # for how long a graph waits for a person
 
 
 def add_request(session: Session, id_: str, request: ApprovalRequest, scope: Scope, seconds: float) -> None:
@@ -94,11 +97,12 @@ def expire_request(session: Session, id_: str) -> RuntimeApproval | None:
 
 
 def expire_overdue_requests(session: Session) -> int:
-    """Expire the requests that wait longer than allowed, as their asker is gone. Return how many."""
+    """Expire the requests that wait longer than allowed, as their asker is gone, and those of graphs that have ended.
+    Return how many."""
+    ended = select(Step.id).where(Step.id == RuntimeApproval.step_id, col(Step.state).in_(STEP_FINAL)).exists()
+    over = or_(col(RuntimeApproval.expires_at) <= utcnow(), and_(col(RuntimeApproval.kind) == INTERRUPT, ended))
     overdue = session.exec(
-        select(RuntimeApproval.id).where(
-            RuntimeApproval.state == ApprovalState.PENDING.value, col(RuntimeApproval.expires_at) <= utcnow()
-        )
+        select(RuntimeApproval.id).where(RuntimeApproval.state == ApprovalState.PENDING.value, over)
     ).all()
     for id_ in overdue:
         expire_request(session, id_)
@@ -113,6 +117,8 @@ def request_line(row: RuntimeApproval) -> str:
         return ", ".join(f"{change['change']} {change['path']}" for change in detail["changes"])
     if row.kind == "permissions":
         return orjson.dumps(detail["permissions"]).decode()
+    if row.kind == INTERRUPT:
+        return f"{detail['node']}: {detail['asks']}"
     return "; ".join(question["question"] for question in detail["questions"])
 
 
@@ -120,14 +126,34 @@ def _asker_lives(session: Session, row: RuntimeApproval) -> bool:
     step = session.get(Step, row.step_id) if row.step_id else None
     if step is None:
         return not row.step_id
+    if row.kind == INTERRUPT:
+        return step.state not in STEP_FINAL
     return step.state == StepState.RUNNING and step.attempt == row.attempt
+
+
+def wake(session: Session, step_id: str) -> bool:
+    """Let a graph's step go on once nothing that it asked waits any more. True where it does."""
+    session.get(Step, step_id, with_for_update=True, populate_existing=True)  # of two answers, one sees the other
+    waits = (RuntimeApproval.step_id == step_id, RuntimeApproval.state == ApprovalState.PENDING.value)
+    if session.exec(select(RuntimeApproval.id).where(*waits).limit(1)).first() is not None:
+        return False
+    free = update(Step).where(col(Step.id) == step_id, col(Step.state) == StepState.READY)
+    session.connection().execute(free.values(due_at=utcnow(), sent_at=None, sends=0))
+    return True
+
+
+def waits_for_person(session: Session, run_id: str) -> bool:
+    """Whether a graph of the run waits for a person: its deadline does not count meanwhile."""
+    which = (RuntimeApproval.run_id == run_id, RuntimeApproval.kind == INTERRUPT)
+    pending = RuntimeApproval.state == ApprovalState.PENDING.value
+    return session.exec(select(RuntimeApproval.id).where(*which, pending).limit(1)).first() is not None
 
 
 def _fitting(row: RuntimeApproval, answers: Answers) -> dict[str, list[str]]:
     """Return the answers as they are stored. Raises UsageError unless exactly the questions are answered."""
     questions = {question["id"]: question for question in row.detail.get("questions", ())}
     unknown = [id_ for id_ in answers if id_ not in questions]
-    missing = [id_ for id_ in questions if not answers.get(id_)]
+    missing = [id_ for id_, one in questions.items() if not (answers.get(id_) or one.get("optional"))]
     asked = "; ".join(f"{id_}: {question['question']}" for id_, question in questions.items())
     if unknown or missing:
         remedy = f"answer with ID=TEXT: {asked}" if questions else "approve without an answer"
@@ -148,6 +174,10 @@ def _decided(session: Session, row: RuntimeApproval, state: ApprovalState, by: s
     type_ = EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED
     payload = {} if expired else {"decision": state.value, "by": by, "why": why}
     event_log.append(session, [_event(type_, row, **payload)])
+    if row.kind == INTERRUPT and wake(session, row.step_id):
+        run = session.get_one(Run, row.run_id, with_for_update=True, populate_existing=True)
+        run.deadline_at += row.decided_at - row.asked_at
+        session.add(run)
 
 
 def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
@@ -169,7 +199,7 @@ class WaitingOrder(Frozen):
 
 
 class WaitingRequest(Frozen):
-    """A model's request to a person, in the middle of a turn that waits for the answer."""
+    """A request of a model to a person, in the middle of a turn that waits for the answer, or of a graph that waits."""
 
     kind: Literal["request"] = "request"
     approval: Row[RuntimeApproval]

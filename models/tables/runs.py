@@ -370,7 +370,7 @@ class Analysis(Identified, Dated, table=True):
 
 
 class GraphCheckpoint(DeskTable, table=True):
-    """The latest checkpoint of a graph, or of a graph within one of its nodes.
+    """A checkpoint of a graph, or the latest of a graph within one of its nodes.
 
     thread: name of the graph in its run. place: LangGraph's checkpoint namespace, empty for the graph itself.
     content: the checkpoint, as `form` says; metadata likewise. lists: of each channel whose value is a list, the
@@ -380,7 +380,7 @@ class GraphCheckpoint(DeskTable, table=True):
     run_id: str = Field(foreign_key="run.id", primary_key=True)
     thread: str = Field(primary_key=True)
     place: str = Field(primary_key=True)
-    checkpoint_id: str
+    checkpoint_id: str = Field(primary_key=True)
     parent_id: str | None = None
     form: str
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

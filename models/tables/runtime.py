@@ -84,8 +84,8 @@ class RuntimeApproval(HumanRequest, table=True):
     """A runtime's request to a person: to run a command, change files, gain permissions, or answer a question.
 
     Its correlation is approval_id when the runtime gave one, else (thread_id, turn_id, item_id). answers: a person's
-    answers to questions, by question id. kind: command, file_change, permissions or user_input. step_id, attempt: the
-    attempt with the turn that waits for the answer; empty outside any run.
+    answers to questions, by question id. kind: command, file_change, permissions or user_input; interrupt of a graph
+    that waits, which has no turn. step_id, attempt: the attempt that asked; empty outside any run.
     """
 
     run_id: str = Field(index=True)

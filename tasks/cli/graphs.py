@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks.cli.shell import Json, day_of
+from chordesk.tasks.cli.output import emit, table
+from chordesk.tasks.cli.shell import Json, day_of, opened
 from chordesk.tasks.cli.start import Wait, connected, see
+
+if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
 
 commands = typer.Typer()
 
@@ -23,6 +27,17 @@ def graph(
     resume: Annotated[
         str | None, typer.Option(help="In place of both: a run, whose failed graphs go on where they were.")
     ] = None,
+    history: Annotated[
+        str | None, typer.Option(help="In place of all: a run, to show the steps of its graphs.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--graph", help="With --resume: this graph alone.")] = None,
+    at: Annotated[int | None, typer.Option(help="With --resume: from this step of --history on.")] = None,
+    update: Annotated[
+        str | None, typer.Option(help="With --resume: JSON object, or @FILE, to update the state with first.")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--as", help="With --update: the node that wrote it, so to speak.")
+    ] = None,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -30,32 +45,61 @@ def graph(
 
     Each of its model calls is a turn, and it goes on where it was.
     """
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
-    from chordesk.tasks.workflows.graph import open_graphs, resume_graphs
+    from chordesk.tasks.workflows.graph import fork_graph, open_graphs, resume_graphs
 
+    if (resume or history) is not None and (factory or given):
+        raise UsageError("--resume and --history go with no factory and no --input", remedy="the run has both")
+    if node is not None and update is None:
+        raise UsageError("--as goes with --update", remedy="say what the node wrote")
+    if history is not None:
+        _show_history(history, as_json=as_json)
+        return
+    forks = (name, at, update) != (None, None, None)
+    if resume is None and forks:
+        raise UsageError("--graph, --at and --update go with --resume RUN", remedy="name the run whose graph goes on")
     if resume is not None:
-        if factory or given:
-            raise UsageError("--resume goes with no factory and no --input", remedy="the run has both")
+        values = _object(update, "--update") if update is not None else None
         app = connected()
-        with app.desk.store.read() as session:
-            source = by_prefix(session, Run, resume).id
-        see(app, resume_graphs(app, source), wait=wait, as_json=as_json)
+        source = _run_id(app.desk.store, resume)
+        run = fork_graph(app, source, name, at, values, node) if forks else resume_graphs(app, source)
+        see(app, run, wait=wait, as_json=as_json)
         return
     if not (factory and given):
         missing = "no --input is given" if factory else "no MODULE:FACTORY is given"
         raise UsageError(missing, remedy="""write desk graph MODULE:FACTORY --input '{"n": 1}'""")
-    inputs = {str(number): _object(text) for number, text in enumerate(given, 1)}
+    inputs = {str(number): _object(text, "--input") for number, text in enumerate(given, 1)}
     app = connected()
     see(app, open_graphs(app, factory, inputs), wait=wait, as_json=as_json)
 
 
-def _object(given: str) -> dict[str, Any]:
+def _run_id(store: Store, given: str) -> str:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.runs import Run
+
+    with store.read() as session:
+        return by_prefix(session, Run, given).id
+
+
+def _show_history(given: str, *, as_json: bool) -> None:
+    from chordesk.tasks.workflows.graph import history_of
+
+    settings, store = opened()
+    rows = history_of(store, settings, _run_id(store, given))
+    columns = ("graph", "step", "written by", "goes on at", "time (UTC)")
+
+    def shown(_: object) -> Any:
+        cells = [(r.graph, str(r.step), r.source, ", ".join(r.next), f"{r.at:%Y-%m-%d %H:%M:%S}") for r in rows]
+        return table(columns, cells) if cells else "nothing of its graphs is kept"
+
+    emit([row.model_dump() for row in rows], shown, as_json=as_json)
+
+
+def _object(given: str, option: str) -> dict[str, Any]:
     import orjson
 
-    text, place = given, "--input"
+    text, place = given, option
     if given.startswith("@"):
-        place = f"--input {given}"
+        place = f"{option} {given}"
         try:
             text = Path(given[1:]).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

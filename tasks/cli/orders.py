@@ -30,6 +30,7 @@ commands = typer.Typer()
 
 # Before each line that the model wrote, so that none can look like the desk's own.
 _MARGIN = "  | "
+_MINUTES = 2 * 1440  # from so many on, time left is in days
 
 
 def request_text(row: WaitingRequest) -> str:
@@ -37,7 +38,8 @@ def request_text(row: WaitingRequest) -> str:
 
     asked = row.approval
     minutes = (asked.expires_at - utcnow()) / dt.timedelta(minutes=1)
-    left = f"{minutes:.0f} minutes left" if minutes > 0 else "expired"
+    until = f"{minutes:.0f} minutes" if minutes < _MINUTES else f"{minutes / 1440:.0f} days"
+    left = f"{until} left" if minutes > 0 else "expired"
     head = f"request {asked.id}  {asked.role} asks for {asked.kind}, run {asked.run_id}, {left}"
     return "\n".join((head, *(_MARGIN + line for line in _quoted(_DETAILS[asked.kind](asked.detail)))))
 
@@ -73,6 +75,13 @@ def _user_input(detail: Mapping[str, Any]) -> Iterator[str]:
         yield f"{question['id']}: {question['question']}{options}"
 
 
+def _interrupt(detail: Mapping[str, Any]) -> Iterator[str]:
+    yield f"graph {detail['graph']}, node {detail['node']}"
+    yield detail["asks"]
+    if detail["questions"]:
+        yield "approve it, by --answer answer=TEXT_OR_JSON if it asks for more than a yes, or deny it"
+
+
 def _others(detail: Mapping[str, Any], *names: str) -> Iterator[str]:
     import orjson
 
@@ -87,6 +96,7 @@ _DETAILS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "file_change": _file_change,
     "permissions": _permissions,
     "user_input": _user_input,
+    "interrupt": _interrupt,
 }
 
 
@@ -101,7 +111,7 @@ approvals_commands = typer.Typer(name="approvals")
 
 @approvals_commands.callback(invoke_without_command=True)
 def listing(context: typer.Context, as_json: Json = False) -> None:
-    """List what waits for a person: orders, models' requests."""
+    """List what waits for a person: orders, requests of models and graphs."""
     if context.invoked_subcommand is not None:
         return
     from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
@@ -159,9 +169,9 @@ def show_approval(id_: Id, as_json: Json = False) -> None:
 def approve(
     id_: Id,
     why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
-    answers: Annotated[list[str] | None, typer.Option("--answer", help="To a model's question: ID=TEXT.")] = None,
+    answers: Annotated[list[str] | None, typer.Option("--answer", help="To a question: ID=TEXT.")] = None,
 ) -> None:
-    """Let an order, or what a model asks for, go ahead.
+    """Let an order, or what a model or a graph asks for, go ahead.
 
     The order goes to the broker as it was previewed.
     """
@@ -170,7 +180,7 @@ def approve(
 
 @commands.command()
 def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")]) -> None:
-    """Refuse an order or a model's request."""
+    """Refuse an order, or what a model or a graph asks for."""
     _decide(id_, False, why, {})
 
 

@@ -125,6 +125,7 @@ POLICY: Mapping[str, Retry] = {
     "graph_endless": _NEVER,
     "graph_state": _NEVER,
     "graph_waits": _NEVER,
+    "graph_changed": _NEVER,
     "budget_used": _NEVER,
     "not_waiting": _NEVER,
     "history_trimmed": _NEVER,
@@ -133,6 +134,7 @@ POLICY: Mapping[str, Retry] = {
 
 _OPENING: Mapping[How, Opening] = {How.FORK: "fork", How.FRESH: "fresh"}
 _WAITING = "waiting: "
+A_PERSON = "a person's answer"
 A_WORKER = "a worker with "  # what a step waits for begins so when the worker that got it lacks something
 
 

@@ -144,7 +144,8 @@ def _order_waiting(notice: Notice, wording: Wording) -> str:
 
 def _request_waiting(notice: Notice, wording: Wording) -> str:
     until = wording.time(dt.datetime.fromisoformat(str(notice.facts["expires_at"])))
-    return f"a model of run {_short(notice.run_id)} waits for a person until {until}; see: desk approvals"
+    who = "graph" if notice.facts.get("kind") == "interrupt" else "model"
+    return f"a {who} of run {_short(notice.run_id)} waits for a person until {until}; see: desk approvals"
 
 
 def _halt(notice: Notice, _: Wording) -> str:

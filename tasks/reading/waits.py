@@ -82,6 +82,8 @@ def _put_off(ready: Sequence[ReadyRow], now: dt.datetime) -> list[Wait]:
     by_reason: dict[str, list[dt.datetime]] = defaultdict(list)
     for _, error, due_at in ready:
         reason = policy.waits_for(error)
+        if reason == policy.A_PERSON:
+            continue  # what `_persons` says
         if reason is not None or (due_at - now).total_seconds() > SHORTEST_SECONDS:
             by_reason[_PLACE.sub("", reason or f"another attempt after {error}")].append(due_at)
     found = [_wait(reason, moments, now) for reason, moments in by_reason.items()]

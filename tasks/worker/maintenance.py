@@ -258,10 +258,15 @@ def _unique(steps: list[ReadyStep]) -> list[ReadyStep]:
 
 
 def close_overdue(desk: Desk) -> int:
-    """Runs past their deadline, but for those that wait for a worker, and runs with a failed finish step."""
+    """Runs past their deadline, but for those that wait for a worker or whose graphs wait for a person, and runs with a
+    failed finish step."""
     with desk.store.read() as session:
         late = session.exec(select(Run).where(Run.state == RunState.RUNNING, col(Run.deadline_at) < utcnow())).all()
-        overdue = {run.id: _late(session, run) for run in late if unserved.idle_since(session, run.id) is None}
+        overdue = {
+            run.id: _late(session, run)
+            for run in late
+            if unserved.idle_since(session, run.id) is None and not approvals.waits_for_person(session, run.id)
+        }
         unfinished = session.exec(
             select(Run.id)
             .join(Step, col(Step.run_id) == col(Run.id))

@@ -146,13 +146,14 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class RetryLater:
     """Another attempt after a delay; the rows of this one are kept. A drained step may go at once. counts: whether the
-    attempt is used up."""
+    attempt is used up. also: as of Done."""
 
     delay_seconds: float
     reason: str
     rows: Sequence[Sequence[SQLModel]] = ()
     outcome: AttemptEnd = AttemptEnd.AGAIN
     counts: bool = True
+    also: Callable[[Session], object] | None = None
 
 
 Ending = Done | RetryLater
@@ -370,10 +371,6 @@ def _write(
         )
     for rows in ending.rows:
         insert_rows(session, rows)
-    if (
-        isinstance(ending, Done)
-        and ending.also is not None
-        and isinstance(found := ending.also(session), graph.RunClosed)
-    ):
+    if ending.also is not None and isinstance(found := ending.also(session), graph.RunClosed):
         ready = [*ready, *found.ready]
     return ready

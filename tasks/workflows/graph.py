@@ -3,14 +3,17 @@ a limit of the provider's rate. LangGraph is loaded by these steps alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlmodel import Session, col, select
 
 from chordesk.agents.tradingagents.project import ROLE
-from chordesk.models.database.store import insert_rows
-from chordesk.models.errors import UsageError
+from chordesk.models.answers import Frozen
+from chordesk.models.database.store import Store, insert_rows
+from chordesk.models.errors import GraphState, UsageError
+from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Run, Step
 from chordesk.tasks.bootstrap import Desk
@@ -52,32 +55,130 @@ def resume_graphs(app: DeskApp, of: str) -> Run:
     well."""
     desk = app.desk
     with desk.store.read() as session:
-        old = session.get_one(Run, of)
-        factory = old.params.get("factory") if old.kind == RunKind.GRAPH else None
-        if factory is None:
-            raise UsageError(f"run {old.id} is no run of `desk graph`", remedy="name one; `desk runs list` shows them")
+        old, factory = _of_graphs(session, of)
         if old.state not in RUN_FINAL:
             raise UsageError(f"run {old.id} is still {old.state}", remedy="its graphs go on by themselves")
         names = [row.graph for row in graph_rows(session, old) if row.output is None]
     if not names:
-        raise UsageError(f"all graphs of run {old.id} ended well", remedy="there is nothing to go on with")
+        remedy = "go on from an earlier step: `desk graph --history RUN` shows them, --at takes one"
+        raise UsageError(f"all graphs of run {old.id} ended well", remedy=remedy)
     load_graph(factory, desk.settings.graphs)
+    return _reopen(app, old, names)
+
+
+def fork_graph(
+    app: DeskApp, of: str, name: str | None, number: int | None, values: Mapping[str, Any] | None, node: str | None
+) -> Run:
+    """Start a run that goes on with one graph of an earlier run as it was after a step of it, or after the last. name:
+    of the graph, where the run has several; values: to update its state with first, as if `node` had written them.
+    Raises UsageError for a step, a node or a graph that there is not."""
+    from chordesk.tasks.workflows.graphs.checkpoints import GraphReader  # LangGraph: no other command needs it
+
+    desk = app.desk
+    with desk.store.read() as session:
+        old, factory = _of_graphs(session, of)
+    names = list(old.params["inputs"])
+    if name not in names and (name is not None or len(names) > 1):
+        raise UsageError(
+            f"run {old.id} has no graph {name}" if name else f"run {old.id} has {len(names)} graphs",
+            remedy=f"give --graph: one of {', '.join(names)}",
+        )
+    thread = name or names[0]
+    graph = load_graph(factory, desk.settings.graphs)
+    if node is not None and node not in graph.nodes:
+        raise UsageError(f"the graph has no node {node}", remedy=f"give --as: one of {', '.join(sorted(graph.nodes))}")
+    found = {
+        one.metadata.get("step", 0): one.checkpoint["id"] for one in GraphReader(desk.store, old.id, thread).list(None)
+    }
+    if not found or (number is not None and number not in found):
+        steps = f"its steps are {min(found)} to {max(found)}" if found else "nothing of it is kept"
+        raise UsageError(f"graph {thread} of run {old.id} has no step {number}: {steps}", remedy="name one of these")
+    checkpoint = found[number if number is not None else max(found)]
+    update = {"update": dict(values), "node": node, "at": checkpoint} if values is not None else {}
+    return _reopen(app, old, [thread], checkpoint, update)
+
+
+class GraphStep(Frozen):
+    """The state of a graph after a step: -1 is its input. next: the nodes that it goes on at; values: the state, None
+    where JSON cannot hold it."""
+
+    graph: str
+    step: int
+    source: str
+    next: list[str]
+    at: dt.datetime
+    values: Any
+
+
+def history_of(store: Store, settings: Settings, of: str) -> list[GraphStep]:
+    """Return what is kept of a run's graphs, the oldest first. Loads the graph's code, as it is now."""
+    from chordesk.tasks.workflows.graphs.chapters import json_output
+    from chordesk.tasks.workflows.graphs.checkpoints import GraphReader
+
+    with store.read() as session:
+        run, factory = _of_graphs(session, of)
+    graph, found = load_graph(factory, settings.graphs), []
+    for name in run.params["inputs"]:
+        graph.checkpointer = GraphReader(store, run.id, name)
+        for state in graph.get_state_history({"configurable": {"thread_id": name}}):
+            about = state.metadata or {}
+            try:
+                values = json_output(state.values)
+            except GraphState:
+                values = None
+            row = {"source": about.get("source", ""), "at": state.created_at, "values": values}
+            found.append(GraphStep(graph=name, step=about.get("step", 0), next=list(state.next), **row))
+    return sorted(found, key=lambda one: (list(run.params["inputs"]).index(one.graph), one.step))
+
+
+def _of_graphs(session: Session, of: str) -> tuple[Run, str]:
+    run = session.get_one(Run, of)
+    factory = run.params.get("factory") if run.kind == RunKind.GRAPH else None
+    if factory is None:
+        raise UsageError(f"run {run.id} is no run of `desk graph`", remedy="name one; `desk runs list` shows them")
+    return run, factory
+
+
+def _reopen(
+    app: DeskApp, old: Run, names: Sequence[str], at: str | None = None, more: Mapping[str, Any] | None = None
+) -> Run:
+    """Start a run with copies of the newest checkpoints of these graphs, or of one of them. more: of its step."""
     inputs = {name: old.params["inputs"][name] for name in names}
-    run = new_run(desk, RunKind.GRAPH, {"factory": factory, "inputs": inputs, "resumes": old.id}, parent=old.id)
+    params = {"factory": old.params["factory"], "inputs": inputs, "resumes": old.id}
+    run = new_run(app.desk, RunKind.GRAPH, params, parent=old.id)
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
         session.flush()
-        for table in (GraphCheckpoint, GraphPart, GraphWrite):
-            which = (table.run_id == old.id, col(table.thread).in_(names))
-            kept = [one.model_dump() for one in session.exec(select(table).where(*which)).all()]
-            insert_rows(session, [table(**values | {"run_id": row.id}) for values in kept])
-        return [_first(finish, name) for name in names]
+        for name in names:
+            _copy(session, old.id, row.id, name, at)
+        return [_first(finish, name, more or {}) for name in names]
 
     return open_run(app, run, write)
 
 
-def _first(finish: str, name: str) -> NewStep:
-    return NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1})
+def _copy(session: Session, old: str, new: str, thread: str, at: str | None) -> None:
+    """Copy a graph's newest checkpoint with what is within its nodes; one in its past has only itself."""
+    own = (GraphCheckpoint.run_id == old, GraphCheckpoint.thread == thread)
+    newest = select(GraphCheckpoint).where(*own, GraphCheckpoint.place == "")
+    newest = newest.order_by(col(GraphCheckpoint.checkpoint_id).desc()).limit(1)
+    last = session.exec(newest).first()
+    if last is None:
+        return  # it ended before its first step: it begins with its input
+    past = at is not None and at != last.checkpoint_id
+    kept: list[Any] = [last]
+    if past:
+        kept = [session.get_one(GraphCheckpoint, (old, thread, "", at))]
+    else:
+        kept += session.exec(select(GraphCheckpoint).where(*own, GraphCheckpoint.place != "")).all()
+        kept += session.exec(select(GraphWrite).where(GraphWrite.run_id == old, GraphWrite.thread == thread)).all()
+    kept += session.exec(select(GraphPart).where(GraphPart.run_id == old, GraphPart.thread == thread)).all()
+    for table in (GraphCheckpoint, GraphPart, GraphWrite):
+        rows = [one.model_dump() for one in kept if isinstance(one, table)]
+        insert_rows(session, [table(**values | {"run_id": new}) for values in rows])
+
+
+def _first(finish: str, name: str, more: Mapping[str, Any] | None = None) -> NewStep:
+    return NewStep(StepKind.GRAPH, finish, name, payload={"graph": name, "chapter": 1, **(more or {})})
 
 
 def play_chapter(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

@@ -146,6 +146,12 @@ class Small(TypedDict):
     kept: Any
 
 
+class Count(TypedDict):
+    """State of a graph within another."""
+
+    n: int
+
+
 def _small(**nodes: Callable[[Small], dict[str, Any]]) -> StateGraph:
     graph = StateGraph(Small)
     names = list(nodes)
@@ -177,7 +183,32 @@ def not_json() -> StateGraph:
 
 
 def waiting() -> StateGraph:
-    return _small(first=lambda state: {"kept": interrupt("may I?")})
+    return _small(first=lambda state: {"n": 1, "kept": interrupt("may I?")}, last=lambda state: {"n": 1})
+
+
+def waiting_twice() -> StateGraph:
+    """Return a graph whose node asks the same twice, beside one that asks once within a graph of its own."""
+
+    def twice(state: Small) -> dict[str, Any]:
+        (Path(os.environ["TOY_FOLDER"]) / "log").open("a", encoding="utf-8").write("twice\n")
+        return {"kept": [interrupt("your name?"), interrupt("your name?")]}
+
+    inner = StateGraph(Count)
+    inner.add_node("asks", lambda state: {"n": int(interrupt({"how": "many"}))})
+    inner.add_edge(START, "asks")
+    graph = StateGraph(Small)
+    graph.add_node("twice", twice)
+    graph.add_node("within", inner.compile())
+    for name in ("twice", "within"):
+        graph.add_edge(START, name)
+        graph.add_edge(name, END)
+    return graph
+
+
+def stopping() -> Any:
+    """Return a graph with a breakpoint before its last node, and one after its first."""
+    graph = _small(first=lambda state: {"n": 1}, middle=lambda state: {"n": 1}, last=lambda state: {"n": 1})
+    return graph.compile(interrupt_before=["last"], interrupt_after=["first"])
 
 
 def other_model() -> StateGraph:

@@ -450,7 +450,7 @@ def _tables() -> None:
     )
     table(
         "graph_checkpoint",
-        "run_id thread place",
+        "run_id thread place checkpoint_id",
         text="run_id thread place checkpoint_id form about_form step_id",
         text_or_null="parent_id",
         time="written_at",

@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import orjson
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.runtime import RunControl
 from pydantic import BaseModel
@@ -26,6 +27,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.answers import storable
 from chordesk.agents.langchain.bridge import CallInterrupted, ChatError, RateLimited, using
+from chordesk.agents.tradingagents.project import ROLE
 from chordesk.models.errors import (
     BudgetUsed,
     DeskError,
@@ -39,6 +41,7 @@ from chordesk.models.errors import (
 from chordesk.models.states import AttemptEnd, StepKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, GraphCheckpoint, Run, Step, Turn
+from chordesk.tasks.approvals import INTERRUPT_SECONDS
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
@@ -48,7 +51,16 @@ from chordesk.tasks.worker.turns import park
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
 from chordesk.tasks.workflows.graphs.bridge import Record, StepBridge
 from chordesk.tasks.workflows.graphs.checkpoints import StepSaver
-from chordesk.tasks.workflows.graphs.factory import load_graph, only_async
+from chordesk.tasks.workflows.graphs.factory import load_graph, names_of, only_async
+from chordesk.tasks.workflows.graphs.questions import (
+    GraphAsks,
+    Question,
+    answered,
+    ask,
+    code_of,
+    questions_of,
+    request_ids,
+)
 
 GRAPH_STEPS = 500  # its recursion limit, where it has none of its own
 MOST_BYTES = 4_000_000
@@ -139,6 +151,7 @@ class Chapter:
         self._until = time.monotonic() + desk.settings.step_deadline_seconds * CHAPTER
         self._control = RunControl()
         self._record = Record(last)
+        self._code: dict[str, str] = {}  # of the graph when it asks a person
         self._bridge = StepBridge(desk, step, self._thread, self._record)
         patience = desk.settings.step_deadline_seconds
         self._saver = StepSaver(desk.store, step, self._thread, self._bridge, patience, self._saved)
@@ -151,6 +164,8 @@ class Chapter:
             output = self._output()
         except GraphDrained:
             return self._next()
+        except GraphAsks as asks:
+            return self._ask(asks.questions)
         except Exception as error:
             return self._failed(error)
         finally:
@@ -165,7 +180,22 @@ class Chapter:
 
     def _done(self, values: Any) -> Done:
         found = {"status": "completed", **self._place, "output": json_output(values)}
-        return Done(found, self._record.rows(), also=self._saver.forget)
+        return Done(found, self._record.rows(), also=self._saver.settle)
+
+    def _ask(self, questions: Sequence[Question]) -> Ending:
+        """Wait for a person, held by no worker. Its deadline does not count meanwhile (`approvals.decide_request`)."""
+        try:
+            shown = {
+                id_: dataclasses.replace(one, value=json_output(one.value))
+                for id_, one in request_ids(questions).items()
+            }
+        except GraphState as error:
+            return self._failed(error)
+        why = policy.waiting(self._step.error, policy.A_PERSON)
+        return RetryLater(
+            INTERRUPT_SECONDS, why, self._record.rows(), counts=False,
+            also=lambda session: ask(session, self._step, shown, self._code),
+        )  # fmt: skip
 
     def _graph(self) -> Pregel[Any, Any, Any, Any]:
         return load_graph(self._run.params["factory"], self._desk.settings.graphs)
@@ -178,8 +208,9 @@ class Chapter:
         return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
 
     def _output(self) -> Any:
+        graph = self._graph()
         with using(self._bridge):
-            return self._values(self._graph())
+            return self._values(graph)
 
     def _values(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
         graph.checkpointer = self._saver
@@ -188,18 +219,44 @@ class Chapter:
             "callbacks": [_Nodes(self._saver), _ToolCalls(self._record)],
             "run_name": self._thread,
         }
-        saved = self._saver.get_tuple(config)
+        saved = self._updated(graph, config)
         done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
         most = (graph.config or {}).get("recursion_limit", GRAPH_STEPS)
         config["recursion_limit"] = max(most - done, 1)
-        given = self._given() if saved is None else None
+        given = self._given() if saved is None else self._answers(graph, config)
         if only_async(graph):
             values = asyncio.run(graph.ainvoke(given, config, durability="sync", control=self._control))
         else:
             values = graph.invoke(given, config, durability="sync", control=self._control)
+        if asked := questions_of(graph, config, self._saver):
+            self._code = code_of(graph, self._module)
+            raise GraphAsks(asked)
         if waiting := graph.get_state(config).next:
-            raise GraphWaits(f"the graph stopped before {', '.join(waiting)}")
+            where = f"a breakpoint of the graph within {', '.join(waiting)}"
+            raise GraphWaits(f"{where} asks nobody: call interrupt() in its node, or give it to the graph itself")
         return values
+
+    def _updated(self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the newest checkpoint, with the update that a person asked for: once, whatever attempts there were."""
+        saved, given = self._saver.get_tuple(config), self._step.payload
+        if saved is None or saved.checkpoint["id"] != given.get("at"):
+            return saved
+        graph.update_state(config, given["update"], as_node=given["node"])
+        return self._saver.get_tuple(config)
+
+    def _answers(self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig) -> Any:
+        """Return the input that goes on with what people answered, None where the graph asked nothing. Raises as
+        `answered`."""
+        asked = questions_of(graph, config, self._saver)
+        if not asked:
+            return None
+        self._code = code_of(graph, self._module)
+        return answered(self._desk.store, self._step, self._code, asked)
+
+    @property
+    def _module(self) -> str:
+        factory = self._run.params.get("factory")
+        return names_of(factory)[0] if factory else ROLE
 
     def _saved(self, number: int) -> None:
         """That of the input, -1, is written while the graph begins."""
@@ -250,8 +307,9 @@ def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:
     lost = select(func.count()).where(Attempt.step_id == step.id, Attempt.outcome == AttemptEnd.LOST)
     if session.exec(lost).one() < MOST_LOSSES:
         return False
-    kept = session.get(GraphCheckpoint, (step.run_id, thread, ""))
-    return kept is not None and kept.step_id == step.id
+    own = (GraphCheckpoint.run_id == step.run_id, GraphCheckpoint.thread == thread, GraphCheckpoint.place == "")
+    newest = select(GraphCheckpoint.step_id).where(*own).order_by(col(GraphCheckpoint.checkpoint_id).desc())
+    return session.exec(newest.limit(1)).first() == step.id
 
 
 def _kind_of(error: Exception) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""The checkpointer of a graph in the desk's database: the latest checkpoint alone, written only while the step is held.
+"""The checkpointer of a graph in the desk's database, written only while the step is held: the newest checkpoints of
+the graph itself, and the latest of a graph within one of its nodes.
 
 A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
 state that followed from it, or neither is. What a node has written is stored by itself only while others run beside it:
@@ -9,8 +10,9 @@ written anew with each of its steps.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -24,9 +26,10 @@ from langgraph.checkpoint.base import (
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
-from langgraph.checkpoint.serde.types import ERROR
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from chordesk.models.database.store import Store, insert_rows, transact
 from chordesk.models.errors import GraphState, LeaseLost
@@ -38,11 +41,106 @@ from chordesk.tasks.workflows.graphs.bridge import StepBridge
 
 Digests = dict[str, list[str]]  # of each list's elements, by its channel
 PART_BYTES = 200  # of an element on average, from which on a row of its own is less than writing it again
+HISTORY = 200  # checkpoints of a graph that are kept at least
 _TABLES = (GraphWrite, GraphPart, GraphCheckpoint)
 _WITHIN = ":"  # in the place of a graph within a node: before the id of the node's task
 
 
-class StepSaver(BaseCheckpointSaver[int]):
+class GraphReader(BaseCheckpointSaver[int]):
+    """Reads the checkpoints of one graph of a run."""
+
+    def __init__(self, store: Store, run_id: str, thread: str) -> None:
+        super().__init__()
+        self._store, self._run_id, self._thread = store, run_id, thread
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place, wanted = _place(config), get_checkpoint_id(config)
+        which = [GraphCheckpoint.checkpoint_id == wanted] if wanted else []
+        with self._store.read() as session:
+            row = session.exec(self._newest_first(place).where(*which).limit(1)).first()
+            return self._read(session, row) if row is not None else None
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, the newest first: all of the graph itself, the latest of one within a node."""
+        which = [GraphCheckpoint.checkpoint_id == wanted] if config and (wanted := get_checkpoint_id(config)) else []
+        if before is not None and (end := get_checkpoint_id(before)):
+            which.append(GraphCheckpoint.checkpoint_id < end)
+        with self._store.read() as session:
+            rows = session.exec(self._newest_first(_place(config or {})).where(*which)).all()
+            found = (self._read(session, row) for row in rows)
+            wanted_ones = (
+                one for one in found if all(one.metadata.get(key) == value for key, value in (filter or {}).items())
+            )
+            chosen = [*itertools.islice(wanted_ones, limit)]
+        yield from chosen
+
+    def _newest_first(self, place: str) -> SelectOfScalar[GraphCheckpoint]:
+        # LangGraph's ids are of their time.
+        order = col(GraphCheckpoint.checkpoint_id).desc()
+        return select(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)).order_by(order)
+
+    def _read(self, session: Session, row: GraphCheckpoint) -> CheckpointTuple:
+        place = row.place
+        writes = session.exec(
+            select(GraphWrite)
+            .where(*self._at(GraphWrite, place), GraphWrite.checkpoint_id == row.checkpoint_id)
+            .order_by(col(GraphWrite.path), col(GraphWrite.task), col(GraphWrite.ordinal))
+        ).all()
+        parts = session.exec(select(GraphPart).where(*self._at(GraphPart, place))).all() if row.lists else ()
+        load = self.serde.loads_typed
+        checkpoint: Checkpoint = load((row.form, row.content))
+        found = {part.digest: (part.form, part.content) for part in parts}
+        for channel, digests in row.lists.items():
+            checkpoint["channel_values"][channel] = [load(found[digest]) for digest in digests]
+        return CheckpointTuple(
+            config=self._config(place, row.checkpoint_id),
+            checkpoint=checkpoint,
+            metadata=load((row.about_form, row.about)),
+            parent_config=self._config(place, row.parent_id) if row.parent_id else None,
+            pending_writes=[(one.task, one.channel, load((one.form, one.content))) for one in writes],
+        )
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.get_tuple(config)
+
+    async def alist(self, config: RunnableConfig | None, **given: Any) -> AsyncIterator[CheckpointTuple]:
+        for found in self.list(config, **given):
+            yield found
+
+    def answers_given(self) -> dict[str, int]:
+        """Return how many answers the nodes that wait for a person have had before, by the id of what they ask now."""
+        which = col(GraphWrite.channel).in_((INTERRUPT, RESUME))
+        own = (GraphWrite.run_id == self._run_id, GraphWrite.thread == self._thread)
+        with self._store.read() as session:
+            rows = session.exec(select(GraphWrite).where(*own, which)).all()
+        answered: dict[tuple[str, str], int] = {}
+        asked: list[tuple[tuple[str, str], str]] = []
+        for row in rows:
+            value, task = self.serde.loads_typed((row.form, row.content)), (row.place, row.task)
+            if row.channel == RESUME:
+                answered[task] = len(value) if isinstance(value, list) else 1
+            else:
+                asked += [(task, one.id) for one in value]
+        found: dict[str, int] = {}
+        for task, id_ in asked:
+            found[id_] = max(found.get(id_, 0), answered.get(task, 0))
+        return found
+
+    def _at(self, table: Any, place: str) -> tuple[Any, ...]:
+        return table.run_id == self._run_id, table.thread == self._thread, table.place == place
+
+    def _config(self, place: str, checkpoint_id: str) -> RunnableConfig:
+        return {"configurable": {"thread_id": self._thread, "checkpoint_ns": place, "checkpoint_id": checkpoint_id}}
+
+
+class StepSaver(GraphReader):
     """Checkpointer of one graph of a run, for one attempt at a step.
 
     seconds: for how long a transaction is tried while the database is away. saved: called after each checkpoint of the
@@ -53,8 +151,8 @@ class StepSaver(BaseCheckpointSaver[int]):
         self, store: Store, step: ClaimedStep, thread: str, bridge: StepBridge, seconds: float,
         saved: Callable[[int], None],
     ) -> None:  # fmt: skip
-        super().__init__()
-        self._store, self._step, self._thread = store, step, thread
+        super().__init__(store, step.run_id, thread)
+        self._step = step
         self._bridge, self._seconds, self._saved = bridge, seconds, saved
         self._running: set[Any] = set()
         self._unwritten: list[GraphWrite] = []
@@ -73,44 +171,6 @@ class StepSaver(BaseCheckpointSaver[int]):
     def ends(self, node: Any) -> None:
         with self._lock:
             self._running.discard(node)
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        place, wanted = _place(config), get_checkpoint_id(config)
-        with self._store.read() as session:
-            row = session.get(GraphCheckpoint, (self._step.run_id, self._thread, place))
-            if row is None or (wanted and wanted != row.checkpoint_id):
-                return None
-            writes = session.exec(
-                select(GraphWrite)
-                .where(*self._at(GraphWrite, place), GraphWrite.checkpoint_id == row.checkpoint_id)
-                .order_by(col(GraphWrite.path), col(GraphWrite.task), col(GraphWrite.ordinal))
-            ).all()
-            parts = session.exec(select(GraphPart).where(*self._at(GraphPart, place))).all()
-        load = self.serde.loads_typed
-        checkpoint: Checkpoint = load((row.form, row.content))
-        found = {part.digest: (part.form, part.content) for part in parts}
-        for channel, digests in row.lists.items():
-            checkpoint["channel_values"][channel] = [load(found[digest]) for digest in digests]
-        return CheckpointTuple(
-            config=self._config(place, row.checkpoint_id),
-            checkpoint=checkpoint,
-            metadata=load((row.about_form, row.about)),
-            parent_config=self._config(place, row.parent_id) if row.parent_id else None,
-            pending_writes=[(one.task, one.channel, load((one.form, one.content))) for one in writes],
-        )
-
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        """Yield the latest checkpoint: no other is kept."""
-        found = self.get_tuple(config) if config is not None and before is None else None
-        if found is not None:
-            yield found
 
     def put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata,
@@ -146,6 +206,8 @@ class StepSaver(BaseCheckpointSaver[int]):
             has_writes, has_within = self._has_writes or bool(place), self._has_within and not place
             self._has_within = self._has_within or bool(place)
 
+        kept = col(GraphCheckpoint.checkpoint_id) == checkpoint["id"]
+
         def write(session: Session) -> None:
             if has_writes:
                 old = GraphWrite.checkpoint_id != checkpoint["id"]
@@ -155,9 +217,14 @@ class StepSaver(BaseCheckpointSaver[int]):
                 for table in _TABLES:
                     self._delete(session, table, col(table.place).contains(_WITHIN))
             self._keep(session, place, parts)
-            present = update(GraphCheckpoint).where(*self._at(GraphCheckpoint, place)).values(row.model_dump())
+            if place:
+                others = col(GraphCheckpoint.checkpoint_id) != checkpoint["id"]
+                self._delete(session, GraphCheckpoint, GraphCheckpoint.place == place, others)
+            present = update(GraphCheckpoint).where(*self._at(GraphCheckpoint, place), kept).values(row.model_dump())
             if session.connection().execute(present).rowcount == 0:
                 insert_rows(session, [row])
+            if not place and number > 0 and number % HISTORY == 0:
+                self._shorten(session)
 
         self._write(write)
         if not place:
@@ -173,25 +240,26 @@ class StepSaver(BaseCheckpointSaver[int]):
         if self._bridge.ended is not None and all(channel == ERROR for channel, _ in writes):
             return
         place, checkpoint_id = _place(config), config.get("configurable", {})["checkpoint_id"]
-        rows = []
-        for ordinal, (channel, value) in enumerate(writes):
+        last: dict[int, GraphWrite] = {}  # a node that asks several questions writes its answers so often
+        for position, (channel, value) in enumerate(writes):
+            ordinal = WRITES_IDX_MAP.get(channel, position)
             form, content = self._dumped(value, f"what a node wrote to {channel}")
-            rows.append(
-                GraphWrite(
-                    run_id=self._step.run_id,
-                    thread=self._thread,
-                    place=place,
-                    task=task_id,
-                    ordinal=WRITES_IDX_MAP.get(channel, ordinal),
-                    checkpoint_id=checkpoint_id,
-                    path=task_path,
-                    channel=channel,
-                    form=form,
-                    content=content,
-                )
+            last[ordinal] = GraphWrite(
+                run_id=self._step.run_id,
+                thread=self._thread,
+                place=place,
+                task=task_id,
+                ordinal=ordinal,
+                checkpoint_id=checkpoint_id,
+                path=task_path,
+                channel=channel,
+                form=form,
+                content=content,
             )
+        rows = [*last.values()]
         with self._lock:
-            alone = not place and not self._running
+            # What waits for a person is read from the database before it is asked.
+            alone = not (place or self._running or any(row.channel == INTERRUPT for row in rows))
             if alone:
                 self._unwritten += rows
         if not alone:
@@ -211,13 +279,6 @@ class StepSaver(BaseCheckpointSaver[int]):
     def delete_thread(self, thread_id: str) -> None:
         self._write(self.forget)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self.get_tuple(config)
-
-    async def alist(self, config: RunnableConfig | None, **given: Any) -> AsyncIterator[CheckpointTuple]:
-        for found in self.list(config, **given):
-            yield found
-
     async def aput(self, *given: Any) -> RunnableConfig:
         return self.put(*given)
 
@@ -227,6 +288,28 @@ class StepSaver(BaseCheckpointSaver[int]):
     def forget(self, session: Session) -> None:
         for table in _TABLES:
             self._delete(session, table)
+
+    def settle(self, session: Session) -> None:
+        """Keep the history of a graph that has ended, without what a graph that goes on needs."""
+        self._delete(session, GraphWrite)
+        for table in _TABLES:
+            self._delete(session, table, col(table.place).contains(_WITHIN))
+
+    def _shorten(self, session: Session) -> None:
+        """Delete all but the newest HISTORY checkpoints of the graph itself, and the parts that none of them has."""
+        columns = select(GraphCheckpoint.checkpoint_id, GraphCheckpoint.lists)
+        newest = columns.where(*self._at(GraphCheckpoint, "")).order_by(col(GraphCheckpoint.checkpoint_id).desc())
+        rows = session.exec(newest.limit(HISTORY)).all()
+        used = {digest for _, lists in rows for digests in lists.values() for digest in digests}
+        self._delete(session, GraphCheckpoint, GraphCheckpoint.place == "", GraphCheckpoint.checkpoint_id < rows[-1][0])
+        self._drop(session, "", used)
+
+    def _drop(self, session: Session, place: str, used: Collection[str]) -> set[str]:
+        """Delete the parts that are not used, and return the digests of the others."""
+        present = set(session.exec(select(GraphPart.digest).where(*self._at(GraphPart, place))).all())
+        if gone := present.difference(used):
+            self._delete(session, GraphPart, GraphPart.place == place, col(GraphPart.digest).in_(gone))
+        return present - gone
 
     def _parts(self, place: str, values: Mapping[str, Any], what: str) -> tuple[dict[str, GraphPart], Digests]:
         """Elements of lists by digest, and each list's digests; a list of small elements stays whole. Raises
@@ -250,11 +333,12 @@ class StepSaver(BaseCheckpointSaver[int]):
         return parts, digests
 
     def _keep(self, session: Session, place: str, parts: Mapping[str, GraphPart]) -> None:
-        """Store the parts that are new, and delete those that the checkpoint has no more."""
-        at = self._at(GraphPart, place)
-        present = set(session.exec(select(GraphPart.digest).where(*at)).all())
-        if gone := present - parts.keys():
-            self._delete(session, GraphPart, GraphPart.place == place, col(GraphPart.digest).in_(gone))
+        """Store the parts that are new; of a graph within a node, delete those that its checkpoint has no more."""
+        present = (
+            self._drop(session, place, parts)
+            if place
+            else set(session.exec(select(GraphPart.digest).where(*self._at(GraphPart, place))).all())
+        )
         insert_rows(session, [part for digest, part in parts.items() if digest not in present])
 
     def _delete(self, session: Session, table: type[Any], *which: Any) -> None:
@@ -282,12 +366,6 @@ class StepSaver(BaseCheckpointSaver[int]):
             return self.serde.dumps_typed(value)
         except Exception as error:
             raise GraphState(f"{what} cannot be stored: {error}") from error
-
-    def _at(self, table: Any, place: str) -> tuple[Any, ...]:
-        return table.run_id == self._step.run_id, table.thread == self._thread, table.place == place
-
-    def _config(self, place: str, checkpoint_id: str) -> RunnableConfig:
-        return {"configurable": {"thread_id": self._thread, "checkpoint_ns": place, "checkpoint_id": checkpoint_id}}
 
 
 def _place(config: RunnableConfig) -> str:

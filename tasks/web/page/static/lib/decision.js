@@ -56,7 +56,7 @@ function AnswerDialog({ items, answer, onClose }) {
   const questions = (single && answer === 'approve' && first.approval.detail?.questions) || [];
   const keys = useRef({}); // a second try after a lost answer is the same request
   const act = useAction(async () => {
-    const more = questions.length ? { answers: Object.fromEntries(questions.map((one) => [one.id, [answers[one.id] ?? '']])) } : {};
+    const more = questions.length ? { answers: Object.fromEntries(questions.filter((one) => answers[one.id]?.trim()).map((one) => [one.id, [answers[one.id]]])) } : {};
     const body = { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more };
     let last = null;
     said.value = [];
@@ -73,7 +73,7 @@ function AnswerDialog({ items, answer, onClose }) {
     forgetWhy();
     forgetGiven();
   });
-  const complete = questions.every((one) => answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
+  const complete = questions.every((one) => one.optional || answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
   const word = answer === 'approve' ? 'Approve' : 'Deny';
   const what = single ? `the ${about(first)}` : `${items.length} at once`;
   const lost = act.problem?.kind === 'away';
@@ -96,7 +96,7 @@ const say = (line) => {
 async function answered(item, body, key) {
   const { state, notified } = await post(`/approvals/${idOf(item)}`, body, { key });
   const late = 'the trade queue was not reached; it sends with its next check, within a minute';
-  const after = !item.order ? 'the turn has its answer' : state === 'approved' && !notified ? late : GOES_ON[state];
+  const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer` : state === 'approved' && !notified ? late : GOES_ON[state];
   const which = item.order ? html`order ${orderOf(item.order.id)}` : about(item);
   return html`<${Badge} tone=${state === 'approved' ? 'good' : 'warn'}>${state}<//> ${which}: ${after}`;
 }
@@ -155,7 +155,7 @@ const OrderAsked = ({ item: { order, approval } }) => html`<${Facts} rows=${[
   ['Answer by', html`${timeOf(approval.expires_at)}, <${Until} item=${{ order, approval }} />`],
 ]} />`;
 
-const RequestAsked = ({ item: { approval } }) => html`<p><strong>${textOf(approval.role)}</strong> asks in the middle of a turn, which waits for the answer.</p>
+const RequestAsked = ({ item: { approval } }) => html`<p><strong>${textOf(approval.role)}</strong> asks ${approval.kind === 'interrupt' ? 'and waits for the answer' : 'in the middle of a turn, which waits for the answer'}.</p>
   <${RequestDetail} kind=${approval.kind} detail=${approval.detail} />
   <p class="quiet">Answer by ${timeOf(approval.expires_at)}, <${Until} item=${{ approval }} /></p>`;
 

@@ -65,5 +65,6 @@ export function RequestDetail({ kind, detail }) {
     ${badgeOf(one.change)} <code>${textOf(one.path)}</code></p>
     <${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
   if (kind === 'user_input') return null;
+  if (kind === 'interrupt') return html`<${Block} label=${`What the node ${plain(detail.node)} asks`}>${plain(detail.asks)}<//>`;
   return html`<${Block} label="What it asks">${plain(JSON.stringify(detail, null, 2))}<//>`;
 }
