@@ -420,6 +420,15 @@ class GraphWrite(DeskTable, table=True):
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
+class GraphMemory(Dated, table=True):
+    """An item of the long-term memory of graphs, of no run. namespace: its labels, joined by full stops."""
+
+    namespace: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    value: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
 class BacktestSession(Identified, Dated, table=True):
     """One session of a backtest, marked at its close. Money is in account currency.
 

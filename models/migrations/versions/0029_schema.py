@@ -383,6 +383,13 @@ def _tables() -> None:
         refs="run_id:run.id",
     )
     table(
+        "graph_memory",
+        "namespace key",
+        text="namespace key",
+        time="created_at updated_at",
+        json="value",
+    )
+    table(
         "karma_entry",
         "id",
         text="id account voice run_id question_id note",

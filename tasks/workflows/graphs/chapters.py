@@ -22,11 +22,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.runtime import RunControl
+from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.answers import storable
 from chordesk.agents.langchain.bridge import CallInterrupted, ChatError, RateLimited, using
+from chordesk.agents.langchain.memory import DeskStore
 from chordesk.agents.tradingagents.project import ROLE
 from chordesk.models.errors import (
     BudgetUsed,
@@ -214,6 +216,8 @@ class Chapter:
 
     def _values(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
         graph.checkpointer = self._saver
+        if graph.store is None or isinstance(graph.store, InMemoryStore):  # which would end with this worker
+            graph.store = DeskStore(self._desk.store)
         config: RunnableConfig = {
             "configurable": {"thread_id": self._thread},
             "callbacks": [_Nodes(self._saver), _ToolCalls(self._record)],
