@@ -47,6 +47,7 @@ from chordesk.agents.langchain.bridge import (
 )
 from chordesk.agents.langchain.runtimes import Connection, own_bridge
 from chordesk.models.answers import Usage
+from chordesk.tools.shortening import IMAGE_TOKENS, tokens_of
 
 # LangChain messages as items of the Responses API, each with its real role.
 #
@@ -174,6 +175,17 @@ def _image_url(block: Mapping[str, Any]) -> str:
 def _check_image(text: str) -> None:
     if len(text) > MAX_IMAGE_BYTES * 4 // 3:
         raise ConversationError(f"an image has more than {MAX_IMAGE_BYTES // 2**20} MB", remedy="make it smaller")
+
+
+def _tokens(item: Any) -> int:
+    """Return the tokens of an item, estimated; a picture has IMAGE_TOKENS, however large its data is."""
+    if isinstance(item, list):
+        return sum(_tokens(one) for one in item)
+    if isinstance(item, Mapping):
+        if item.get("type") == "input_image":
+            return IMAGE_TOKENS
+        return sum(1 + _tokens(value) for value in item.values())
+    return tokens_of(str(item))
 
 
 AnswerType = dict[str, Any] | type
@@ -328,6 +340,32 @@ class ChatCodex(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "codex"
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        return True
+
+    @classmethod
+    def get_lc_namespace(cls) -> list[str]:
+        return ["chordesk", "langchain"]
+
+    @property
+    def lc_secrets(self) -> dict[str, str]:
+        return {"api_key": "DESK_PROVIDER_KEY"}
+
+    def get_num_tokens(self, text: str) -> int:
+        """Return the tokens of a text, estimated, rather too many: no tokenizer of a model is asked."""
+        return tokens_of(text)
+
+    def get_num_tokens_from_messages(
+        self,
+        messages: list[BaseMessage],
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool] | None = None,
+    ) -> int:
+        """Return the tokens of a conversation, estimated, as `trim_messages(token_counter=model)` asks."""
+        items = [item for message in messages for item in _items(message)]
+        found = sum(_tokens(item) for item in items)
+        return found + sum(_tokens(convert_to_openai_tool(tool)) for tool in tools or ())
 
     @property
     def _identifying_params(self) -> dict[str, Any]:

@@ -60,7 +60,9 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
     if answer.image is not None:
         picture = base64.b64encode(answer.image.data).decode()
         content.append(types.ImageContent(type="image", data=picture, mimeType=answer.image.mime_type))
-    return types.CallToolResult(content=content, isError=not answer.success)
+    # The same object for a program; a model reads the text.
+    structured = dict(answer.payload) if answer.success else None
+    return types.CallToolResult(content=content, structuredContent=structured, isError=not answer.success)
 
 
 def _version() -> str:

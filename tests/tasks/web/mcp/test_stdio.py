@@ -58,6 +58,7 @@ async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_i
         asked = [session.call_tool("company_get", {"symbols": [name]}) for name in names]
         picture, *found = await asyncio.gather(session.call_tool("chart_render", {"symbols": ["IBM"]}), *asked)
         assert [payload(one)["companies"][0]["symbol"] for one in found] == names
+        assert picture.structuredContent == payload(picture)
         assert isinstance(picture.content[1], ImageContent)
         assert picture.content[1].mimeType == "image/png"
         for name, arguments, named in (
