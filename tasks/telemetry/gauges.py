@@ -19,7 +19,7 @@ from typing import Any
 import redis
 import structlog
 from prometheus_client.core import GaugeMetricFamily
-from sqlalchemy import func
+from sqlalchemy import case, func
 from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
@@ -31,6 +31,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
 from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks.approvals import INTERRUPT
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import use_of_day
 from chordesk.tasks.engine.kinds import QUEUES
@@ -225,10 +226,12 @@ def _orders(session: Session, account: str) -> _Values:
 def _waiting(session: Session, now: dt.datetime) -> Reading:
     counts: _Values = {}
     ages: _Values = {}
-    tables: Mapping[str, Any] = {"order": Approval, "request": RuntimeApproval}
-    for kind, table in tables.items():
+    # A graph may wait for days: its question has no age that anybody is to be called for.
+    of_turns = case((col(RuntimeApproval.kind) != INTERRUPT, col(RuntimeApproval.asked_at)))
+    tables: Mapping[str, Any] = {"order": (Approval, Approval.asked_at), "request": (RuntimeApproval, of_turns)}
+    for kind, (table, asked_at) in tables.items():
         pending = (col(table.state) == ApprovalState.PENDING, col(table.expires_at) > now)
-        count, first = session.execute(select_rows(func.count(), func.min(col(table.asked_at))).where(*pending)).one()
+        count, first = session.execute(select_rows(func.count(), func.min(asked_at)).where(*pending)).one()
         counts[kind,] = float(count)
         ages[kind,] = (now - first).total_seconds() if first is not None else 0.0
     return {REQUESTS_WAITING: counts, REQUESTS_WAITING_AGE: ages}
