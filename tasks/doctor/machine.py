@@ -59,8 +59,9 @@ def login(context: CheckContext) -> Check:
         return ok("no role uses the Codex login")
     require_login(settings)
     asked = run_codex(settings, "login", "status", quiet=True)
-    lines = (asked.stdout + asked.stderr).strip().splitlines() or ["no answer"]
-    return ok(lines[-1]) if asked.returncode == 0 else fail(lines[-1], LoginMissing.remedy)
+    told = (asked.stdout + asked.stderr).strip() or "no answer"
+    found = told.splitlines()[-1].partition(" - ")[0]  # without parts of a key
+    return ok(found) if asked.returncode == 0 else fail(found, LoginMissing.remedy)
 
 
 def room(context: CheckContext) -> Check:
