@@ -181,10 +181,12 @@ def _lacking(roles: Collection[str], required: Sequence[str]) -> str | None:
 
 
 def _unfounded(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:
-    """Return why a BUY has nothing to rest on; None where each required report has figures of the tools, or without
-    required roles one report has."""
+    """Return why a BUY has nothing to rest on; None where each required report has figures of the tools, and not more
+    that no tool gave, or without required roles one report has."""
     asked = [one for one in completed if one.role in required] or completed
-    thin = [one.role for one in asked if one.sourced is not None and one.sourced < LEAST_SOURCED]
+    thin = [
+        one.role for one in asked if one.sourced is not None and not (one.is_grounded and one.sourced >= LEAST_SOURCED)
+    ]
     if not thin or (len(thin) < len(asked) and not required):
         return None
     return f"{', '.join(thin)} without {LEAST_SOURCED} figures that stand in a tool's answer, on which a BUY rests"
