@@ -58,6 +58,22 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("scores", ()),
     ("calibrate", ()),
     ("backtest", ("--from", "2010-08-09", "--to", "2010-08-10", "--universe", "IBM,KO,GE,F")),
+    (
+        "experiment",
+        (
+            "--arm",
+            "a:",
+            "--arm",
+            "b: DESK_LENSES=technical",
+            "--from",
+            "2010-08-09",
+            "--to",
+            "2010-08-10",
+            "--universe",
+            "IBM,KO",
+        ),
+    ),
+    ("benchmark", ("stockbench", "--from", ".", "--no-play")),
     ("graph", ("desk_graphs:build", "--input", "{}")),
     ("graph", ("chordesk.agents.langchain.example:build", "--input", '{"symbol": "IBM"}')),
     ("tradingagents", ("IBM",)),
@@ -92,6 +108,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("orders list", ()),
     ("orders show", (ORDER,)),
     ("approvals", ()),
+    ("approvals show", (ORDER,)),
     ("approve", (ORDER,)),
     ("deny", (ORDER, "--why", "a walk")),
     ("reconcile", ("--adopt",)),
@@ -111,6 +128,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
 BY_UP |= {"notify run": "notify run"}
 BY_DEMO = {"demo": "demo --live"}
+BY_CODEX = {"login", "logout"}  # they run its binary, on the login of the person who runs the tests
 # The keys are poison: a use of them shows.
 SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
 
@@ -124,8 +142,8 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_the_walk_leaves_no_command_out() -> None:
-    walked = {name for name, _ in WALK} | set(BY_UP) | set(BY_DEMO)
-    assert walked == set(leaves(get_command(build())))
+    walked = {name for name, _ in WALK} | set(BY_UP) | set(BY_DEMO) | BY_CODEX
+    assert walked - {"approvals"} == set(leaves(get_command(build())))
 
 
 @dataclass(slots=True)
