@@ -192,7 +192,9 @@ def test_a_turn_of_a_small_context_says_what_it_lacked(
     assert ran.left_out[0].startswith("memory: ")
     assert ran.left_out[1] == f"signals_get signals: {left['rows']} of 6"
     asked = next(item["content"][0]["text"] for item in first.body["input"] if item.get("role") == "user")
-    assert json.loads(asked.partition("```subject\n")[2].partition("\n```")[0]) == ran.question
+    in_words = {"constraints"}  # a research role has them as a sentence
+    data = {name: part for name, part in ran.question.items() if name not in in_words}
+    assert json.loads(asked.partition("```subject\n")[2].partition("\n```")[0]) == data
     told = next(item["output"] for item in second.body["input"] if item["type"] == "function_call_output")
     told = told if isinstance(told, str) else told[0]["text"]
     assert json.loads(told) == ran.recorded[0].answer.payload

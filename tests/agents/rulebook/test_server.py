@@ -121,7 +121,7 @@ def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: 
     spoiled = ["", "[]", '{"error":"took too long","success":false}']
     texts = itertools.cycle(spoiled)
     items = [ask(subject)]
-    for _ in range(4):
+    for _ in range(6):
         request = body(instructions=f"Role: {role}", input=items, tools=offered(Desk().tools()))
         item = events(http.post("/responses", json=request))[1][1]["item"]
         items.append(item)
