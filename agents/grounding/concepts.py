@@ -84,6 +84,7 @@ CONCEPTS = (
     ),
     Concept("impliedmove", "fraction", r"impliedmove", r"implied move|expected move|move|straddle"),
     Concept("skew", "fraction", r"putskew", r"skew", signed=True),
+    Concept("term", "fraction", r"termslope", r"term[- ](?:structure|slope)", signed=True),
     Concept(
         "ratio", "ratio", r"ivhvratio", r"ratio|iv[/ -](?:to-)?hv|implied to reali[sz]ed|over reali[sz]ed|times|premium"
     ),

@@ -16,7 +16,7 @@ from tests.agents.grounding.corpus import grounded
 
 SIGNALS = {
     "symbol": "AAPL", "close": 180.0, "momentum20": 0.2731, "rsi14": 69.71, "fromHigh": -0.0312, "change": -0.0301,
-    "volumeRatio": 1.19, "sessions": 236, "marketCap": 1_234_500_000.0,
+    "volumeRatio": 1.19, "termSlope": -0.0013, "sessions": 236, "marketCap": 1_234_500_000.0,
 }  # fmt: skip
 AMZN = "amzn-2010-04-14"
 
@@ -48,6 +48,8 @@ def on_signals(text: str, **changes: Any) -> Grounding:
         ("a change of -3.0%", True),
         ("up 3.0% on the day", False),
         ("a change of +3.0%", False),
+        ("a term slope of -0.1%", True),
+        ("a term slope of -0.2%", False),
         ("3.1% below its high", True),
         ("236 sessions of history", True),
         ("230 sessions of history", False),
