@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
@@ -52,7 +51,8 @@ def side_of(author: str, day: dt.date, cutoffs: Mapping[str, dt.date]) -> Cutoff
 LEAST_RESOLVED = LEAST_DATES = 30
 
 
-class OddsFound(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OddsFound:
     """The probability that the symbol beats the median, its 95 % interval, and the market time from which all of the
     outcomes are known."""
 

@@ -33,5 +33,5 @@ def test_calibrate_stores_a_probability_once_there_is_enough(tmp_path: Path) -> 
     assert "not enough: 30 of 31 resolved questions, 30 of 30 dates, 6.0 of 5 horizons" in strict.stdout
     found = json.loads(desk(home, "calibrate", "--json").stdout)
     assert [(one["rating"], one["confidence"], one["n"], one["dates"]) for one in found] == [("BUY", "high", 30, 30)]
-    assert round(found[0]["probability"], 6) == round(2 / 3, 6)
+    assert round(found[0]["found"]["probability"], 6) == round(2 / 3, 6)
     assert "67% beat the median" in desk(home, "calibrate").stdout
