@@ -23,7 +23,7 @@ def test_an_invented_figure_caps_the_confidence_and_is_listed(floor: Floor) -> N
     assert code == 0
     assert "no source: 12.34, 98765.43" in shown
     assert "high confidence capped to low, CONFIRMED counts as CAUTION" in shown
-    assert found["candidates"][0]["verdict"] == "CAUTION"
+    assert found["candidates"][0]["verdict"] == "INSUFFICIENT", "no thesis that invented figures support counts"
     reasons = {
         row["reason"] for row in parts(floor.json("runs", "show", found["run_id"], "--lineage", "AAPL"), "report")
     }

@@ -60,7 +60,7 @@ def by_rules(body: dict[str, Any]) -> Reply:
     offered = [tool["name"] for tool in body["tools"]]
     tool = next((name for name in DATA_TOOLS if name in offered), None)
     if tool is not None and not answered(body) and role != "trader":
-        return Call(tool, "{}" if tool == "sp500_movers" else '{"symbols":["AAPL"]}')
+        return Call(tool, '{"direction":"up"}' if tool == "sp500_movers" else '{"symbols":["AAPL"]}')
     if role.startswith("screener"):
         return Text(json.dumps({"candidates": [PICK]}))
     return Text(json.dumps({"actions": [], "reasoning": "Wait."}) if role == "trader" else VIEW)

@@ -72,17 +72,24 @@ def test_nothing_of_the_desks_own_account_is_touched(desk: WalkingDesk, walked: 
     assert not (desk.processes.home / "audit").exists()
 
 
-def test_orders_fill_at_the_open_of_the_session_after_with_slippage(desk: WalkingDesk, walked: Run) -> None:
+def test_orders_fill_at_the_open_of_the_session_after_and_stops_where_they_are_reached_with_slippage(
+    desk: WalkingDesk, walked: Run
+) -> None:
     fills = desk.fills(walked)
     orders = {order.id: order for order in desk.orders(walked)}
-    assert fills
+    assert {orders[fill.order_id].order_type for fill in fills} == {"market", "stop"}
     following = dict(zip(DAYS, [*DAYS[1:], dt.date(2010, 3, 9)], strict=True))
     for fill in fills:
-        day = following[exchange_day(orders[fill.order_id].market_at)]
-        assert fill.filled_at == exchange_hours().open_of(day)
-        market = desk.processes.app.desk.market_for(day)
-        opened = float(market.bars(fill.symbol, 1).open[-1])
-        assert fill.price == pytest.approx(opened * (1.0005 if fill.side == "buy" else 0.9995), rel=1e-3)
+        order, day = orders[fill.order_id], exchange_day(fill.filled_at)
+        bars = desk.processes.app.desk.market_for(day).bars(fill.symbol, 1)
+        price = float(bars.open[-1])
+        if order.stop_price is None:
+            assert fill.filled_at == exchange_hours().open_of(following[exchange_day(order.market_at)])
+        else:
+            assert fill.filled_at > order.market_at
+            assert float(bars.low[-1]) <= order.stop_price
+            price = min(price, order.stop_price)
+        assert fill.price == pytest.approx(price * (1.0005 if fill.side == "buy" else 0.9995), rel=1e-4)
 
 
 def test_the_curve_follows_from_the_fills_and_the_closes(desk: WalkingDesk, walked: Run) -> None:
@@ -107,8 +114,11 @@ def test_holdings_are_researched_again_although_screens_know_of_none(desk: Walki
             screened = session.exec(
                 select(Candidate.symbol).where(Candidate.run_id == screens[trade.params["source_run"]].id)
             ).all()
-        bought = {fill.symbol for fill in desk.fills(walked) if fill.filled_at < trade.market_now}
-        assert bought <= {*own, *screened}
+        held = Counter[str]()
+        for fill in desk.fills(walked):
+            if fill.filled_at <= trade.market_now:
+                held[fill.symbol] += int(fill.quantity) * (1 if fill.side == "buy" else -1)
+        assert {*+held} <= {*own, *screened}
 
 
 def test_the_result_has_curves_rates_costs_and_one_sentence(desk: WalkingDesk, walked: Run) -> None:
