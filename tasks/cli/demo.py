@@ -53,6 +53,7 @@ EPISODE = ("episode", "--rounds", "1")
 LEAST_SUPPORTED = 0.99  # share of the figures that must have a source
 NO_RUN = "a run in the database"
 CHARTS = "charts"  # folder of the pictures under their symbols' names, in the demo's own
+_AGAINST = "  against"  # begins the line of a point against
 
 commands = typer.Typer()
 
@@ -219,7 +220,7 @@ def _screened(session: Session, made: Plan) -> Evidence:
         f"{len(run.params.get('symbols', []))} symbols screened; hits by lens: {_counts(lenses)}",
         f"{len(candidates)} candidates; verdicts: {_counts(ratings)}",
         f"{len(decisions)} trader decision; orders: {_counts(orders)}",
-        *_first_case(session, of(Order, Order)),
+        *_first_case(session, run, of(Order, Order)),
         f"{len(turns)} turns on {len(threads)} threads, {tokens:,} tokens: database {relative(home)}/desk.db",
         f"{rollouts} threads on disk: {relative(home)}/codex/*/*/sessions/**/rollout-*.jsonl",
         _see_more(home, "runs show", run),
@@ -231,30 +232,41 @@ def _screened(session: Session, made: Plan) -> Evidence:
     return _evidence(lines, wanted)
 
 
-def _first_case(session: Session, orders: Sequence[Order]) -> list[str]:
+def _first_case(session: Session, run: Run, orders: Sequence[Order]) -> list[str]:
     """Return the case of the first order that has a plan, or of the first with a point against it: what its theses say,
-    how they were pooled, the bound of its size, and its exits."""
+    how they were pooled, the bound of its size, and its exits. Where no order has a point against it, also the case of
+    a share that was not bought and has one."""
     planned = [one for one in orders if (plan := plan_of(one)) is not None and plan.stop is not None]
-    cases = [(one, _points(session, one)) for one in planned if one.verdict_id is not None]
+    cases = [(one, _case(session, session.get_one(Verdict, one.verdict_id))) for one in planned if one.verdict_id]
     if not cases:
         return []
-    order, said = next((case for case in cases if any(line.startswith("against") for line in case[1])), cases[0])
-    verdict, plan = session.get_one(Verdict, order.verdict_id), plan_of(order)
+    order, said = next((case for case in cases if _is_doubted(case[1])), cases[0])
+    plan = plan_of(order)
     assert plan is not None
-    pooled = [] if verdict.pooled is None else [arithmetic(Pooled.model_validate(verdict.pooled))]
-    more = [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
-    return [f"the case of {order.symbol}:", *(f"  {line}" for line in [*said, *pooled]), *more]
+    lines = [f"the case of {order.symbol}:", *said]
+    lines += [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
+    if not _is_doubted(said):
+        others = session.exec(select(Verdict).where(Verdict.run_id == run.id, Verdict.rating != "BUY"))
+        doubted = ((one, text) for one in others if _is_doubted(text := _case(session, one)))
+        lines += next(([f"the case of {one.symbol}, {one.rating}:", *text] for one, text in doubted), [])
+    return lines
 
 
-def _points(session: Session, order: Order) -> list[str]:
+def _is_doubted(said: Sequence[str]) -> bool:
+    return any(line.startswith(_AGAINST) for line in said)
+
+
+def _case(session: Session, verdict: Verdict) -> list[str]:
+    """Return the points of a verdict's theses, those against last, and how the theses were pooled."""
     rows = session.exec(
         select(Report)
         .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
-        .where(VerdictReport.verdict_id == order.verdict_id)
+        .where(VerdictReport.verdict_id == verdict.id)
         .order_by(col(Report.id))
     )
-    said = [line for row in rows for line in (f"{text} ({row.role})" for text in points(row.thesis))]
-    return sorted(dict.fromkeys(said), key=lambda line: line.startswith("against"))
+    said = dict.fromkeys(f"  {text} ({row.role})" for row in rows for text in points(row.thesis))
+    pooled = [] if verdict.pooled is None else [f"  {arithmetic(Pooled.model_validate(verdict.pooled))}"]
+    return [*sorted(said, key=lambda line: line.startswith(_AGAINST)), *pooled]
 
 
 def _analysed(session: Session, made: Plan, quotes: str, *, charts: bool) -> Evidence:

@@ -197,6 +197,14 @@ def whole(folder: Path, output: str) -> None:
     assert int(candidates[1]) >= 10
     assert len(candidates[2].split(",")) >= 2
     assert re.search(r"Codex app-server processes seen at work: \d+", output)
+    for case in (
+        r"    for: .*",
+        r"    against: .*",
+        r"    Theses: 0\.\d+ .*",
+        r"  the size of \w+: at most .*",
+        r"  its plan: .*stop .*",
+    ):
+        assert re.search(rf"^{case}$", output, re.MULTILINE), case
     assert "filled" not in re.search(r"orders: (.*)", output)[1]  # type: ignore[index]
     analysed = re.search(r"^  analysis \w+: (.*)", output, re.MULTILINE)
     assert analysed
