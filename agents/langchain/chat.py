@@ -309,6 +309,7 @@ class ChatCodex(BaseChatModel):
     binary: Path | None = None
     ca_file: Path | None = Field(default_factory=_trust_roots)
     stop: list[str] | None = None
+    streaming: bool = False  # LangChain reads it: whether `invoke` streams where callbacks listen
 
     _warned: bool = PrivateAttr(default=False)
     _by_settings: ClassVar[bool] = False  # its arguments are made of the desk's settings, which errors name then

@@ -200,7 +200,7 @@ with store.session() as session:
 
 def test_its_benchmark_has_the_desks_row_beside_the_published_one(toys: Processes, tmp_path: Path) -> None:
     (tmp_path / "answers.csv").write_text("right\nright\nwrong\nright\n")
-    found = printed(toys, "benchmark", "toy", "--from", str(tmp_path))
+    found = printed(toys, "benchmark", "toy", "--from", str(tmp_path), "--json")
     assert [(row["who"], row["figures"]) for row in found["rows"]] == [
         ("the desk", {"right": 0.75}),
         ("A person", {"right": 0.9}),

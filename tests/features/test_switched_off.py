@@ -91,4 +91,4 @@ def test_the_desk_works_without_a_feature(name: str, found: Processes) -> None:
 def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
     refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
     assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
-    assert "choose among board, graphs" in refused.stderr
+    assert "choose among benchmarks, board, graphs" in refused.stderr
