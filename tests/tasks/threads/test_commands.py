@@ -68,7 +68,7 @@ def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
         assert turn["outcome"] == "completed"
         assert turn["tokens"] > 0
         assert turn["prompt"]
-        assert turn["answer"].startswith("{")
+        assert turn["answer"]
     code, text, _ = command(desk, "show", thread)
     assert code == 0
     assert f"thread {thread} of risk, current" in text

@@ -123,7 +123,7 @@ def test_worn_out_steps_fail_and_their_join_is_sent(app: Celery, store: Store) -
     run, finish = opened(store, step, attempts=1)
     lose(store, step.id)
     assert sweep(app) == {"sent": 0, "freed": 1, "closed": 0}
-    assert get(store, step.id).error == "gave up: 7 workers were lost while they had it"
+    assert get(store, step.id).error == "gave up: 10 workers were lost while they had it"
     assert queued(app) == {"ops": [("desk.finish", [finish])]}
     assert get_run(store, run.id).state == RunState.RUNNING
 
@@ -155,7 +155,7 @@ def test_a_run_with_a_failed_finish_step_is_closed_as_failed(app: Celery, store:
     assert sweep(app)["closed"] == 1
     found = get_run(store, run.id)
     assert found.state == RunState.FAILED
-    assert found.notes == ["finish: gave up: 7 workers were lost while they had it", "the run could not be closed"]
+    assert found.notes == ["finish: gave up: 10 workers were lost while they had it", "the run could not be closed"]
 
 
 def test_the_sweep_of_an_ended_run_sends_nothing(app: Celery, store: Store) -> None:
