@@ -50,7 +50,7 @@ def conclude(
         rating, why = rated(pooled, rule, own, MIN_COMPLETED)
         if ended:
             rating, why = Rating.PASS, f"{', '.join(ended)} rejected it, which ended its research"
-        return rating, [arithmetic(pooled), f"{_RULE} {why}."]
+        return rating, [arithmetic(pooled), f"{_RULE} {why}.", *_of_graphs(rating, completed)]
 
     return _reduced(reports, required, decide, pooled)
 
@@ -91,6 +91,8 @@ def _unsupported(completed: Sequence[RoleReport], required: Sequence[str]) -> st
     for one in completed:
         if one.role in required and one.verdict is Stance.REJECT:
             return f"{one.role}, which a BUY requires, rejects it"
+        if one.thesis is None and one.verdict is Stance.REJECT:
+            return f"{one.role}, which states no thesis, rejects it"
         if one.crossed_on is not None and one.is_grounded and one.thesis is not None and one.thesis.direction == "up":
             return (
                 f"the thesis of {one.role} was proven wrong on {one.crossed_on}, at {one.thesis.invalidation_price:g}"
@@ -118,12 +120,15 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     def decide(completed: Sequence[RoleReport]) -> tuple[Rating, list[str]]:
         own = sum(report.role not in GRAPH_ROLES for report in completed)
         rating = _rating([report.verdict for report in completed], own)
-        if own < len(completed) and rating is Rating.INSUFFICIENT:
-            graphs = " or ".join(GRAPH_ROLES)
-            return rating, [f"No order rests on {graphs}: {MIN_COMPLETED} reports of other roles are needed."]
-        return rating, []
+        return rating, _of_graphs(rating, completed)
 
     return _reduced(reports, required, decide)
+
+
+def _of_graphs(rating: Rating, completed: Sequence[RoleReport]) -> list[str]:
+    if rating is not Rating.INSUFFICIENT or not any(one.role in GRAPH_ROLES for one in completed):
+        return []
+    return [f"No order rests on {' or '.join(GRAPH_ROLES)}: {MIN_COMPLETED} reports of other roles are needed."]
 
 
 def _reduced(

@@ -27,7 +27,7 @@ SLACK, NOSUCH = ({"DESK_NOTIFY_CHANNELS": f"phone={name}://hunter2"} for name in
 CASES: list[tuple[str, str, str]] = [
     ("graph", "no MODULE:FACTORY is given", ""),
     ("graph a:b", "no --input is given", ""),
-    ("graph a:b --resume 0", "--resume goes with no factory", ""),
+    ("graph a:b --resume 0", "--resume and --history go with no factory", ""),
     ("graph a:b --input {", "--input is no JSON", ""),
     ("graph a:b --input [1]", "--input is no object but [1]", ""),
     ("graph a:b --input @none.json", "none.json cannot be read: ", ""),

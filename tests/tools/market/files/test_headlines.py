@@ -46,7 +46,7 @@ def test_a_headline_shows_from_its_time_on(tmp_path: Path, call: Call) -> None:
     own = market(tmp_path, folder, DAYS[1])
     assert [row.headline for row in own.headlines("A", 5)] == ["at", "before", "abroad"]
     assert [row.headline for row in own.headlines("A", 1)] == ["at"]
-    answer = call(own, "news_list", symbols=["A"]).payload
+    answer = call(own, "news_list", symbols=["A"], urls=True).payload
     assert answer["headlines"][0]["source"] == "not stated"
     assert answer["headlines"][1]["url"] == "https://example.org/1"
 
