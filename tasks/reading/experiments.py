@@ -103,7 +103,7 @@ def _course(session: Session, settings: Settings, run: Run) -> Course:
         (one.symbol, exchange_day(at)): Call(one.rating, (one.pooled or {}).get("probability")) for one, at in verdicts
     }
     opening: dict[dt.date, float | None] = {row.day: row.equity for row in rows}
-    return Course(run.params["arm"] or run.id, run.id, opening, calls, int(run.summary.get("tokens", 0)))
+    return Course(run.params.get("arm") or run.id, run.id, opening, calls, int(run.summary.get("tokens", 0)))
 
 
 def _arm(session: Session, settings: Settings, run: Run, course: Course) -> ArmDetail:
@@ -113,7 +113,7 @@ def _arm(session: Session, settings: Settings, run: Run, course: Course) -> ArmD
     return ArmDetail(
         arm=course.arm,
         run_id=run.id,
-        changes=run.params["changes"],
+        changes=run.params.get("changes", {}),
         sessions=len(values),
         returned=known[-1] / capital - 1 if known else None,
         turns_tokens=course.tokens,
