@@ -80,17 +80,12 @@ def _benchmark(name: str) -> Benchmark:
 
 
 def _report(found: Benchmark, measured: Measured) -> RenderableType:
-    columns = list(found.columns)
-
     def cells(row: Row) -> Sequence[str]:
-        figures = [row.figures.get(name) for name in columns]
-        shown = (
-            format(one, found.columns[name]) for name, one in zip(columns, figures, strict=True) if one is not None
-        )
-        texts = iter(shown)
-        return [row.who, *("-" if one is None else next(texts) for one in figures), row.source]
+        figures = ((row.figures.get(name), style) for name, style in found.columns.items())
+        return [row.who, *("-" if one is None else format(one, style) for one, style in figures), row.source]
 
-    rows = table(["who", *columns, "source"], map(cells, measured.rows), found.purpose, right=columns)
+    names = ["who", *found.columns, "source"]
+    rows = table(names, map(cells, measured.rows), found.purpose, right=found.columns)
     return Group(rows, *measured.lines, found.note)
 
 

@@ -124,7 +124,7 @@ def _report(found: ExperimentDetail) -> RenderableType:
             "arm": lambda one: one.arm,
             "return": lambda one: "-" if one.returned is None else f"{one.returned:+.2%}",
             "sessions": lambda one: str(one.sessions),
-            "tokens": lambda one: f"{one.turns_tokens:,}",
+            "tokens": lambda one: f"{one.tokens:,}",
             "cost": lambda one: str(one.cost),
             "run": lambda one: one.run_id,
         },

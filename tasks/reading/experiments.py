@@ -31,7 +31,7 @@ class ArmDetail(Frozen):
     changes: dict[str, str]
     sessions: int
     returned: float | None
-    turns_tokens: int
+    tokens: int
     cost: Cost
 
 
@@ -116,7 +116,7 @@ def _arm(session: Session, settings: Settings, run: Run, course: Course) -> ArmD
         changes=run.params.get("changes", {}),
         sessions=len(values),
         returned=known[-1] / capital - 1 if known else None,
-        turns_tokens=course.tokens,
+        tokens=course.tokens,
         cost=cost_of(session, settings, run.id),
     )
 

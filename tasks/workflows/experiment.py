@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -72,25 +72,15 @@ def _in_use(what: str, settings: Settings) -> Sequence[str]:
     return tuple(settings.lenses)
 
 
-def open_experiment(
-    app: DeskApp,
-    arms: Sequence[Arm],
-    first: dt.date,
-    last: dt.date,
-    *,
-    every: int = 1,
-    rounds: int = 0,
-    universe: str | None = None,
-    memory: str = "off",
-) -> list[Run]:
-    """Start a backtest for each arm. Raises UsageError for fewer than two, for two of one name, and for two that differ
-    in nothing, before the first starts; SettingError for a value that a setting refuses."""
+def open_experiment(app: DeskApp, arms: Sequence[Arm], first: dt.date, last: dt.date, **options: Any) -> list[Run]:
+    """Start a backtest for each arm. options: of `open_backtest`, the same for all. Raises UsageError for fewer than
+    two, for two of one name, and for two that differ in nothing, before the first starts; SettingError for a value that
+    a setting refuses."""
     names = [arm.name for arm in arms]
     if len(arms) < 2 or len(set(names)) < len(names):
         raise UsageError(f"the arms are {', '.join(names) or 'none'}", remedy="give two or more, each with its name")
     _require_differences(app.desk.settings, arms)
-    options = {"every": every, "rounds": rounds, "universe": universe, "memory": memory}
-    return [open_backtest(app, first, last, **options, arm=arm.name, changes=arm.settings) for arm in arms]  # type: ignore[arg-type]
+    return [open_backtest(app, first, last, **options, arm=arm.name, changes=arm.settings) for arm in arms]
 
 
 def _require_differences(settings: Settings, arms: Iterable[Arm]) -> None:

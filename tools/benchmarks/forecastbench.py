@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Row
-from chordesk.tools.scoring.inference import Observation, estimate
+from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate
 from chordesk.tools.scoring.statistics import brier
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -499,6 +499,8 @@ def measure(root: Path, given: Given) -> Measured:
         f"{len(given.sets or scored)} question sets; "
         f"{sum(one.asked.outcome is None for one in found['code']):,} questions have no outcome yet and are not scored"
     ]
+    if len(given.sets or scored) < LEAST_DATES:
+        lines.append(f"no error is shown: fewer than {LEAST_DATES} question sets, which are its blocks")
     if given.export is not None:
         written = export("code", found["code"], folder, given.export)
         lines.append(f"{len(written)} files for the leaderboard in {given.export}")
