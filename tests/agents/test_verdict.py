@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.verdict import COMPANY, SUMMARY_CHARS, cap_confidence, counted, deciding_rule
+from chordesk.agents.verdict import COMPANY, cap_confidence, counted, deciding_rule
 from chordesk.agents.verdict import reduce_reports as reduce_with
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.reports import RoleReport, VerdictResult
@@ -77,19 +77,6 @@ def test_reports_that_are_not_completed_do_not_vote(status: ReportStatus) -> Non
     assert reduce_reports([done("quick", CARE), done("catalyst", OK), *reports[1:3]]).rating is Rating.CAUTION
 
 
-def test_a_verdict_on_a_report_that_is_not_completed_is_not_counted() -> None:
-    no_data = RoleReport(role="risk", status=ReportStatus.NO_DATA, verdict=NO, confidence=HIGH, reason="not available")
-    assert reduce_reports([done("quick", OK), done("catalyst", OK), no_data]).rating is Rating.BUY
-
-
-def test_a_quick_reject_with_the_rest_skipped() -> None:
-    rest = [absent(role, ReportStatus.SKIPPED, "quick rejected") for role in ROLES[1:]]
-    result = reduce_reports([done("quick", NO), *rest])
-    assert (result.rating, result.confidence) == (Rating.PASS, MEDIUM)
-    assert result.completed == ["quick"]
-    assert result.missing[0] == "fundamentals: skipped (quick rejected)"
-
-
 @pytest.mark.parametrize(
     ("stated", "gone", "expected"),
     [
@@ -122,14 +109,6 @@ def test_risks_are_kept_once_in_order_and_only_of_completed_reports() -> None:
     gone = RoleReport(role="catalyst", status=ReportStatus.REFUSED, key_risks=["unsaid"], reason="refused")
     reports = [done("quick", OK, HIGH, "b", "a"), done("risk", CARE, HIGH, "a", "c"), gone]
     assert reduce_reports(reports).key_risks == ["b", "a", "c"]
-
-
-def test_the_summary_has_every_role_and_cuts_long_ones() -> None:
-    long = done("risk", CARE).model_copy(update={"summary": "x" * 5_000})
-    summary = reduce_reports([done("quick", OK), long]).summary
-    assert "quick CONFIRMED (high): quick says" in summary
-    assert "2 of 2 reports" in summary
-    assert len(summary) < 2 * SUMMARY_CHARS
 
 
 def test_a_report_of_an_earlier_run_counts_like_any_other_and_its_age_is_stated() -> None:
@@ -190,14 +169,6 @@ def test_without_a_required_role_no_verdict_is_better_than_hold(
     reports: list[RoleReport], required: tuple[str, ...], rating: Rating
 ) -> None:
     assert reduce_with(reports, required).rating is rating
-
-
-def test_the_verdict_names_the_required_role_that_it_lacks() -> None:
-    result = reduce_with([done("quick", OK), done("catalyst", OK), absent("risk", ReportStatus.REFUSED, "no")], RISK)
-    assert "Not BUY: no completed report of risk, which a BUY requires." in result.summary
-    assert result.missing == ["risk: refused (no)"]
-    whole = reduce_with([done("quick", OK), done("catalyst", OK), done("risk", OK)], RISK)
-    assert "Not BUY" not in whole.summary
 
 
 def sourced(role: str, figures: int | None) -> RoleReport:
@@ -309,12 +280,6 @@ def test_the_rule_that_decided_a_verdict_is_named(stances: tuple[Stance, ...], r
     assert deciding_rule(verdict.rating, dict(zip(ROLES, stances, strict=False)), verdict.summary) == rule
 
 
-def test_a_required_role_that_is_absent_is_named_by_the_rule() -> None:
-    verdict = reduce_reports(all_of(OK, OK), required=("risk",))
-    rule = deciding_rule(verdict.rating, {"quick": OK, "fundamentals": OK}, verdict.summary)
-    assert (verdict.rating, rule) == (Rating.HOLD, "no completed report of risk, which a BUY requires")
-
-
 GRAPH = "tradingagents"
 
 
@@ -333,10 +298,3 @@ def test_a_graph_takes_part_beside_the_desks_own_roles(stance: Stance, rating: R
     found = reduce_reports([done("fundamentals", OK), done("risk", OK), done(GRAPH, stance, MEDIUM)])
     assert (found.rating, found.confidence) == (rating, MEDIUM)
     assert found.completed == ["fundamentals", "risk", GRAPH]
-
-
-@pytest.mark.parametrize("status", ABSENT)
-def test_a_graph_without_a_report_is_missing(status: ReportStatus) -> None:
-    found = reduce_reports([done("fundamentals", OK), done("risk", OK), absent(GRAPH, status)])
-    assert (found.rating, found.confidence) == (Rating.BUY, MEDIUM)
-    assert found.missing == [f"{GRAPH}: {status.value} (timeout)"]

@@ -6,8 +6,6 @@ Run as `python app_server.py MODE`: reads JSON lines, answers `initialize`, then
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import time
 from typing import Any
@@ -76,18 +74,13 @@ def crashing(_message: dict[str, Any], _count: int) -> None:
     sys.exit(3)
 
 
-def killed(_message: dict[str, Any], _count: int) -> None:
-    print("the plug-in cache is 3 days old", file=sys.stderr, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def stubborn(_message: dict[str, Any], _count: int) -> None:
     """Ignores the end of its input."""
     time.sleep(600)
 
 
 def main() -> None:
-    modes = (silent, overloaded, asks, noisy, huge, fed, crashing, killed, stubborn)
+    modes = (silent, overloaded, asks, noisy, huge, fed, crashing, stubborn)
     mode = {each.__name__: each for each in modes}[sys.argv[1]]
     counts: dict[str, int] = {}
     for line in sys.stdin:

@@ -98,14 +98,7 @@ class Paced:
     error: Mapping[str, Any] = field(default_factory=lambda: {"type": "overloaded_error", "message": "Overloaded"})
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """Another reply as one JSON, also to a request for a stream."""
-
-    reply: Any
-
-
-ChatReply = responses.Reply | Calls | Filtered | HalfJson | Dropped | Raw | Reasoned | TooLong | Paced | Whole
+ChatReply = responses.Reply | Calls | Filtered | HalfJson | Dropped | Raw | Reasoned | TooLong | Paced
 
 
 def answer(value: Any) -> Call:
@@ -142,8 +135,8 @@ async def send_reply(reply: Any, path: str, send: Send, *, stream: bool = False)
         await asyncio.sleep(reply.seconds)
         reply = reply.reply if isinstance(reply, Slow) else Text('{"ok":true}')
     write, events = _DIALECTS[next(end for end in _DIALECTS if path.endswith(end))]
-    if isinstance(reply, Status | Raw | Whole) or not stream:
-        await _sent(reply.reply if isinstance(reply, Whole | Paced) else reply, write, send)
+    if isinstance(reply, Status | Raw) or not stream:
+        await _sent(reply.reply if isinstance(reply, Paced) else reply, write, send)
     elif isinstance(reply, HalfJson):
         await _body(send, 200, data(write(Text("half of it")))[:-20] + b"\n\n", headers=SSE_HEADERS)
     else:
@@ -380,17 +373,3 @@ def outputs(body: Mapping[str, Any]) -> list[str]:
                     parts = inner if isinstance(inner, list) else [{"text": inner}]
                     found.append("".join(one.get("text") or "" for one in parts))
     return found
-
-
-def tool_then_answer(body: Mapping[str, Any]) -> ChatReply:
-    """Calls the first tool offered once a turn, then gives the answer tool what fits the tests' schema."""
-    if outputs(body):
-        return answer({"ok": True})
-    first = body["tools"][0]
-    return Call(first.get("function", first)["name"], '{"symbols":["ACME"]}')
-
-
-if __name__ == "__main__":
-    served = FakeChat(tool_then_answer, log=False)
-    print(served.url, flush=True)
-    served.serve()

@@ -4,16 +4,14 @@ In a test: `with LocalServer() as server:` starts it on a thread of its own; `se
 `server.policy` decides when the queue is empty (as first set: what a server of these abilities does), `server.requests`
 holds every request with its time, `server.chats()` those that ask for an answer. `server.open` counts the answers in
 progress, `server.left` those whose reader went away before their end.
-As a process: `python -m tests.fakes.local_server --port 0 --kind ollama --model qwen3:8b --rate 3`.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
@@ -109,7 +107,7 @@ class Abilities:
 
     schema: enforces response_format json_schema; json_object: at least JSON. tools: the template can say tools at all;
     beside: tools are called where a schema is asked for too; False has a grammar over the whole answer, as llama.cpp.
-    tool_choice: a forced tool is called. parallel: several calls in one answer. images: False refuses them with a 500,
+    parallel: several calls in one answer. images: False refuses them with a 500,
     None takes and does not see them. thinks: reasons first, `tags` as <think> in the text, `field` apart.
     """
 
@@ -117,7 +115,6 @@ class Abilities:
     json_object: bool = True
     tools: bool = True
     beside: bool = True
-    tool_choice: bool = True
     parallel: bool = True
     images: bool | None = True
     thinks: Literal["", "tags", "field"] = ""
@@ -189,7 +186,7 @@ class LocalServer(FakeResponses):
         reasoning = "Let me think." if can.thinks == "field" else ""
         open_ = "<think>Let me think.</think>" if can.thinks == "tags" else ""
         choice = body.get("tool_choice")
-        if can.tools and tools and isinstance(choice, Mapping) and can.tool_choice:
+        if can.tools and tools and isinstance(choice, Mapping):
             tool = next(one["function"] for one in tools if one["function"]["name"] == choice["function"]["name"])
             return Says(calls=(self._called(tool),), reasoning=reasoning)
         wanted = body.get("response_format") or {}
@@ -595,40 +592,3 @@ _PAGES: Mapping[tuple[Kind, str], Callable[[LocalServer, Body], Reply]] = {
     ("vllm", "/health"): lambda _server, _body: Raw(b"", "text/plain"),
     ("lmstudio", "/api/v0/models"): _lmstudio,
 }
-
-
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.fakes.local_server")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--kind", choices=("llama.cpp", "ollama", "vllm", "lmstudio", "unknown"), default="llama.cpp")
-    parser.add_argument("--model", default="small")
-    parser.add_argument("--models", default="", help="all that it has, with commas; the model alone when empty")
-    parser.add_argument("--context", type=int, default=32_768)
-    parser.add_argument("--slots", type=int, default=8)
-    parser.add_argument("--first", type=float, default=0.0, help="seconds to the first token")
-    parser.add_argument("--rate", type=float, default=0.0, help="tokens a second; 0 for at once")
-    parser.add_argument(
-        "--heartbeat", type=float, default=0.0, help="seconds between signs of life before the first token"
-    )
-    parser.add_argument("--cannot", default="", help="abilities it lacks, with commas: schema,tools,tool_choice,images")
-    parser.add_argument("--thinks", choices=("", "tags", "field"), default="")
-    parser.add_argument("--say", default=None, help="answer this text to everything")
-    parser.add_argument("--end", choices=("done", "plain", "dropped", "open", "kept", "endless"), default="done")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    lacks = dict.fromkeys(filter(None, options.cannot.split(",")), False)
-    abilities = Abilities(**lacks, thinks=options.thinks)
-    pace = Pace(options.first, options.rate, options.heartbeat)
-    server = LocalServer(
-        kind=options.kind, model=options.model, models=list(filter(None, options.models.split(","))),
-        context=options.context, slots=options.slots, pace=pace, abilities=abilities, port=options.port, log=False,
-    )  # fmt: skip
-    if options.say is not None:
-        server.policy = lambda _body: Says(options.say, end=options.end)
-    print(server.url, flush=True)
-    server.serve()
-
-
-if __name__ == "__main__":
-    from tests.fakes import local_server  # by its name, as other modules import it: its classes are there once
-
-    local_server.main()

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 import uvicorn
@@ -111,16 +111,11 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Dripping:
-    """A model that takes its time: reasoning for so many seconds, of which it sends nothing but heartbeats (lines that
-    are comments, or an event of every stream), then a message whose pieces come `gap` seconds apart. stops: after that
-    many pieces the stream stays open, and silent."""
+    """A model that takes its time: a message whose pieces come `gap` seconds apart."""
 
     text: str
     pieces: int
     gap: float
-    reasons: float = 0.0
-    heartbeat: Literal["comment", "event", "none"] = "comment"
-    stops: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,34 +333,14 @@ class FakeResponses:
             await _answer(send, 200, SSE_HEADERS, stream_of(reply))
 
 
-HEARTBEAT_SECONDS = 1.0
-_BEATS = {
-    "comment": b": keep-alive\n\n",
-    "event": _event("response.in_progress", response={"id": "resp_d"}),
-    "none": b"",
-}
-
-
 async def _drip(send: Send, reply: Dripping) -> None:
     """Send a reply piece by piece."""
     await send({"type": "http.response.start", "status": 200, "headers": SSE_HEADERS})
     whole = _streamed(Streamed(reply.text, reply.pieces)).split(b"\n\n")
-    events = [event + b"\n\n" for event in whole if event]
-    until = time.monotonic() + reply.reasons
-    await _more(send, events[0])
-    while (left := until - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, HEARTBEAT_SECONDS))
-        await _more(send, _BEATS[reply.heartbeat])
-    for number, event in enumerate(events[1:]):
-        if reply.stops is not None and number > reply.stops:
-            await asyncio.sleep(3600)
+    for event in filter(None, whole):
+        await send({"type": "http.response.body", "body": event + b"\n\n", "more_body": True})
         await asyncio.sleep(reply.gap)
-        await _more(send, event)
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _more(send: Send, part: bytes) -> None:
-    await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def _read(receive: Receive) -> bytes:

@@ -84,16 +84,6 @@ def test_without_data_every_figure_is_none(calls: list[RecordedCall]) -> None:
     assert found["support_levels"] == []
 
 
-def test_a_figure_that_the_study_lacks_stays_none(calls: list[RecordedCall]) -> None:
-    def blank(payload: dict[str, Any]) -> None:
-        for row in payload.get("studies", ()):
-            row.update(atr14=None, adx14=None, trend=None, extension=None)
-
-    found = complete_chart(answer(), subject(), altered(calls, blank))
-    assert (found["atr14"], found["adx14"], found["trend"], found["extension"]) == (None, None, None, None)
-    assert found["support_levels"][0]["price"] == 217.0967
-
-
 def test_an_id_is_that_of_the_last_study(calls: list[RecordedCall], tmp_path: Path) -> None:
     weeks = recorded(apple_market(), tmp_path, "chart", ("chart_study_get", {"symbols": ["AAPL"], "interval": "week"}))
     only = answer(support=[], resistance=[], confluence=[])
@@ -103,13 +93,12 @@ def test_an_id_is_that_of_the_last_study(calls: list[RecordedCall], tmp_path: Pa
     assert complete_chart(one, subject(), [*weeks, *calls])["support_levels"][0]["price"] == 217.0967
 
 
-@pytest.mark.parametrize("interval", ["hour", "15min"])
-def test_intraday_charts_give_a_report_no_figures(calls: list[RecordedCall], interval: str) -> None:
+def test_intraday_charts_give_a_report_no_figures(calls: list[RecordedCall]) -> None:
     """Their levels have the ids of the days' ones, and their average true range is of another size."""
 
     def hours(payload: dict[str, Any]) -> None:
         for row in payload.get("studies") or payload.get("charts") or ():
-            row.update(interval=interval, close=1.0, atr14=0.1)
+            row.update(interval="hour", close=1.0, atr14=0.1)
             for level in row.get("support") or ():
                 level["price"] = 0.5
 

@@ -139,10 +139,7 @@ def test_a_contract_without_a_figure_that_a_choice_needs_is_refused(calls: list[
 @pytest.mark.parametrize(
     ("field", "kept"),
     [
-        ("gamma", "gamma"),
-        ("theta", "theta"),
         ("vega", "vega"),
-        ("iv", "iv"),
         ("pop", "pop"),
         ("rocAnnual", "annualized_roc"),
     ],

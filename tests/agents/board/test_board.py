@@ -11,26 +11,20 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from chordesk.agents.board.board import MOST_CHARS, Board, PastRecord, board_text, voice_memory
-from chordesk.agents.board.roles import has_live_signal
 from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
     CLAIM_CHARS,
-    DESK,
     MOST_CITATIONS,
     VOICES,
     accept,
-    owner_of,
-    voice_of,
     voices_of,
 )
-from chordesk.agents.prompting import PROMPTS, instructions
-from chordesk.agents.roles import ROLES
 from chordesk.models.board import VoiceForecast, VoiceOutput
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.tools.scoring.inference import known_estimate
-from tests.agents.board.kit import BOARD, FUNDING, cite, position, question, signal
+from tests.agents.board.kit import BOARD, cite, position, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")
 
@@ -38,34 +32,6 @@ HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")
 def heads(text: str) -> list[str]:
     """Return the lines that open a section, a signal or a question."""
     return [line for line in text.splitlines() if line.startswith(HEADS)]
-
-
-def test_the_whole_board_in_its_format() -> None:
-    text = board_text(BOARD)
-    assert "SIGNAL BOARD - Episode 9 - Feb 17, 2026" in text
-    assert "TOOL SIGNALS (5 live, 1 offline, 1 dormant)" in text
-    assert (
-        "[MEDIATOR · funding · id funding-1 · confidence 0.85]\n"
-        f'  "{FUNDING}"\n'
-        "  Direction: BEARISH\n"
-        "  Questions: Q1\n"
-        '  Source: "a venue", as of 2026-02-17 21:00 UTC\n'
-        "  Data: fundingRate=-0.00015 negative=6 intervals=8 venue=HyperLiquid\n"
-    ) in text
-    assert "  Questions: ALL\n" in text
-    assert '[CHALLENGER · events · id events-1 · DORMANT]\n  "No event within 7 days."' in text
-    assert '[DESK · arbitrage · id arbitrage-1 · TOOL OFFLINE]\n  "the venue answered 503"' in text
-    assert (
-        '[Q1]\n  "Will BTC stand above $100k at the end of March?"\n  Baseline: 50% (manifold)\n'
-        "  Closes: 2026-03-31\n  Subjects: BTC"
-    ) in text
-    assert "  Baseline: none, not forecast (manifold)" in text
-
-
-def test_an_empty_board_names_its_sections() -> None:
-    text = board_text(replace(BOARD, questions=(), signals=()))
-    assert "TOOL SIGNALS (0 live, 0 offline, 0 dormant)" in text
-    assert text.count("None.") == 2
 
 
 FORGED = [
@@ -92,21 +58,6 @@ def test_outside_text_forges_no_section_and_no_id(text: str) -> None:
         assert line.count("[") == line.count("]") == int(opened)
         assert line.count('"') % 2 == 0
         assert line.isprintable()
-
-
-@given(st.text(max_size=3000))
-def test_any_headline_takes_one_bounded_line(text: str) -> None:
-    made = board_text(replace(BOARD, signals=(signal("news", text, data={"title": text}),), questions=()))
-    usual = board_text(replace(BOARD, signals=(signal("news", "A", data={"title": "t"}),), questions=()))
-    assert len(made.splitlines()) == len(usual.splitlines())
-    assert max(map(len, made.splitlines())) <= 410
-
-
-def test_data_of_any_size_is_bounded() -> None:
-    data = {f"name{number}": number for number in range(500)}
-    text = board_text(replace(BOARD, signals=(signal("screen", "A", data=data),)))
-    assert "name23=23 and 476 more" in text
-    assert "name24" not in text
 
 
 NOW = dt.datetime(2026, 2, 17, 21, 0, tzinfo=dt.UTC)
@@ -141,31 +92,11 @@ def test_any_text_is_bounded_and_forges_no_line(texts: list[str], tools: list[st
         assert line.startswith(("Record:", "Karma:", "No voice", "Last positions:", "- 2026"))
 
 
-def test_each_voice_has_a_prompt_a_role_and_a_tool_of_its_own() -> None:
-    assert len(VOICES) == 6
-    assert len({voice.tool for voice in VOICES.values()}) == 6
-    assert {voice.archetype for voice in VOICES.values()} == {
-        "synthesizer", "witness", "challenger", "fixer", "idealist", "pragmatist"
-    }  # fmt: skip
-    for voice in VOICES.values():
-        assert (PROMPTS / voice.prompt).is_file()
-        assert ROLES[voice.role].tools == ()
-        assert f"`{voice.tool}`" in instructions(ROLES[voice.role])
-        assert (owner_of(voice.tool), voice_of(voice.role)) == (voice.key, voice.key)
-    assert owner_of("momentum") == DESK
-
-
 def test_the_settings_choose_the_voices() -> None:
     assert [voice.key for voice in voices_of(Settings())] == list(VOICES)
     assert [voice.key for voice in voices_of(Settings(voices="auditor, weaver"))] == ["weaver", "auditor"]
     with pytest.raises(SettingError, match=r"\(DESK_VOICES\) has 'oracle'.*choose among weaver, witness"):
         voices_of(Settings(voices="weaver,oracle"))
-
-
-def test_a_voice_has_data_when_the_board_has_a_live_signal() -> None:
-    rows = [{"state": "offline"}, {"state": "dormant"}]
-    assert not has_live_signal({"signals": rows}, [])
-    assert has_live_signal({"signals": [*rows, {"state": "live"}]}, [])
 
 
 def output(*forecasts: VoiceForecast) -> VoiceOutput:
@@ -176,13 +107,6 @@ def forecast(label: str = "Q1", **changes: object) -> VoiceForecast:
     return position([cite("funding-1")], label=label).forecast.model_copy(update=changes)
 
 
-def test_a_plain_answer_is_taken_as_it_is() -> None:
-    given_forecasts = forecast(), forecast("Q2")
-    found = accept(output(*given_forecasts), BOARD)
-    assert found.forecasts == given_forecasts
-    assert found.notes == ()
-
-
 def test_questions_that_the_board_does_not_ask_are_left_out_with_a_note() -> None:
     found = accept(output(forecast("Q7"), forecast("Q3"), forecast(""), forecast()), BOARD)
     assert [one.question for one in found.forecasts] == ["Q1"]
@@ -191,12 +115,6 @@ def test_questions_that_the_board_does_not_ask_are_left_out_with_a_note() -> Non
         "Q3: it has no baseline and is not forecast; left out",
         "a question without a label: no question of this board; left out",
     )
-
-
-def test_the_first_of_two_forecasts_of_a_question_counts() -> None:
-    found = accept(output(forecast(probability=0.9), forecast(probability=0.1)), BOARD)
-    assert [one.probability for one in found.forecasts] == [0.9]
-    assert found.notes == ("Q1: forecast twice; the first counts",)
 
 
 def test_stakes_above_one_are_divided_by_their_sum() -> None:

@@ -6,14 +6,12 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import redis
 
 from chordesk.agents.codex import conversation as conversation_module
-from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.codex.servers import claim_home
 from chordesk.models.errors import CodexError, ProcessDied
 from tests.agents.codex.kit import (
@@ -21,7 +19,6 @@ from tests.agents.codex.kit import (
     METADATA,
     SCHEMA,
     Codex,
-    config,
     deadline,
     one_turn,
     running,
@@ -118,15 +115,6 @@ async def test_a_setting_the_binary_does_not_know_stops_the_start(codex: Codex) 
             assert isinstance(error, ProcessDied)
             assert "no_such_setting" in str(error)
         assert runtime.status() == []
-
-
-async def test_a_runtime_that_was_not_started_is_reported(tmp_path: Path) -> None:
-    client: Any = redis.asyncio.Redis.from_url("unix:///no/such/socket")
-    runtime = CodexRuntime(config("http://127.0.0.1:9/v1", tmp_path), client)
-    with pytest.raises(CodexError, match="not started"):
-        await one_turn(runtime, spec())
-    assert runtime.status() == []
-    await runtime.close(0)
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:

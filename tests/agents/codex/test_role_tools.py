@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from chordesk.agents.roles import ROLES
 from chordesk.tools.registry import ToolAnswer, ToolSpec, failed
 from tests.agents.codex.kit import Codex, one_turn, spec
@@ -27,15 +25,12 @@ class Offered:
         return failed(name, f"unexpected call with {dict(arguments)}")
 
 
-@pytest.mark.parametrize("role", sorted(ROLES))
-async def test_a_roles_tools_on_the_wire(model: FakeResponses, codex: Codex, role: str) -> None:
-    offered = Offered(role)
-    wanted = replace(spec(keep=ROLES[role].keeps_thread), role=role, tools=offered)
+async def test_each_roles_tools_on_the_wire(model: FakeResponses, codex: Codex) -> None:
     async with codex() as runtime:
-        await one_turn(runtime, wanted)
-    (seen,) = model.calls()
-    assert seen.tools == [tool.name for tool in offered.tools]
-    assert "orders_submit" not in seen.tools
-    for sent, tool in zip(seen.body["tools"], offered.specs(), strict=True):
-        assert sent["description"] == tool.description
-        assert set(sent["parameters"].get("properties", {})) == set(tool.input_schema.get("properties", {}))
+        for key, role in ROLES.items():
+            await one_turn(runtime, replace(spec(keep=role.keeps_thread, subject=key), role=key, tools=Offered(key)))
+    for seen, role in zip(model.calls(), ROLES.values(), strict=True):
+        assert seen.tools == [tool.name for tool in role.tools]
+        assert "orders_submit" not in seen.tools
+        for sent, tool in zip(seen.body["tools"], role.tools, strict=True):
+            assert set(sent["parameters"].get("properties", {})) == set(tool.input_schema.get("properties", {}))

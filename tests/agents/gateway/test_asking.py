@@ -47,11 +47,6 @@ def test_there_is_one_system_message_and_it_comes_first() -> None:
     ]
 
 
-def test_reasoning_and_unknown_items_are_left_out() -> None:
-    items = [{"type": "reasoning", "summary": []}, {"type": "compaction", "x": 1}, "odd", _text("user", "a")]
-    assert [message["role"] for message in _messages(*items)] == ["system", "user"]
-
-
 def test_calls_of_one_message_stay_together() -> None:
     items = [_text("user", "a"), _text("assistant", "Let me see."), _call("1"), _call("2"), _output("1"), _output("2")]
     _, _, called, *answers = _messages(*items)
@@ -67,10 +62,6 @@ def test_an_id_that_comes_again_is_another_one() -> None:
     assert [first["tool_call_id"], second["tool_call_id"]] == ids
     assert len(set(ids)) == 2
     assert len(ids[1]) == 9
-
-
-def test_an_answer_without_its_call_is_told_in_words() -> None:
-    assert _messages(_text("user", "a"), _output("9", "what"))[-1]["content"] == "a\n\nThe answer of a tool:\nwhat"
 
 
 @pytest.mark.parametrize("arguments", ["{broken", "[1]", "", "null"])
@@ -177,14 +168,6 @@ def test_an_answer_fits_into_the_context() -> None:
 @pytest.mark.parametrize(("reasoning", "effort"), [(True, "high"), (False, None), (None, None)])
 def test_the_effort_is_for_models_that_reason(reasoning: bool | None, effort: str | None) -> None:
     assert plan(_request(), _facts(reasoning=reasoning), 100, 3.0).body.get("reasoning_effort") == effort
-
-
-def test_a_tool_of_the_role_may_be_called_answer() -> None:
-    asked = _request(tools=[{"type": "function", "name": "answer", "description": "d", "parameters": FORM}])
-    answer = ChatAnswer()
-    call = {"index": 0, "id": "1", "function": {"name": "answer", "arguments": "{}"}}
-    answer.take({"choices": [{"delta": {"tool_calls": [call]}}]})
-    assert [call.name for call in plan(asked, _facts(), 100, 3.0).read(answer).calls] == ["answer"]
 
 
 def test_a_request_is_the_same_from_call_to_call_but_for_what_is_new() -> None:

@@ -16,10 +16,9 @@ from PIL import Image
 
 from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
-from tests.agents.codex.kit import FINAL, SCHEMA, Kit
-from tests.agents.gateway import kit
-from tests.agents.gateway.kit import Asked, NoTools
-from tests.fakes.local_server import Abilities, Call, LocalServer, Pace, Reply, Says
+from tests.agents.codex.kit import FINAL, SCHEMA, Kit, one_turn
+from tests.agents.gateway.kit import Asked, NoTools, asks, local
+from tests.fakes.local_server import Call, LocalServer, Says
 
 ANSWER = Says(FINAL)
 QUOTES = Call("quotes_get", '{"symbols":["ACME"]}')
@@ -144,32 +143,6 @@ def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(ser
     assert (told["role"], told["content"].partition("\n")[0]) == ("user", "The answer of quotes_get:")
 
 
-def test_a_server_with_the_ways_of_its_abilities_answers_by_itself(tmp_path: Path, registry: str) -> None:
-    """The server says what its grammar makes it say, without a script."""
-    with LocalServer(abilities=Abilities(tools=False)) as server:
-        result = kit.asked(server, tmp_path, registry, tools=Kit(), tool_way="schema")
-    assert result.status == "completed"
-    assert json.loads(result.text)["ok"] in (True, False)
-
-
-REASONED = {
-    "tags": Says(f"<think>It is {{not}} so.</think>\n\n{FINAL}"),
-    "tags that begin in the prompt": Says(f"It is so, I think.</think>{FINAL}"),
-    "channels": Says(f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}"),
-    "a field": Says(FINAL, reasoning="It is so, I think."),
-    "another field": Says(FINAL, reasoning="It is so, I think.", reasoning_key="reasoning"),
-    "pieces of one character": Says(f"<think>It is so.</think>{FINAL}", piece=1),
-}
-
-
-@pytest.mark.parametrize("name", REASONED)
-def test_reasoning_is_kept_apart_from_the_answer(name: str, server: LocalServer, asked: Asked) -> None:
-    result = asked(REASONED[name], tools=NoTools(), reasoning=True)
-    assert (result.status, result.text) == ("completed", FINAL)
-    (seen,) = server.chats()
-    assert seen.body["max_tokens"] > 8000
-
-
 ODD: Mapping[str, tuple[Says, ...]] = {
     "two answers": (Says(FINAL, answers=2),),
     "no stream": (Says(FINAL, stream=False),),
@@ -193,62 +166,21 @@ ODD: Mapping[str, tuple[Says, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_odd_answers_are_read(name: str, server: LocalServer, asked: Asked) -> None:
-    tools = Kit()
-    result = asked(*ODD[name], tools=tools)
-    assert (result.status, result.text, result.failure) == ("completed", FINAL, None)
-    bodies = [seen.body for seen in server.chats()]
-    assert len(bodies) == len(ODD[name])
-    calls = [call for message in bodies[-1]["messages"] for call in message.get("tool_calls", ())]
-    outputs = [message for message in bodies[-1]["messages"] if message["role"] == "tool"]
-    ids = [call["id"] for call in calls]
-    assert len(set(ids)) == len(ids) == sum(len(reply.calls) for reply in ODD[name])
-    assert [message["tool_call_id"] for message in outputs] == ids
-    assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls)
-
-
-@pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        {"prompt_tokens": -5, "completion_tokens": 3},
-        {"prompt_tokens": "many", "completion_tokens": 3},
-        {"prompt_tokens": 12, "completion_tokens": 10**9},
-        {"prompt_tokens": 0, "completion_tokens": 0},
-        {"prompt_tokens": True, "completion_tokens": 3},
-    ],
-)
-def test_usage_that_cannot_be_true_is_missing(usage: Mapping[str, Any] | None, asked: Asked) -> None:
-    result = asked(Says(FINAL, usage=usage), tools=NoTools())
-    assert (result.status, result.text) == ("completed", FINAL)
-    assert result.usage == Usage.unknown()
-
-
-def test_a_server_that_cannot_stream_is_not_asked_to(server: LocalServer, asked: Asked) -> None:
-    result = asked(ANSWER, streaming=False)
-    assert result.text == FINAL
-    assert "stream" not in server.chats()[0].body
-
-
-def test_a_model_that_calls_tools_for_ever_has_to_answer(server: LocalServer, asked: Asked) -> None:
-    """Each time with other arguments."""
-
-    def another(body: Mapping[str, Any]) -> Reply:
-        call = Call("quotes_get", f'{{"symbols":["A{len(server.chats())}"]}}')
-        return Says(FINAL) if body.get("tool_choice") == "none" else Says(calls=(call,))
-
-    server.policy = another
-    tools = Kit()
-    result = asked(tools=tools)
-    assert (result.status, result.text, len(tools.calls)) == ("completed", FINAL, 12)
-
-
-def test_the_effort_and_parallel_calls_go_to_models_that_have_them(server: LocalServer, asked: Asked) -> None:
-    asked(ANSWER, reasoning=True, parallel_tools=False)
-    (seen,) = server.chats()
-    assert seen.body["parallel_tool_calls"] is False
-    assert seen.body["max_tokens"] < server.context
+async def test_odd_answers_are_read(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    async with local(server, tmp_path, registry) as runtime:
+        for name, replies in ODD.items():
+            server.requests.clear()
+            server.script(*replies)
+            result = await one_turn(runtime, asks(tools=Kit()))
+            assert (result.status, result.text, result.failure) == ("completed", FINAL, None), name
+            bodies = [seen.body for seen in server.chats()]
+            assert len(bodies) == len(replies), name
+            calls = [call for message in bodies[-1]["messages"] for call in message.get("tool_calls", ())]
+            outputs = [message for message in bodies[-1]["messages"] if message["role"] == "tool"]
+            ids = [call["id"] for call in calls]
+            assert len(set(ids)) == len(ids) == sum(len(reply.calls) for reply in replies), name
+            assert [message["tool_call_id"] for message in outputs] == ids, name
+            assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls), name
 
 
 def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, asked: Asked) -> None:
@@ -259,19 +191,13 @@ def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, asked: Asked
     assert not server.chats()
 
 
-@pytest.mark.parametrize("read", [1900, 2100])
-def test_a_full_context_is_not_summed_up_by_the_model(read: int, server: LocalServer, asked: Asked) -> None:
+def test_a_full_context_is_not_summed_up_by_the_model(server: LocalServer, asked: Asked) -> None:
     """The answers of tools would be lost in its summary, in the middle of the turn."""
-    told = {"prompt_tokens": read, "completion_tokens": 5}
+    told = {"prompt_tokens": 2100, "completion_tokens": 5}
     replies = (Says(calls=(QUOTES,), usage=told), Says(FINAL, usage=told))
     result = asked(*replies, context=2000)
     assert (result.status, result.text) == ("completed", FINAL)
     assert [seen.body["messages"][0]["role"] for seen in server.chats()] == ["system", "system"]
-
-
-def test_a_slow_answer_comes_piece_by_piece(asked: Asked) -> None:
-    result = asked(Says(FINAL, pace=Pace(first=0.2, rate=50)), tools=NoTools())
-    assert result.text == FINAL
 
 
 class Pictures(Kit):
@@ -289,13 +215,12 @@ def _picture() -> bytes:
     return drawn.getvalue()
 
 
-@pytest.mark.parametrize("images", [True, False])
-def test_pictures_go_to_models_that_see_them(images: bool, server: LocalServer, asked: Asked) -> None:
+def test_pictures_go_to_models_that_see_them(server: LocalServer, asked: Asked) -> None:
     replies = (Says(calls=(QUOTES, QUOTES, QUOTES)), ANSWER)
-    result = asked(*replies, tools=Pictures(), images=images)
+    result = asked(*replies, tools=Pictures(), images=True)
     assert (result.status, result.text) == ("completed", FINAL)
     last = server.chats()[1].body["messages"][-1]
     contents = [part for part in last["content"] if isinstance(part, dict)]
     urls = [part["image_url"]["url"] for part in contents if part["type"] == "image_url"]
-    assert len(urls) == (3 if images else 0)
+    assert len(urls) == 3
     assert all(len(url) > 1_000_000 for url in urls)

@@ -100,15 +100,6 @@ async def test_calls_that_cannot_be_read_are_none(arguments: str) -> None:
     assert "get_price" in found.why["tool_way"]
 
 
-async def test_tools_that_are_called_where_they_are_forced_alone() -> None:
-    with LocalServer() as server:
-        able = server.able
-        server.policy = lambda body: Says("Paris") if body.get("tool_choice") == "auto" else able(body)
-        found = await asked(server)
-    assert found.tool_way == "schema"
-    assert found.why["tool_way"] == "a tool is called where it is forced, and only there"
-
-
 @pytest.mark.parametrize("habit", ["the schema keeps tools from being called", "tools make it forget the schema"])
 async def test_a_schema_and_tools_that_do_not_go_together(habit: str) -> None:
     """Ollama has the first habit, servers of #19051 the second."""
@@ -171,14 +162,6 @@ async def test_a_model_that_reasons_gets_room_for_it(thinks: Any) -> None:
     assert room[0] < room[1]
 
 
-async def test_an_answer_that_was_all_reasoning_is_asked_for_again() -> None:
-    with LocalServer(kind="unknown") as server:
-        server.script(Says("Hello there, my friend."))
-        server.script(Says(reasoning="Hm. " * 40, finish="length"))
-        found = await asked(server)
-    assert (found.reasoning, found.schema_way) == (True, "json_schema")
-
-
 @pytest.mark.parametrize("kind", ["llama.cpp", "ollama", "unknown"])
 @pytest.mark.parametrize("images", [True, False, None])
 async def test_pictures_are_claimed_where_they_are_seen(kind: Kind, images: bool | None) -> None:
@@ -193,20 +176,6 @@ async def test_pictures_are_claimed_where_they_are_seen(kind: Kind, images: bool
         found = await asked(server)
     assert found.images is (images if kind == "unknown" else images is True)
     assert ("images" in found.why) is not (images is True)
-
-
-async def test_one_tool_where_two_were_asked_for_is_no_proof() -> None:
-    with LocalServer(kind="unknown", abilities=Abilities(parallel=False)) as server:
-        found = await asked(server)
-    assert found.parallel_tools is None
-    assert "one tool" in found.why["parallel_tools"]
-
-
-async def test_speeds_are_those_of_the_stream() -> None:
-    with LocalServer(kind="unknown", pace=Pace(rate=40)) as server:
-        found = await asked(server)
-    assert found.write_speed is not None
-    assert 1 < found.write_speed <= 45
 
 
 async def test_a_server_that_is_too_slow_is_left_in_peace() -> None:

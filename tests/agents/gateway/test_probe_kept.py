@@ -75,16 +75,6 @@ async def test_old_facts_are_asked_for_anew(tmp_path: Path) -> None:
         assert (await known(tmp_path, server, max_age=dt.timedelta(0))).schema_way == "json_schema"
 
 
-async def test_facts_that_a_slow_server_left_open_are_asked_for_sooner(tmp_path: Path) -> None:
-    with LocalServer() as server:
-        found = await known(tmp_path, server)
-        two_hours = found.asked_at - dt.timedelta(hours=2)
-        keep_facts(tmp_path, found.model_copy(update={"asked_at": two_hours, "schema_way": "words"}))
-        assert (await known(tmp_path, server)).schema_way == "words"
-        keep_facts(tmp_path, found.model_copy(update={"asked_at": two_hours, "schema_way": "words", "whole": False}))
-        assert (await known(tmp_path, server)).schema_way == "json_schema"
-
-
 async def test_facts_that_cannot_be_read_are_none(tmp_path: Path) -> None:
     with LocalServer() as server:
         await known(tmp_path, server)
@@ -127,15 +117,6 @@ async def test_a_turn_that_is_ended_takes_the_answer_from_no_other(tmp_path: Pat
         first.cancel()
         assert (await second).schema_way == "json_schema"
         assert first.cancelled()
-
-
-async def test_an_error_is_told_to_all_and_not_remembered(tmp_path: Path) -> None:
-    with LocalServer(kind="vllm", model="other") as server:
-        facts = KnownServer(tmp_path, server.url)
-        found = await asyncio.gather(*(facts("small") for _ in range(3)), return_exceptions=True)
-        assert [type(error) for error in found] == [ModelMissing] * 3
-        server.restart("small")
-        assert (await facts("small")).models == ("small",)
 
 
 async def test_a_server_that_does_not_answer_a_look_is_taken_as_it_was(

@@ -135,6 +135,13 @@ def test_calls_are_put_together(name: str) -> None:
     assert [(call.name, call.arguments) for call in _deltas(*deltas).calls] == calls
 
 
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_reasoning_in_a_field_of_its_own_is_no_answer(key: str) -> None:
+    answer = _deltas({key: "It is so, I think."}, {"content": JSON})
+    answer.end()
+    assert (answer.text, answer.reasoned) == (JSON, True)
+
+
 def test_parts_of_a_content_are_read() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     answer = _deltas({"content": [thinking, {"type": "text", "text": JSON}]})

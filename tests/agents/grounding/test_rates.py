@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.grounding.corpus import MarkedSentence, Rates, rates, rates_of_samples, sentences, with_inventions
 
-SEEDS = range(20)
+SEEDS = range(10)
 
 
 def with_each_seed(marked: Sequence[MarkedSentence]) -> list[Rates]:
@@ -30,7 +30,7 @@ def with_each_seed(marked: Sequence[MarkedSentence]) -> list[Rates]:
 def test_invented_figures_are_caught_and_true_ones_are_not_flagged(
     name: str, count: int, least: float, most: float
 ) -> None:
-    """At least so much of what is invented, over 20 seeds, and at most so much of what is true."""
+    """At least so much of what is invented, over 10 seeds, and at most so much of what is true."""
     marked, misses = sentences(name), list[str]()
     assert len(marked) == count
     plain, found = rates(marked, misses), with_each_seed(marked)

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from chordesk.agents.langchain.bridge import ConversationError
-from chordesk.agents.langchain.chat import MAX_TEXT_CHARS, items_of
+from chordesk.agents.langchain.chat import items_of
 
 CALL = AIMessage("looking", tool_calls=[{"name": "get", "args": {"a": 1}, "id": "c1", "type": "tool_call"}])
 PIXEL = "iVBORw0KGgo="
@@ -89,25 +89,6 @@ def test_a_conversation_that_cannot_be_sent_is_refused(messages: list[BaseMessag
     with pytest.raises(ConversationError, match=reason) as error:
         items_of(messages)
     assert error.value.remedy
-
-
-def test_a_picture_of_a_tool_is_beside_its_text() -> None:
-    content: list[Any] = [
-        {"type": "text", "text": "drawn"},
-        {"type": "image", "base64": "AA==", "mime_type": "image/png"},
-    ]
-    *_, answer = items_of([HumanMessage("go"), CALL, ToolMessage(content, tool_call_id="c1")])
-    assert answer["output"] == [
-        {"type": "input_text", "text": "drawn"},
-        {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
-    ]
-
-
-def test_bytes_of_a_tool_are_text_that_can_be_sent() -> None:
-    message = ToolMessage(content=b"\x00\xff".decode("latin-1"), tool_call_id="c1")
-    *_, answer = items_of([HumanMessage("go"), CALL, message])
-    assert answer["output"] == "\ufffd\xff"
-    assert len(answer["output"]) < MAX_TEXT_CHARS
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:

@@ -17,7 +17,6 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
@@ -57,13 +56,6 @@ def test_a_tool_answers_both_ways(tools: dict[str, BaseTool]) -> None:
     assert json.loads(asyncio.run(within_a_loop())) == message.artifact
 
 
-def test_a_model_gets_the_arguments_that_the_desks_own_roles_get(tools: dict[str, BaseTool]) -> None:
-    described = convert_to_openai_tool(tools["news_list"])["function"]
-    assert described["name"] == "news_list"
-    assert described["parameters"]["properties"]["symbols"]["maxItems"] == 150
-    assert "toolset" not in json.dumps(described)
-
-
 def test_a_picture_is_a_block_beside_the_json(tools: dict[str, BaseTool]) -> None:
     message = asked(tools["chart_render"], {"symbols": ["IBM"]})
     text, picture = message.content
@@ -85,10 +77,6 @@ def test_wrong_arguments_are_a_message(tools: dict[str, BaseTool], arguments: di
     message = asked(tools["technicals_get"], arguments)
     assert message.status == "error"
     assert named in json.loads(str(message.content))["error"]
-
-
-def test_a_text_in_place_of_arguments_is_an_error_and_nothing_raised(tools: dict[str, BaseTool]) -> None:
-    assert "are an object, not 'IBM'" in tools["technicals_get"].invoke("IBM")
 
 
 _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5)

@@ -46,12 +46,9 @@ def filled(store: BaseStore) -> BaseStore:
 SEARCHES: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     ((), {}),
     (("users",), {}),
-    (("users", "ann"), {}),
     (("users", "ann"), {"filter": {"age": {"$gte": 20, "$lt": 30}}}),
     (("users",), {"filter": {"at": {"city": "Bonn"}}}),
-    (("users",), {"filter": {"tags": ["a"]}}),
     ((), {"filter": {"text": {"$ne": "another"}}}),
-    (("nobody",), {}),
 ]
 
 

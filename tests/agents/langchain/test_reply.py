@@ -70,14 +70,6 @@ def test_tools_that_cannot_be_sent_are_named(tools: list[dict[str, Any]], choice
         reply_format(tools, choice)
 
 
-def test_a_tool_nested_too_deep_is_named_with_its_part() -> None:
-    def nested(levels: int) -> dict[str, Any]:
-        return {"type": "object", "properties": {"a": nested(levels - 1)}} if levels else {"type": "string"}
-
-    with pytest.raises(ToolSchemaError, match=r"the tool deep cannot be sent: properties/x/.*more than 10 levels"):
-        reply_format([tool("deep", x=nested(12))])
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

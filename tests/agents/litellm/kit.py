@@ -17,10 +17,12 @@ from chordesk.models.events import Envelope
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline
 from tests.agents.codex.kit import spec as any_spec
 from tests.fakes.chat import FakeChat
+from tests.fakes.local_server import LocalServer
 from tests.patience import PATIENCE
 
 OPENAI, ANTHROPIC = "openai/gpt-5.5", "anthropic/claude-sonnet-4-5"
 DIALECTS = (OPENAI, ANTHROPIC)
+LOCAL = "openai/small"
 KEY = "sk-desk-0123456789abcdef"
 
 
@@ -51,7 +53,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeChat]:
         yield model
 
 
-def point_at(monkeypatch: pytest.MonkeyPatch, model: FakeChat) -> None:
+def point_at(monkeypatch: pytest.MonkeyPatch, model: FakeChat | LocalServer) -> None:
     for name, value in environment(model.url).items():
         monkeypatch.setenv(name, value)
 

@@ -84,13 +84,6 @@ def test_a_fault_becomes_a_failure_of_its_kind_after_one_request(model: FakeChat
         assert result.failure.reset_seconds == 7.0
 
 
-def test_the_policy_parks_retries_and_ends_as_the_kinds_ask() -> None:
-    assert policy.retry("rate_limited").parks
-    assert policy.next_attempt("unauthorized", 1, 2) is None
-    assert policy.next_attempt("unreachable", 1, 2) is not None
-    assert policy.retry("context_window").how is policy.How.FRESH
-
-
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_a_refused_connection_is_unreachable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     for variable, value in environment(f"http://127.0.0.1:{free_port()}/v1").items():
@@ -111,13 +104,6 @@ def test_a_missing_key_is_named_and_final(model: FakeChat, monkeypatch: pytest.M
     assert f"{name.partition('/')[0].upper()}_API_KEY" in result.failure.message
     assert "environment of the workers" in result.failure.message
     assert model.requests == []
-
-
-def test_a_model_of_no_provider_is_a_bad_request(model: FakeChat) -> None:
-    result = outcome(Text("never"), model, "nosuch/model")
-    assert result.failure is not None
-    assert result.failure.kind == "bad_request"
-    assert "nosuch/model" in result.failure.message
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -186,16 +172,6 @@ async def test_a_refused_key_is_not_covered_up_by_another_model(model: FakeChat)
     assert result.failure is not None
     assert result.failure.kind == "unauthorized"
     assert len(model.requests) == 1
-
-
-async def test_a_limit_without_another_model_is_reported_with_its_reset(model: FakeChat) -> None:
-    limited: list[float | None] = []
-    model.script(_error(429, "rate_limit_error", retry_after="7"))
-    from tests.agents.codex.kit import METADATA, SCHEMA, deadline
-
-    async with running() as runtime, runtime.conversation(spec(), deadline()) as conversation:
-        await conversation.turn("What of ACME?", SCHEMA, METADATA, None, limited.append)
-    assert limited == [7.0]
 
 
 async def test_a_full_context_goes_on_without_the_older_answers(model: FakeChat) -> None:

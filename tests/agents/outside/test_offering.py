@@ -111,14 +111,3 @@ def test_a_call_ends_at_the_time_limit(settings: Settings) -> None:
     quick = settings.model_copy(update={"tool_seconds": 0.001})
     answer = call(offer(quick, names=["chart_render"]), "chart_render", symbols=["IBM", "KO", "GE", "F"])
     assert "did not answer within 0.001 s" in answer.payload["error"]
-
-
-def test_two_calls_at_once_have_their_own_answers(settings: Settings) -> None:
-    tools = offer(settings)
-
-    async def both() -> list[ToolAnswer]:
-        names = ["IBM", "KO", "GE", "F"] * 4
-        return await asyncio.gather(*(tools.call("company_get", {"symbols": [name]}) for name in names))
-
-    found = asyncio.run(both())
-    assert [answer.payload["companies"][0]["symbol"] for answer in found] == ["IBM", "KO", "GE", "F"] * 4

@@ -11,9 +11,6 @@ import pytest
 
 from chordesk.models.answers import output_schema
 from chordesk.models.reports import ValidatorOutput
-from tests.agents.codex.kit import METADATA, Kit, deadline
-from tests.agents.litellm.kit import running, spec
-from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.test_server import SUBJECT
 from tests.agents.rulebook.turns import ask, events, offered
 
@@ -78,14 +75,6 @@ def test_an_answer_to_be_repaired_counts_as_no_call(http: httpx.Client) -> None:
     assert "answer" not in answer["summary"]
 
 
-def test_without_the_answer_tool_the_answer_is_text(http: httpx.Client) -> None:
-    answer = http.post("/chat/completions", json=body(tools=[])).json()
-    assert answer["choices"][0]["finish_reason"] == "stop"
-    ValidatorOutput.model_validate_json(answer["choices"][0]["message"]["content"])
-    usage = answer["usage"]
-    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
-
-
 def streamed(http: httpx.Client, **changes: Any) -> list[dict[str, Any]]:
     """The chunks of a request for a stream."""
     answer = http.post("/chat/completions", json=body(stream=True, **changes))
@@ -120,24 +109,3 @@ def test_a_request_that_cannot_be_answered_is_named(http: httpx.Client, changes:
     answer = http.post("/chat/completions", json=body(**changes))
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == code
-
-
-async def test_a_turn_of_the_litellm_runtime_is_answered_by_the_rules(http: httpx.Client) -> None:
-    desk = Desk()
-    desk.signals["AA"] = CALM
-
-    async def signals(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return desk.tools()["signals_get"](dict(arguments))
-
-    kit = Kit(signals_get=signals)
-    async with (
-        running(rulebook_url=str(http.base_url).rstrip("/")) as runtime,
-        runtime.conversation(spec(kit, "rulebook", base_instructions="Role: quick\nx"), deadline()) as conversation,
-    ):
-        result = await conversation.turn(QUESTION, SCHEMA, METADATA)
-        assert result.status == "completed", result
-        ValidatorOutput.model_validate_json(result.text)
-        assert (result.model, result.cost_usd) == ("rulebook", None)
-        repaired = await conversation.turn("Your last answer does not fit.", SCHEMA, METADATA)
-        assert json.loads(repaired.text) == json.loads(result.text)
-    assert kit.calls == [("signals_get", {"symbols": ["AA"]})]

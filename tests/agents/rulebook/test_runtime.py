@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-import pytest
 
 from chordesk.agents.rulebook.runtime import RulesRuntime
 from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runtime import ConversationSpec, TurnResult
-from chordesk.models.errors import ProcessDied
 from chordesk.tools.model_tools.signals import SIGNALS_GET
 from chordesk.tools.registry import ToolAnswer, ToolSpec
 
@@ -95,14 +93,3 @@ def test_a_turn_can_be_interrupted_and_ends_at_its_deadline() -> None:
     assert (interrupted.status, late.status) == ("interrupted", "failed")
     assert late.failure is not None
     assert late.failure.kind == "timeout"
-
-
-def test_a_runtime_that_closes_opens_no_conversation() -> None:
-    async def closed() -> None:
-        runtime = RulesRuntime()
-        await runtime.close(0)
-        async with runtime.conversation(spec(Tools()), 1.0):
-            pass
-
-    with pytest.raises(ProcessDied):
-        asyncio.run(closed())

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,13 +11,9 @@ import pytest
 
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.rulebook.server import build_server
-from chordesk.models.answers import output_schema
 from chordesk.models.errors import SettingError
-from chordesk.models.reports import ValidatorOutput
 from tests.agents.rulebook.market import CALM, Desk
 from tests.agents.rulebook.turns import ask, converse, events, offered, user
-from tests.patience import PATIENCE
-from tests.stack import free_port
 
 SUBJECT = {"symbol": "AA", "instrument": "equity", "screenTheses": [], "constraints": {}, "memory": None}
 
@@ -70,29 +60,6 @@ def test_a_bad_request_names_the_fault(http: httpx.Client, changes: dict[str, An
     assert named in error["message"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
-def test_a_body_that_is_no_request(http: httpx.Client, content: bytes) -> None:
-    answer = http.post("/responses", content=content)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["message"]
-
-
-def test_a_schema_that_no_rule_fills(http: httpx.Client) -> None:
-    schema = {"type": "object", "properties": {"horoscope": {"type": "string"}}, "required": ["horoscope"]}
-    wanted = {"format": {"type": "json_schema", "schema": schema}}
-    answer = http.post("/responses", json=body(text=wanted, tools=[]))
-    assert answer.status_code == 400
-    assert "answer.horoscope" in answer.json()["error"]["message"]
-
-
-def test_the_answer_is_cut_to_the_schema(http: httpx.Client) -> None:
-    schema = copy.deepcopy(output_schema(ValidatorOutput))
-    del schema["properties"]["keyRisks"]
-    schema["required"].remove("keyRisks")
-    turn = converse(http, "quick", [ask(SUBJECT)], {}, schema)
-    assert set(turn.answer) == {"verdict", "confidence", "summary", "thesis"}
-
-
 def test_only_the_latest_subject_and_what_follows_counts(http: httpx.Client) -> None:
     """A kept thread: the turn before asked of another symbol and got an answer that would reject."""
     desk = Desk()
@@ -134,34 +101,6 @@ def test_output_that_is_no_json_is_reported_as_failed(http: httpx.Client, role: 
         assert answer["verdict"] == "CAUTION"
         assert answer["confidence"] == "low"
         assert "failed" in answer["summary"]
-
-
-def test_sigterm_ends_a_serving_process() -> None:
-    """As a process of its own, as the desk runs it."""
-    port = free_port()
-    code = "import sys; from chordesk.agents.rulebook import server; server.build_server(port=int(sys.argv[1])).run()"
-    root = Path(__file__).parents[3]
-    process = subprocess.Popen([sys.executable, "-c", code, str(port)], cwd=root)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}/v1") as client:
-            limit = time.monotonic() + PATIENCE
-            while (status := _status(client)) is None:
-                assert process.poll() is None
-                assert time.monotonic() < limit, "the rulebook did not listen in time"
-                time.sleep(0.02)
-            assert status == 200
-        process.terminate()
-        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
-
-
-def _status(client: httpx.Client) -> int | None:
-    try:
-        return client.post("/responses", json=body()).status_code
-    except httpx.ConnectError:
-        return None
 
 
 def test_only_loopback_is_served() -> None:

@@ -45,12 +45,6 @@ def test_its_command_line_runs_on_the_provider(model: FakeResponses, tmp_path: P
     assert "MSFT: 10, 11, 12" in str(results)
 
 
-def test_a_program_of_its_own_runs_too(model: FakeResponses, tmp_path: Path) -> None:
-    done = run(tmp_path, str(TOY / "main.py"), "AAPL", url=model.url)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("decision ")
-
-
 def test_a_program_that_is_not_there_is_an_error(
     model: FakeResponses, shell: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,17 +74,6 @@ def shell(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pyt
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("DESK_HOME", str(tmp_path))
     return monkeypatch
-
-
-def test_help_is_its_own_or_the_projects(shell: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "--check" in capsys.readouterr().out
-    shell.setenv("DESK_PROVIDER", "endpoint")
-    shell.setenv("DESK_PROVIDER_URL", "http://127.0.0.1:9/v1")
-    with pytest.raises(SystemExit, match="0"):
-        main(["--", "--help"])
-    assert "--symbol" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -130,14 +113,3 @@ def test_a_check_lists_every_row_and_fails_with_two(
     shell.setenv(QUICK, "gpt-5.4-mini")
     assert main(["--check"]) == 2
     assert "Requested model gpt-5.4-mini is not available" in capsys.readouterr().out
-
-
-def test_a_check_without_the_project_shows_the_other_rows(
-    shell: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shell.setitem(sys.modules, "tradingagents", None)
-    assert main(["--check"]) == 2
-    shown = capsys.readouterr().out
-    assert "TradingAgents is not installed" in shown
-    assert "git+https://github.com/TauricResearch/TradingAgents@v0.3.0" in shown
-    assert "binary" in shown

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,12 @@ from chordesk.agents.codex.launch import (
     ALLOCATOR,
     LEAN,
     LOOPBACK_PEM,
-    RuntimeConfig,
     link_login,
     login_digest,
     prepare,
-    runtime_config,
     slim_catalog,
 )
-from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
-from chordesk.models.settings import Settings
+from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing
 from tests.agents.codex.kit import FINAL, Codex, Kit, config, one_turn, running, spec
 from tests.fakes.responses import FakeResponses, tool_then_final
 
@@ -39,15 +34,6 @@ def test_the_catalog_has_one_model_without_what_hides_tools() -> None:
     assert (entry["slug"], entry["context_window"]) == ("local-llm", 1)
     with pytest.raises(CodexError, match=r"neither local-llm nor gpt-5.5; it has b"):
         slim_catalog({"models": bundled["models"][1:]}, ["local-llm"])
-
-
-async def test_the_catalog_is_cached_by_version_and_model(tmp_path: Path) -> None:
-    launch = await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
-    (path,) = (tmp_path / "codex" / "catalog").glob(f"{launch.version}-qwen_3_8b-*.json")
-    assert [entry["slug"] for entry in json.loads(path.read_text())["models"]] == ["qwen/3:8b"]
-    path.write_text("{}")
-    await prepare(config(NOWHERE, tmp_path, model="qwen/3:8b"))
-    assert path.read_text() == "{}"
 
 
 @pytest.mark.parametrize("name", ["gpt-5.5", "gpt-6-sol", "some-local-model"])
@@ -90,43 +76,6 @@ async def test_the_environment_is_minimal(codex: Codex, tmp_path: Path, monkeypa
     assert pem.read_text() == LOOPBACK_PEM
 
 
-@pytest.mark.parametrize(
-    ("provider", "ca_file", "expected"),
-    [
-        ("rulebook", None, "loopback.pem"),
-        ("endpoint", None, "loopback.pem"),
-        ("endpoint", Path("/etc/roots.pem"), "loopback.pem"),
-        ("codex", None, None),
-        ("codex", Path("/etc/roots.pem"), "roots.pem"),
-    ],
-)
-async def test_an_app_server_trusts_roots_of_the_login_alone(
-    tmp_path: Path, provider: str, ca_file: Path | None, expected: str | None
-) -> None:
-    """Any other model is on loopback for it, where loading roots would be most of a turn's cost."""
-    launch = await prepare(_hosted(tmp_path, provider, ca_file))
-    found = launch.env.get("SSL_CERT_FILE")
-    assert (Path(found).name if found else None) == expected
-
-
-@pytest.mark.parametrize(("provider", "passed"), [("codex", True), ("endpoint", False), ("rulebook", False)])
-async def test_proxies_reach_the_login_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, passed: bool
-) -> None:
-    proxies = {"HTTPS_PROXY": "http://proxy:1", "no_proxy": "example.org"}
-    for name, value in proxies.items():
-        monkeypatch.setenv(name, value)
-    launch = await prepare(_hosted(tmp_path, provider))
-    found = {name: launch.env.get(name) for name in proxies}
-    assert found == (proxies if passed else dict.fromkeys(proxies))
-
-
-def _hosted(tmp_path: Path, provider: str, ca_file: Path | None = None) -> RuntimeConfig:
-    (tmp_path / "auth.json").write_text("{}")
-    url = "http://127.0.0.1:8000/v1" if provider == "rulebook" else "https://api.example.com/v1"
-    return config(url, tmp_path, provider=provider, ca_file=ca_file, login_home=tmp_path)
-
-
 async def test_the_codex_login_is_linked_and_used(model: FakeResponses, tmp_path: Path, registry: str) -> None:
     login = tmp_path / "login"
     login.mkdir()
@@ -161,28 +110,6 @@ async def test_a_binary_that_fails_is_an_error(tmp_path: Path) -> None:
         await prepare(config(NOWHERE, tmp_path, binary=broken))
 
 
-def test_the_settings_become_a_config(tmp_path: Path) -> None:
-    settings = Settings(
-        home=tmp_path, provider="rulebook", rulebook_url=NOWHERE, provider_key="sk-other", codex_turns=7
-    )
-    made = runtime_config(settings, "research@host")
-    assert (made.worker, made.provider_url, made.provider_key, made.turns) == ("research@host", NOWHERE, None, 7)
-    assert made.loopback
-    made = runtime_config(
-        Settings(home=tmp_path, provider="endpoint", provider_url="https://x/v1", provider_key="k"), "w"
-    )
-    assert (made.provider_url, made.provider_key, made.loopback) == ("https://x/v1", "k", False)
-    with pytest.raises(SettingError, match="DESK_RULEBOOK_URL"):
-        runtime_config(Settings(home=tmp_path, provider="rulebook"), "w")
-
-
-async def test_runtimes_that_start_at_once_in_one_home_share_the_files(tmp_path: Path) -> None:
-    settings = config("http://127.0.0.1:9/v1", tmp_path)
-    found = await asyncio.gather(*(prepare(settings) for _ in range(6)))
-    assert len({launch.flags for launch in found}) == 1
-    assert not list((tmp_path / "codex" / "catalog").glob(".aside-*"))
-
-
 def test_another_login_has_another_digest(tmp_path: Path) -> None:
     def digest(text: str) -> str:
         (tmp_path / "auth.json").write_text(text)
@@ -197,3 +124,29 @@ def test_another_login_has_another_digest(tmp_path: Path) -> None:
     assert "acct" not in first
     assert digest('{"tokens":null,"OPENAI_API_KEY":"sk-login"}') == digest("no JSON") == digest("[]") == ""
     assert login_digest(config(NOWHERE, tmp_path)) == "", "other providers have no login"
+
+
+@pytest.mark.parametrize(
+    ("provider", "ca_file", "roots", "passed"),
+    [
+        ("rulebook", None, "loopback.pem", False),
+        ("endpoint", Path("/etc/roots.pem"), "loopback.pem", False),
+        ("codex", None, None, True),
+        ("codex", Path("/etc/roots.pem"), "roots.pem", True),
+    ],
+)
+async def test_trust_roots_and_proxies_are_for_the_login_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    provider: str,
+    ca_file: Path | None,
+    roots: str | None,
+    passed: bool,
+) -> None:
+    """Any other model is on loopback for it, where loading roots would be most of a turn's cost."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:1")
+    (tmp_path / "auth.json").write_text("{}")
+    url = "http://127.0.0.1:8000/v1" if provider == "rulebook" else "https://api.example.com/v1"
+    env = (await prepare(config(url, tmp_path, provider=provider, ca_file=ca_file, login_home=tmp_path))).env
+    assert (Path(env["SSL_CERT_FILE"]).name if "SSL_CERT_FILE" in env else None) == roots
+    assert env.get("HTTPS_PROXY") == ("http://proxy:1" if passed else None)

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.codex.servers import set_aside
 from chordesk.models.errors import ProcessDied, RpcTimeout
-from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, run, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, one_turn, spec, until
 from tests.fakes.responses import FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
@@ -45,20 +44,6 @@ async def test_one_process_a_kind_and_none_before_the_first_lease(codex: Codex) 
     assert not any(psutil.pid_exists(pid) for pid in ids)
 
 
-async def test_kept_threads_are_shared_by_two_processes_when_one_is_busy(model: FakeResponses, codex: Codex) -> None:
-    async with codex() as runtime:
-        model.latency = 0.3
-        crowd = [str(number) for number in range(24)]
-        first = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-        await until(lambda: len(runtime.status()) == 2)
-        again = await asyncio.gather(*(one_turn(runtime, spec(keep=True, subject=name)) for name in crowd))
-        assert [turn.thread_id for turn in again] == [turn.thread_id for turn in first]
-        kinds = {one.kind for one in runtime.status()}
-        shares = sorted(one.turns for one in runtime.status())
-        assert (kinds, len(shares), sum(shares)) == ({"kept"}, 2, 48)
-        assert shares[0] >= 8, "the second process took its share of the second round"
-
-
 async def test_a_killed_process_leaves_its_kept_threads_to_the_other(model: FakeResponses, codex: Codex) -> None:
     async with codex() as runtime:
         model.latency = 0.3
@@ -74,17 +59,15 @@ async def test_a_killed_process_leaves_its_kept_threads_to_the_other(model: Fake
         assert pids(runtime) == [alive]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-async def test_a_worn_process_drains_while_its_successor_serves(model: FakeResponses, codex: Codex, keep: bool) -> None:
+async def test_a_worn_process_drains_while_its_successor_serves(model: FakeResponses, codex: Codex) -> None:
     model.script(Text(FINAL), Silence(2))
     async with codex(recycle_turns=2) as runtime:
-        first = await one_turn(runtime, spec(keep=keep))
+        first = await one_turn(runtime, spec(keep=True))
         (old,) = pids(runtime)
-        long = asyncio.create_task(one_turn(runtime, spec(keep=keep, subject="SLOW")))
+        long = asyncio.create_task(one_turn(runtime, spec(keep=True, subject="SLOW")))
         await until(lambda: len(model.requests) == 2)
-        await one_turn(runtime, spec(keep=keep, subject="IBM"))
-        again = await one_turn(runtime, spec(keep=keep))
-        assert (again.thread_id == first.thread_id) is keep
+        await one_turn(runtime, spec(keep=True, subject="IBM"))
+        assert (await one_turn(runtime, spec(keep=True))).thread_id == first.thread_id
         assert old in pids(runtime), "the old process serves its turn to the end"
         assert len(pids(runtime)) == 2
         assert (await long).status == "completed"
@@ -119,17 +102,6 @@ async def test_a_hung_process_is_killed_and_its_turns_fail_retryable(model: Fake
         assert (result.failure.kind, result.failure.retryable) == ("process_died", True)
         assert not psutil.pid_exists(old)
         assert (await one_turn(runtime, spec())).status == "completed"
-
-
-async def test_a_request_that_times_out_gets_the_process_replaced(codex: Codex) -> None:
-    async with codex(health_seconds=60, rpc_seconds=4.0) as runtime:
-        await one_turn(runtime, spec())
-        (old,) = pids(runtime)
-        os.kill(old, signal.SIGSTOP)
-        with pytest.raises(RpcTimeout, match="thread/start"):
-            await one_turn(runtime, spec())
-        assert (await one_turn(runtime, spec())).status == "completed"
-        await until(lambda: not psutil.pid_exists(old))
 
 
 async def test_slots_bound_the_turns_and_a_deadline_bounds_the_wait(model: FakeResponses, codex: Codex) -> None:
@@ -168,41 +140,6 @@ async def test_close_interrupts_what_goes_on_too_long(model: FakeResponses, code
         await runtime.close(0.3)
         assert [(await each).status for each in held] == ["interrupted", "interrupted"]
         assert not any(psutil.pid_exists(pid) for pid in ids)
-
-
-async def test_two_workers_of_one_name_take_two_homes(codex: Codex, tmp_path: Path) -> None:
-    async with codex() as one, codex() as two:
-        first = await one_turn(one, spec(keep=True))
-        async with two.conversation(spec(keep=True), deadline()) as conversation:
-            assert conversation.reason == "lost"
-            assert (await turn(conversation)).thread_id != first.thread_id
-        assert sorted(path.name for path in (tmp_path / "codex").iterdir()) == ["catalog", "w", "w-2"]
-    async with codex() as third:
-        await one_turn(third, spec(keep=True))
-    assert sorted(path.name for path in (tmp_path / "codex").iterdir()) == ["catalog", "w", "w-2"]
-
-
-async def test_logs_are_wiped_and_sessions_stay(codex: Codex, tmp_path: Path) -> None:
-    async with codex() as runtime:
-        await one_turn(runtime, spec(keep=True))
-        kept = tmp_path / "codex" / "w" / "kept"
-        assert list(kept.glob("sqlite/*/*.sqlite"))
-    assert not list(kept.glob("sqlite/*"))
-    assert list(kept.glob("sessions/**/rollout-*.jsonl"))
-
-
-def test_a_loop_in_a_thread_of_its_own(codex: Codex) -> None:
-    """As under the threads pool: the loop's thread is not the main one."""
-    statuses: list[str] = []
-
-    async def work() -> None:
-        async with codex() as runtime:
-            statuses.append((await one_turn(runtime, spec())).status)
-
-    thread = threading.Thread(target=lambda: run(work()))
-    thread.start()
-    thread.join(PATIENCE)
-    assert statuses == ["completed"]
 
 
 CHILD = """
@@ -284,23 +221,6 @@ def test_an_old_thread_that_was_used_lately_stays(tmp_path: Path) -> None:
     assert rollouts(tmp_path / "aged") == ["sessions/2026/03/01/rollout-used.jsonl"], (
         "deleted 14 days after its last use"
     )
-
-
-def test_a_day_that_was_set_aside_takes_what_comes_later(tmp_path: Path) -> None:
-    home = tmp_path / "kept"
-    a_rollout(home, "2026/03/10", "rollout-1.jsonl")
-    set_aside(home, 72, 14, NOW)
-    a_rollout(home, "2026/03/10", "rollout-2.jsonl")
-    assert set_aside(home, 72, 14, NOW) == 1
-    assert [path.rpartition("/")[2] for path in rollouts(tmp_path / "aged")] == ["rollout-1.jsonl", "rollout-2.jsonl"]
-
-
-def test_folders_that_are_no_day_are_left_alone(tmp_path: Path) -> None:
-    home = tmp_path / "kept"
-    strange = [a_rollout(home, day) for day in ("2026/13/40", "some/thing/else")]
-    set_aside(home, 72, 14, NOW)
-    assert all(path.exists() for path in strange)
-    set_aside(tmp_path / "not there", 72, 14, NOW)
 
 
 def test_locks_of_old_threads_go(tmp_path: Path) -> None:

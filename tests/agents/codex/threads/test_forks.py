@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,28 +9,16 @@ import pytest
 from chordesk.agents.codex.rollouts import transcript
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.models.errors import CodexError, UsageError
-from tests.agents.codex.kit import deadline, running, spec, turn
+from tests.agents.codex.kit import deadline, spec, turn
 from tests.agents.codex.threads.test_roaming import history, numbered, record
 from tests.agents.codex.threads.test_threads import message_texts
-from tests.agents.codex.threads.vaults import database_in, kept_threads, vault_over
+from tests.agents.codex.threads.vaults import Fleet, database_in, kept_threads, vault_over
 from tests.fakes.responses import FakeResponses
 
 
 @pytest.fixture(autouse=True)
 def database(tmp_path: Path) -> str:
     return database_in(tmp_path)
-
-
-@asynccontextmanager
-async def two(model: FakeResponses, tmp_path: Path, registry: str) -> AsyncIterator[tuple[CodexRuntime, CodexRuntime]]:
-    """A worker, and another host's command."""
-    async with AsyncExitStack() as stack:
-        made = []
-        for name in ("worker", "command"):
-            vault = stack.enter_context(vault_over(f"sqlite:///{tmp_path / 'vault.db'}"))
-            opened = running(model, tmp_path / name, registry, vault=vault, worker=name)
-            made.append(await stack.enter_async_context(opened))
-        yield made[0], made[1]
 
 
 async def three_turns(runtime: CodexRuntime) -> None:
@@ -42,10 +28,10 @@ async def three_turns(runtime: CodexRuntime) -> None:
 
 
 async def test_a_fork_goes_on_from_an_earlier_turn_and_its_parent_does_not_notice(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str
+    model: FakeResponses, registry: str, database: str, fleet: Fleet
 ) -> None:
     numbered(model)
-    async with two(model, tmp_path, registry) as (worker, command):
+    async with fleet("worker", "command") as (worker, command):
         await three_turns(worker)
         parent = record(registry)
         wanted = spec(keep=True, subject="ACME#fork-1", model="gpt-5.4")
@@ -69,10 +55,10 @@ async def test_a_fork_goes_on_from_an_earlier_turn_and_its_parent_does_not_notic
 
 
 async def test_a_whole_history_is_forked_too_and_a_subject_is_taken_once(
-    model: FakeResponses, tmp_path: Path, registry: str
+    model: FakeResponses, registry: str, fleet: Fleet
 ) -> None:
     numbered(model)
-    async with two(model, tmp_path, registry) as (worker, command):
+    async with fleet("worker", "command") as (worker, command):
         await three_turns(worker)
         parent = record(registry)
         wanted = spec(keep=True, subject="ACME#fork-2")
@@ -86,10 +72,10 @@ async def test_a_whole_history_is_forked_too_and_a_subject_is_taken_once(
 
 
 async def test_a_transcript_has_each_turn_with_its_messages(
-    model: FakeResponses, tmp_path: Path, registry: str, database: str
+    model: FakeResponses, registry: str, database: str, fleet: Fleet
 ) -> None:
     numbered(model)
-    async with two(model, tmp_path, registry) as (worker, _):
+    async with fleet("worker", "command") as (worker, _):
         await three_turns(worker)
     kept = record(registry)
     with vault_over(database) as vault:

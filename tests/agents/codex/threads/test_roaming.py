@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.codex.rollouts import digest_of
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.runtime import ThreadRecord
-from tests.agents.codex.kit import FINAL, METADATA, SCHEMA, Kit, deadline, one_turn, spec, turn, until
+from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, spec, turn, until
 from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
 from tests.agents.codex.threads.vaults import Fleet, copies, database_in, kept_threads
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
@@ -60,31 +59,6 @@ def history(turns: int) -> list[str]:
 def numbered(model: FakeResponses) -> None:
     """Have the model answer the n-th request with `answer n`."""
     model.policy = lambda _body: Text(f"answer {len(model.requests)}")
-
-
-async def test_turns_that_alternate_without_a_pause(model: FakeResponses, fleet: Fleet) -> None:
-    numbered(model)
-    async with fleet("a", "b") as runtimes:
-        threads = set()
-        for number in range(1, 11):
-            threads.add((await ask(runtimes[number % 2], f"question {number}"))[1])
-            assert message_texts(model) == history(number)
-        assert len(threads) == 1
-
-
-async def test_many_threads_alternate_at_once(model: FakeResponses, fleet: Fleet) -> None:
-    async with fleet("a", "b") as runtimes:
-
-        async def one(subject: str) -> None:
-            for number in range(6):
-                reason, _ = await ask(runtimes[number % 2], f"{subject} {number}", subject=subject)
-                assert reason == ("initial" if number == 0 else "resumed")
-
-        await asyncio.gather(*(one(f"S{number}") for number in range(16)))
-        for number in range(16):
-            last = [seen for seen in model.requests if f"S{number} 5" in str(seen.body["input"][-1])]
-            texts = [item["content"][0]["text"] for item in last[-1].body["input"] if item.get("role") == "user"]
-            assert texts == [f"S{number} {turn}" for turn in range(6)]
 
 
 async def test_a_thread_roams_by_a_folder_too(
@@ -161,24 +135,6 @@ async def test_an_interrupted_turn_goes_along(model: FakeResponses, registry: st
         assert texts[-1] == "question 2"
 
 
-async def test_a_turn_of_a_caller_that_gave_up_is_kept(model: FakeResponses, registry: str, fleet: Fleet) -> None:
-    model.script(Silence(30), Text("second"))
-    async with fleet("a", "b") as (first, second):
-        started: list[str] = []
-
-        async def give_up() -> None:
-            async with first.conversation(KEPT, deadline()) as conversation:
-                await conversation.turn("question 1", SCHEMA, METADATA, on_started=started.append)
-
-        going = asyncio.create_task(give_up())
-        await until(lambda: bool(started) and len(model.requests) == 1)
-        going.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await going
-        assert (record(registry).turns, record(registry).last_turn_id) == (1, None)
-        assert (await ask(second, "question 2"))[0] == "resumed"
-
-
 async def test_a_turn_that_ended_with_its_process_is_not_kept(
     model: FakeResponses, registry: str, fleet: Fleet
 ) -> None:
@@ -243,19 +199,6 @@ async def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
         assert await ask(first, "question 3") == ("resumed", now.thread_id)
 
 
-async def test_each_turn_of_a_conversation_is_kept_when_it_ends(
-    tmp_path: Path, registry: str, database: str, fleet: Fleet
-) -> None:
-    async with fleet("a") as (first,), first.conversation(KEPT, deadline()) as conversation:
-        for number in (1, 2):
-            await turn(conversation)
-            now = record(registry)
-            file = rollout(tmp_path / "a", registry).read_bytes()
-            assert (now.generation, now.turns) == (number, number)
-            assert (now.rollout_digest, now.rollout_size) == (digest_of(file), len(file))
-    assert len(copies(database, record(registry).thread_id)) == 2
-
-
 @pytest.mark.parametrize(
     ("changed", "reason"), [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")]
 )
@@ -271,8 +214,8 @@ async def test_a_thread_that_may_not_be_gone_on_with(
         assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
 
 
-@pytest.mark.parametrize("path", ["../../evil.jsonl", "/etc/passwd", "sessions/2026/01/02/../../x/rollout-1.jsonl"])
-async def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(registry: str, path: str, fleet: Fleet) -> None:
+async def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(registry: str, fleet: Fleet) -> None:
+    path = "sessions/2026/01/02/../../x/rollout-1.jsonl"
     async with fleet("a") as (first,):
         await ask(first, "question 1")
         client = redis.Redis.from_url(registry)

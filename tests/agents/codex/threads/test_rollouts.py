@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from sqlmodel import select
@@ -12,7 +11,7 @@ from chordesk.agents.codex.rollouts import ThreadVault, digest_of, without
 from chordesk.models.database.blobs import DatabaseBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import ServiceError
-from chordesk.models.tables.runtime import Blob, KeptThread, Rollout
+from chordesk.models.tables.runtime import KeptThread, Rollout
 
 
 @pytest.mark.parametrize("secret", ["key-of-the-provider", 'key "with" signs\\', "schlüssel-der-wand"])
@@ -68,24 +67,3 @@ def test_a_generation_may_be_put_again_but_not_by_the_earlier_holder(store: Stor
     with pytest.raises(ServiceError, match="generation 1 of thread t1 was kept under a later lease"):
         vault.put(a_thread(), a_copy(b"comes late", 1, 5), b"comes late")
     assert copies(store) == [(1, 6, digest_of(b"the next holder's"))]
-
-
-def test_the_same_bytes_are_stored_once_and_small(store: Store) -> None:
-    vault = ThreadVault(store, DatabaseBlobs(store))
-    data = b'{"type":"message"}\n' * 1000
-    vault.put(a_thread(), a_copy(data, 1, 5), data)
-    vault.put(a_thread(), a_copy(data, 2, 6), data)
-    with store.read() as session:
-        [blob] = session.exec(select(Blob)).all()
-    assert len(blob.data) < len(data) / 20
-    assert vault.fetch(blob.digest) == data
-
-
-def test_a_database_that_does_not_answer_is_a_service_error(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'without-tables.db'}")
-    vault = ThreadVault(store, DatabaseBlobs(store))
-    with pytest.raises(ServiceError):
-        vault.put(a_thread(), a_copy(b"one", 1, 5), b"one")
-    with pytest.raises(ServiceError):
-        vault.fetch(digest_of(b"one"))
-    store.close()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import RedisDown
-from tests.agents.codex.kit import FINAL, Codex, Kit, deadline, one_turn, running, spec, turn, until
-from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
+from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, running, spec, turn, until
+from tests.fakes.responses import Call, FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
 KEY = "desk:thread:quick:ACME"
@@ -120,9 +119,7 @@ async def test_a_kept_thread_starts_afresh_for_each_reason(
     [
         ({"created_at": 1.0}, {}),
         ({}, {"thread_tokens": 100}),
-        ({"context_tokens": None}, {"thread_tokens": 100}),
         ({"context_tokens": 4_096}, {"facts": of_context(8_192)}),
-        ({"context_tokens": 40_000}, {"facts": of_context(None)}),
     ],
 )
 async def test_a_kept_thread_is_resumed_without_a_reason_against_it(
@@ -140,70 +137,6 @@ async def test_a_kept_thread_is_resumed_without_a_reason_against_it(
             assert conversation.reason == "resumed"
 
 
-async def test_a_thread_without_its_file_is_lost(codex: Codex, tmp_path: Path) -> None:
-    async with codex() as runtime:
-        await one_turn(runtime, spec(keep=True))
-    shutil.rmtree(tmp_path / "codex" / "w" / "kept" / "sessions")
-    async with codex() as runtime, runtime.conversation(spec(keep=True), deadline()) as conversation:
-        assert conversation.reason == "lost"
-        assert (await turn(conversation)).status == "completed"
-
-
-async def test_a_busy_thread_is_forked_at_its_last_completed_turn(
-    model: FakeResponses, codex: Codex, registry: str
-) -> None:
-    gate = asyncio.Event()
-
-    async def held(_arguments: Mapping[str, Any]) -> dict[str, Any]:
-        await gate.wait()
-        return {}
-
-    model.script(Text("first"), Call("held"), Text("forked"), Text("second"))
-    async with codex() as runtime:
-        kept = spec(Kit(held=held), keep=True)
-        first = await one_turn(runtime, kept)
-        long = asyncio.create_task(one_turn(runtime, kept))
-        await until(lambda: len(model.requests) == 2)
-        async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
-            assert conversation.reason == "forked:busy"
-            forked = await turn(conversation, "And now?")
-        assert forked.text == "forked"
-        assert forked.thread_id != first.thread_id
-        assert message_texts(model) == ["What of ACME?", "first", "And now?"]
-        assert model.requests[-1].tools == ["held"]
-        gate.set()
-        second = await long
-        assert (second.text, second.thread_id) == ("second", first.thread_id)
-        record = record_in(registry)
-        assert record is not None
-        assert (record.thread_id, record.turns, record.last_turn_id) == (first.thread_id, 2, second.turn_id)
-
-
-async def test_a_thread_busy_with_its_first_turn_cannot_be_forked(
-    model: FakeResponses, codex: Codex, registry: str
-) -> None:
-    gate = asyncio.Event()
-
-    async def held(_arguments: Mapping[str, Any]) -> dict[str, Any]:
-        await gate.wait()
-        return {}
-
-    model.script(Call("held"))
-    async with codex() as runtime:
-        kept = spec(Kit(held=held), keep=True)
-        long = asyncio.create_task(one_turn(runtime, kept))
-        await until(lambda: len(model.requests) == 1)
-        async with runtime.conversation(kept, deadline(BUSY_SECONDS)) as conversation:
-            assert conversation.reason == "busy"
-            other = await turn(conversation)
-        gate.set()
-        first = await long
-        assert other.thread_id != first.thread_id
-        record = record_in(registry)
-        assert record is not None
-        assert record.thread_id == first.thread_id
-
-
 async def test_a_thread_that_comes_free_in_time_is_waited_for(
     model: FakeResponses, codex: Codex, registry: str
 ) -> None:
@@ -217,32 +150,6 @@ async def test_a_thread_that_comes_free_in_time_is_waited_for(
     client = redis.Redis.from_url(registry)
     assert client.exists(LEASE) == 0, "the lease was not given back"
     client.close()
-
-
-async def test_a_full_context_window_starts_afresh(model: FakeResponses, codex: Codex) -> None:
-    model.script(Text(FINAL), Failing("context_length_exceeded"))
-    async with codex() as runtime:
-        first = await one_turn(runtime, spec(keep=True))
-        full = await one_turn(runtime, spec(keep=True))
-        assert full.failure is not None
-        assert (full.failure.kind, full.failure.retryable) == ("context_window", True)
-        third = await one_turn(runtime, spec(keep=True))
-        assert third.status == "completed"
-        assert third.thread_id != first.thread_id
-
-
-async def test_a_holder_that_lost_the_lease_does_not_write(codex: Codex, registry: str) -> None:
-    async with codex() as runtime:
-        first = await one_turn(runtime, spec(keep=True))
-        client = redis.Redis.from_url(registry)
-        async with runtime.conversation(spec(keep=True), deadline()) as conversation:
-            client.set(LEASE, "another")
-            await turn(conversation)
-        record = record_in(registry)
-        assert record is not None
-        assert (record.turns, record.last_turn_id) == (1, first.turn_id)
-        assert client.get(LEASE) == b"another", "another's lease was deleted"
-        client.close()
 
 
 async def test_a_lease_is_renewed_and_seen_to_be_lost(registry: str) -> None:
@@ -332,15 +239,6 @@ async def test_the_registry_lists_its_records(registry: str) -> None:
         ("risk", "B", "B", True),
         ("risk", "endpoint@http://h:1/v1/live/paper/A", "A", False),
     ]
-    await client.aclose()
-
-
-async def test_an_unreadable_record_counts_as_none(registry: str) -> None:
-    client = redis.asyncio.Redis.from_url(registry)
-    await client.set(KEY, "{}")
-    async with ThreadRegistry(client, 1).hold("quick", "ACME", lambda: 0) as lease:
-        assert lease.held
-        assert lease.record is None
     await client.aclose()
 
 

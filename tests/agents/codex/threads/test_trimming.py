@@ -55,7 +55,7 @@ async def ask(runtime: CodexRuntime, kept: ConversationSpec, *numbers: int) -> N
             await turn(conversation, f"question {number}")
 
 
-@pytest.mark.parametrize(("answers", "left"), [(0, []), (1, [3]), (2, [2, 3])])
+@pytest.mark.parametrize(("answers", "left"), [(0, []), (2, [2, 3])])
 async def test_a_run_sends_the_last_answers_of_a_thread_and_nothing_that_tools_answered(
     model: FakeResponses, codex: Codex, registry: str, database: str, vault: ThreadVault, answers: int, left: list[int]
 ) -> None:
@@ -100,18 +100,6 @@ async def test_a_persons_fork_has_the_whole_history_and_no_limits(
     async with codex(vault=vault, thread_tokens=1, thread_answers=1) as runtime:
         await ask(runtime, own, 5)
     assert texts(model.requests[-1].body) == ["question 1", "question 2", "question 5"]
-
-
-async def test_another_attempt_forks_the_short_form(model: FakeResponses, codex: Codex, vault: ThreadVault) -> None:
-    of_a_run = spec(keep=True)
-    async with codex(vault=vault, thread_answers=1) as runtime:
-        await ask(runtime, of_a_run, 1, 2, 3)
-        await ask(runtime, replace(of_a_run, opening="fork"), 4)
-        await ask(runtime, of_a_run, 5)
-    bodies = [seen.body for seen in model.calls()]
-    assert [len(texts(body)) for body in bodies[-4:]] == [2, 2, 2, 2]
-    assert texts(bodies[-4], "assistant") == ["answer to question 3"]
-    assert texts(bodies[-2], "assistant") == ["answer to question 4"]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"type":"response_item"}', json.dumps({"type": 1}).encode()])
