@@ -77,6 +77,11 @@ def test_reports_that_are_not_completed_do_not_vote(status: ReportStatus) -> Non
     assert reduce_reports([done("quick", CARE), done("catalyst", OK), *reports[1:3]]).rating is Rating.CAUTION
 
 
+def test_a_verdict_on_a_report_that_is_not_completed_is_not_counted() -> None:
+    no_data = RoleReport(role="risk", status=ReportStatus.NO_DATA, verdict=NO, confidence=HIGH, reason="not available")
+    assert reduce_reports([done("quick", OK), done("catalyst", OK), no_data]).rating is Rating.BUY
+
+
 @pytest.mark.parametrize(
     ("stated", "gone", "expected"),
     [

@@ -21,10 +21,6 @@ LIGHT_EDIT = (
     "BTC funding rate is at -0.015% over on HyperLiquid with shorts paying. It was negative in 6 of the last 8 "
     "intervals: the market is tilted down and getting costly."
 )
-SYNONYMS = (
-    "Bitcoin funding rate at -0.015% on HyperLiquid: shorts pay up. Below zero in 6 of 8 intervals. The market tilts "
-    "bearish though costly to keep short bets."
-)
 PARAPHRASE = (
     "Those who bet on a fall of BTC have paid for it in 6 of 8 settlements; a crowd that pays to be bearish tends to "
     "cover, so I expect pressure from shorts to fade."

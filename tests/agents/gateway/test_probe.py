@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -120,19 +119,6 @@ async def test_a_schema_and_tools_that_do_not_go_together(habit: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "usage", [None, {}, {"prompt_tokens": 10**12, "completion_tokens": -1}, {"prompt_tokens": "7"}]
-)
-async def test_usage_that_is_missing_or_absurd(usage: Mapping[str, Any] | None) -> None:
-    with LocalServer() as server:
-        able = server.able
-
-        server.policy = lambda body: replace(says(able(body)), usage=usage)
-        found = await asked(server)
-    assert (found.usage, found.cached_tokens) == (False, False)
-    assert found.why["usage"]
-
-
 async def test_an_answer_in_one_piece_is_no_stream() -> None:
     with LocalServer() as server:
         able = server.able
@@ -141,15 +127,6 @@ async def test_an_answer_in_one_piece_is_no_stream() -> None:
     assert found.streaming is False
     assert "one piece" in found.why["streaming"]
     assert (found.schema_way, found.tool_way, found.usage) == ("json_schema", "native", True)
-
-
-async def test_options_that_a_server_refuses_are_left_out() -> None:
-    with LocalServer() as server:
-        able = server.able
-        refused = Status(422, {"detail": [{"msg": "extra fields not permitted", "loc": ["stream_options"]}]})
-        server.policy = lambda body: refused if "stream_options" in body else able(body)
-        found = await asked(server)
-    assert (found.usage, found.schema_way) == (False, "json_schema")
 
 
 @pytest.mark.parametrize("thinks", ["tags", "field"])
@@ -178,20 +155,6 @@ async def test_pictures_are_claimed_where_they_are_seen(kind: Kind, images: bool
     assert ("images" in found.why) is not (images is True)
 
 
-async def test_a_server_that_is_too_slow_is_left_in_peace() -> None:
-    """What is not known by then has its reason, and the ways are those of the server's kind."""
-    with LocalServer(pace=Pace(rate=20)) as server:
-        began = time.monotonic()
-        found = await asked(server, seconds=1.5)
-        assert time.monotonic() - began < PATIENCE
-        calls = len(server.chats())
-    assert not found.whole
-    assert calls < 4
-    assert (found.images, found.streaming) == (True, True)
-    assert (found.read_speed, found.cached_tokens, found.beside) == (None, None, None)
-    assert found.why["tool_way"].startswith("assumed: ")
-
-
 @pytest.mark.parametrize(("kind", "way"), [("llama.cpp", "json_schema"), ("unknown", "words")])
 async def test_a_server_that_reasons_in_silence_is_not_waited_for(kind: Kind, way: str) -> None:
     with LocalServer(kind=kind, pace=Pace(first=PATIENCE, heartbeat=0.1)) as server:
@@ -201,19 +164,6 @@ async def test_a_server_that_reasons_in_silence_is_not_waited_for(kind: Kind, wa
     assert (found.schema_way, found.tool_way, found.whole) == (way, "schema", False)
     assert (found.streaming, found.usage, found.reasoning) == (None, None, None)
     assert set(found.why) > {"streaming", "usage", "schema_way", "tool_way", "read_speed", "write_speed"}
-
-
-async def test_text_without_end_is_cut() -> None:
-    with LocalServer() as server:
-        able = server.able
-
-        def policy(body: Mapping[str, Any]) -> Reply:
-            reply = says(able(body))
-            return replace(reply, end="endless", bounded=False) if reply.text else reply
-
-        server.policy = policy
-        found = await asked(server)
-    assert found.schema_way == "forced_tool"
 
 
 async def test_the_context_of_ollama_is_that_of_the_loaded_model() -> None:

@@ -122,13 +122,6 @@ async def test_a_model_that_the_server_lacks_comes_with_those_it_has(kind: str) 
     assert "DESK_MODEL" in error.remedy
 
 
-async def test_a_server_without_a_list_of_models_says_by_itself_that_one_is_missing() -> None:
-    with LocalServer(kind="unknown") as server:
-        server.pages[MODELS] = NOWHERE
-        assert isinstance(await error_of(server, model="huge"), ModelMissing)
-        assert (await ask_server(server.url, None, "small")).models == ()
-
-
 async def test_a_server_that_answers_whatever_model_is_asked_says_so() -> None:
     with LocalServer(kind="llama.cpp", model="small.gguf") as server:
         found = await ask_server(server.url, None, "gpt-5.5")

@@ -14,7 +14,7 @@ from chordesk.agents.gateway import probe
 from chordesk.agents.gateway.facts import ServerFacts, facts_path, keep_facts, known_facts
 from chordesk.agents.gateway.probe import KnownServer, facts_for
 from chordesk.models.errors import ModelMissing, ServerAway
-from tests.fakes.local_server import Abilities, LocalServer, Pace, Status
+from tests.fakes.local_server import Abilities, LocalServer, Status
 
 
 async def known(home: Path, server: LocalServer, **options: Any) -> ServerFacts:
@@ -75,14 +75,6 @@ async def test_old_facts_are_asked_for_anew(tmp_path: Path) -> None:
         assert (await known(tmp_path, server, max_age=dt.timedelta(0))).schema_way == "json_schema"
 
 
-async def test_facts_that_cannot_be_read_are_none(tmp_path: Path) -> None:
-    with LocalServer() as server:
-        await known(tmp_path, server)
-        facts_path(tmp_path, server.url, "small").write_text('{"url": 1}')
-        assert known_facts(tmp_path, server.url, "small") is None
-        assert (await known(tmp_path, server)).schema_way == "json_schema"
-
-
 @pytest.mark.parametrize("asked_as", ["small", "any name"])
 async def test_a_server_that_has_another_model_now_does_not_pass_for_it(tmp_path: Path, asked_as: str) -> None:
     """llama.cpp answers with the model that it has, whatever is asked for."""
@@ -107,16 +99,6 @@ async def test_turns_that_start_together_ask_once(tmp_path: Path) -> None:
         looks = len(server.requests)
         assert await together("small") == found[0]
         assert len(server.requests) == looks
-
-
-async def test_a_turn_that_is_ended_takes_the_answer_from_no_other(tmp_path: Path) -> None:
-    with LocalServer(pace=Pace(first=0.2)) as server:
-        facts = KnownServer(tmp_path, server.url)
-        first, second = asyncio.create_task(facts("small")), asyncio.create_task(facts("small"))
-        await asyncio.wait((first, second), timeout=0.1)
-        first.cancel()
-        assert (await second).schema_way == "json_schema"
-        assert first.cancelled()
 
 
 async def test_a_server_that_does_not_answer_a_look_is_taken_as_it_was(

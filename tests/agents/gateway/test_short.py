@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.gateway.stream import SHORT_CHARS, SHORT_ITEMS, Repeats, repeated, shortened
+from chordesk.agents.gateway.stream import SHORT_CHARS, SHORT_ITEMS, repeated, shortened
 from tests.agents.codex.kit import FINAL, Kit
 from tests.agents.gateway.kit import Asked, NoTools
 from tests.agents.gateway.test_chat import ANSWER, QUOTES
@@ -30,13 +30,6 @@ ROWS = ",".join(json.dumps({"symbol": f"S{number}", "close": number / 7}) for nu
 def test_what_is_said_again_and_again(text: str, found: str | None) -> None:
     told = repeated(text)
     assert told is found is None or (told is not None and found is not None and sorted(told) == sorted(found))
-
-
-def test_it_is_noticed_while_it_is_written() -> None:
-    repeats = Repeats()
-    for _number in range(120):
-        repeats.add('"AAPL",')
-    assert repeats.found == '"AAPL",'
 
 
 def test_every_text_and_list_gets_an_end_and_nothing_else_changes() -> None:

@@ -125,19 +125,6 @@ def test_an_answer_cut_at_its_length_is_gone_on_with_as_text(model: FakeChat, na
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_an_answer_that_is_whole_at_the_bound_is_not_cut(model: FakeChat, name: str) -> None:
-    for reply in (TooLong(answer(GOOD)), TooLong(Text('{"ok": true}'))):
-        model.script(reply)
-
-        async def work() -> None:
-            async with running() as runtime:
-                result = await one_turn(runtime, spec(model=name))
-                assert (result.cut, json.loads(result.text)) == (False, GOOD)
-
-        run(work())
-
-
-@pytest.mark.parametrize("name", DIALECTS)
 async def test_reasoning_to_the_bound_fails_with_what_to_raise(model: FakeChat, name: str) -> None:
     model.script(TooLong(Reasoned("It could be this. It could be that. " * 20, Text(""))))
     async with running() as runtime:

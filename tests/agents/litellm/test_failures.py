@@ -18,7 +18,7 @@ from tests.agents.codex.kit import Kit, run
 from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, KEY, OPENAI, Seen, environment, one_turn, running, spec
 from tests.agents.litellm.test_turns import GOOD
 from tests.fakes.chat import ChatReply, Dropped, FakeChat, Filtered, HalfJson, Raw, answer, outputs
-from tests.fakes.responses import Call, Refusal, Status, Text
+from tests.fakes.responses import Call, Status, Text
 from tests.stack import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -128,13 +128,6 @@ def test_a_content_filter_is_a_refusal(model: FakeChat, name: str) -> None:
     result = outcome(_error(400, "content_policy_violation", "stopped by content_policy_violation"), model, name)
     assert (result.status, result.failure) == ("failed", None)
     assert result.refusal is not None
-
-
-@pytest.mark.parametrize(("reply", "why"), [(Refusal("No."), "No."), (Text("I can't help."), "I can't help.")])
-def test_a_refusal_is_the_models_own(model: FakeChat, reply: ChatReply, why: str) -> None:
-    seen = Seen()
-    assert outcome(reply, model, OPENAI, seen).refusal == why
-    assert seen.payloads("turn.refused")[0]["why"] == why
 
 
 async def test_another_model_answers_where_the_first_cannot(model: FakeChat) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -151,19 +150,6 @@ def _forced(body: Mapping[str, Any]) -> bool:
     return isinstance(choice, dict) and "answer" in (choice.get("name"), choice.get("function", {}).get("name"))
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-async def test_a_later_turn_of_the_conversation_has_to_answer_at_once(model: FakeChat, name: str) -> None:
-    model.script(Call("answer", '{"ok":"maybe"}'), answer(GOOD))
-    async with running() as runtime, runtime.conversation(spec(Kit(), name), deadline()) as conversation:
-        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-        assert json.loads(first.text) == {"ok": "maybe"}
-        second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
-        assert json.loads(second.text) == GOOD
-        assert second.thread_id == first.thread_id
-    assert _forced(model.requests[1].body)
-    assert "answer again" in json.dumps(model.requests[1].body["messages"][-1])
-
-
 async def test_an_answer_beside_other_calls_is_not_taken_before_their_answers(model: FakeChat) -> None:
     kit = Kit(quotes_get=_quotes)
     model.script(Calls((Call("quotes_get", '{"symbols":["A"]}'), answer({"ok": False}))), answer(GOOD))
@@ -180,24 +166,6 @@ async def test_a_model_without_a_known_price_has_no_cost(model: FakeChat) -> Non
             result = await one_turn(runtime, spec(model=name))
             assert result.usage.total_tokens == 120
             assert result.cost_usd is None
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-async def test_an_interrupt_ends_a_model_call_within_a_second(model: FakeChat, name: str) -> None:
-    seen = Seen()
-    model.script(Silence(60))
-    async with running(seen) as runtime, runtime.conversation(spec(model=name), deadline()) as conversation:
-        turn = asyncio.ensure_future(conversation.turn("What of ACME?", SCHEMA, METADATA))
-        await until(lambda: len(model.requests) == 1)
-        assert not runtime.interrupt("another", "turn")
-        assert runtime.interrupt(conversation.thread_id, conversation.running_turn_id or "")
-        began = time.monotonic()
-        result = await turn
-        assert time.monotonic() - began < 1.0
-        assert result.status == "interrupted"
-        assert (await conversation.turn("And now?", SCHEMA, METADATA)).status == "interrupted"
-    assert seen.types[-2:] == ["turn.interrupted", "thread.closed"]
-    assert len(model.requests) == 1
 
 
 async def test_an_interrupt_does_not_wait_for_a_tool(model: FakeChat) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.runtime import TurnResult
-from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run
+from tests.agents.codex.kit import SCHEMA, run
 from tests.agents.litellm.kit import LOCAL, Seen, one_turn, running, spec
 from tests.fakes import local_server
 from tests.fakes.local_server import PROSE, Abilities, LocalServer, Says
@@ -121,19 +121,3 @@ def test_a_server_that_refuses_tools_is_named_with_a_remedy(server: LocalServer)
     assert result.failure is not None
     assert "does not support tools; give this role local:MODEL" in result.failure.message
     assert len(server.chats()) == 1
-
-
-async def test_the_last_call_must_answer_and_prose_there_ends_the_turn(server: LocalServer) -> None:
-    """The next turn, which asks for a repair, then begins with the next way."""
-    server.policy = lambda body: Says(calls=(local_server.Call("quotes_get", '{"symbols":["A"]}'),)) if (
-        body["tool_choice"] == "auto"
-    ) else server.able(body)  # fmt: skip
-    async with (
-        running() as runtime,
-        runtime.conversation(spec(Kit(), LOCAL, model_calls=3), deadline()) as conversation,
-    ):
-        first = await conversation.turn("What of ACME?", SCHEMA, METADATA)
-        assert (first.status, first.text) == ("completed", PROSE)
-        second = await conversation.turn("It does not fit: answer again.", SCHEMA, METADATA)
-        assert (set(json.loads(second.text)), second.way) == ({"ok"}, "answer by json_schema")
-    assert asked(server) == ["auto", "auto", "forced_tool", "json_schema"]

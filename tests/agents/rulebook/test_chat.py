@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-import pytest
 
 from chordesk.models.answers import output_schema
 from chordesk.models.reports import ValidatorOutput
@@ -95,17 +94,3 @@ def test_a_request_for_a_stream_gets_the_same_answer_in_chunks(http: httpx.Clien
     text, last = streamed(http, tools=[])
     ValidatorOutput.model_validate_json(text["choices"][0]["delta"]["content"])
     assert last["choices"][0]["finish_reason"] == "stop"
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"messages": None}, "invalid_messages"),
-        ({"messages": []}, "no_role"),
-        ({"messages": [{"role": "system", "content": "Role: quick"}]}, "no_subject"),
-    ],
-)
-def test_a_request_that_cannot_be_answered_is_named(http: httpx.Client, changes: dict[str, Any], code: str) -> None:
-    answer = http.post("/chat/completions", json=body(**changes))
-    assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == code

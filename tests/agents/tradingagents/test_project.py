@@ -68,34 +68,6 @@ def test_another_project_of_the_name_is_refused(folder: Path, files: dict[str, s
     assert caught.value.remedy.startswith("pip uninstall tradingagents, then pip install")
 
 
-def test_a_command_line_of_another_package_is_refused(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cli").mkdir()
-    (tmp_path / "cli" / "__init__.py").touch()
-    (tmp_path / "cli" / "main.py").write_text("app = print", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match="hides TradingAgents' own"):
-        find_project().command()
-
-
-@pytest.mark.parametrize(
-    ("analysts", "depth", "named"),
-    [
-        (["news", "stars"], 1, "--analysts has 'stars'"),
-        (["news", "news"], 1, "--analysts has 'news' twice"),
-        ([], 1, "--analysts names none"),
-        (["news"], 0, "--depth 0 is not from 1 to 10"),
-        (["news"], 11, "--depth 11 is not from 1 to 10"),
-    ],
-)
-def test_analysts_that_there_are_not_are_named(analysts: list[str], depth: int, named: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        require_request(analysts, depth)
-    assert caught.value.args[0].startswith(named)
-    assert caught.value.remedy
-
-
 def desk(home: Path, provider: str = "codex") -> Settings:
     return Settings(home=home, provider=provider, provider_url="http://127.0.0.1:1/v1")
 

@@ -13,7 +13,6 @@ from chordesk.agents.langchain import bridge
 from chordesk.agents.tradingagents import register
 from chordesk.agents.tradingagents.project import find_project
 from chordesk.agents.tradingagents.provider import ProviderChat, enter, options_of
-from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from tests.fakes.responses import FakeResponses, Refusal, Status, Text
 from tests.patience import PATIENCE
@@ -87,14 +86,6 @@ def test_three_lines_register_it(project: Path, tmp_path: Path, monkeypatch: pyt
     menus = find_project().menus
     assert menus is not None
     assert menus["codex"]["quick"][-1] == ("Custom model ID", "custom")
-
-
-def test_a_registry_of_other_rows_is_an_error(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tradingagents.llm_clients import openai_client
-
-    monkeypatch.setattr(openai_client, "ProviderSpec", lambda endpoint: endpoint)
-    with pytest.raises(UsageError, match=r"takes other providers than v0\.3\.0"):
-        enter(options_of(Settings(home=home)))
 
 
 @pytest.mark.parametrize(("reply", "error"), HELD)

@@ -13,7 +13,7 @@ import redis
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.runtime import ThreadRecord
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, spec, turn, until
-from tests.agents.codex.threads.test_threads import KEY, LEASE, change, message_texts, record_in
+from tests.agents.codex.threads.test_threads import KEY, LEASE, message_texts, record_in
 from tests.agents.codex.threads.vaults import Fleet, copies, database_in, kept_threads
 from tests.fakes.responses import Call, Failing, FakeResponses, Silence, Text
 
@@ -197,21 +197,6 @@ async def test_a_fork_that_takes_a_threads_place_keeps_its_lineage(
             (parent, None), (now.thread_id, parent),
         ]  # fmt: skip
         assert await ask(first, "question 3") == ("resumed", now.thread_id)
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"), [({"dropped": "manual"}, "manual"), ({"login": "0123456789abcdef"}, "account_changed")]
-)
-async def test_a_thread_that_may_not_be_gone_on_with(
-    registry: str, changed: dict[str, Any], reason: str, fleet: Fleet
-) -> None:
-    async with fleet("a") as (first,):
-        _, thread = await ask(first, "question 1")
-        change(registry, **changed)
-        found, fresh = await ask(first, "question 2")
-        assert (found, fresh == thread) == (reason, False)
-        now = record(registry)
-        assert (now.reason, now.dropped, now.login, now.generation) == (reason, None, "", 2)
 
 
 async def test_a_record_with_a_path_that_leads_elsewhere_is_not_read(registry: str, fleet: Fleet) -> None:

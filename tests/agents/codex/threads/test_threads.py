@@ -15,8 +15,7 @@ import redis
 from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.runtime import ThreadRecord
-from chordesk.models.errors import RedisDown
-from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, running, spec, turn, until
+from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, spec, turn, until
 from tests.fakes.responses import Call, FakeResponses, Silence, Text
 from tests.patience import PATIENCE
 
@@ -87,6 +86,8 @@ def of_context(tokens: int | None) -> Callable[[str], Awaitable[ServerFacts]]:
         ({}, {}, {"toolset_hash": "h2"}, "toolset_changed"),
         ({"model": "gpt-5.6-sol"}, {}, {}, "model_changed"),
         ({"home": "elsewhere"}, {}, {}, "lost"),
+        ({"dropped": "manual"}, {}, {}, "manual"),
+        ({"login": "0123456789abcdef"}, {}, {}, "account_changed"),
         ({"thread_id": "01a1fa69-6671-7371-a4b4-5f45a71ebfd6"}, {}, {}, "lost"),
         ({"updated_at": 1.0}, {}, {}, "rollover:age"),
         ({}, {"max_thread_turns": 1}, {}, "rollover:turns"),
@@ -111,6 +112,7 @@ async def test_a_kept_thread_starts_afresh_for_each_reason(
         record = record_in(registry)
         assert record is not None
         assert (record.thread_id, record.turns, record.reason) == (second.thread_id, 1, reason)
+        assert (record.dropped, record.login) == (None, "")
         assert record.created_at >= before
 
 
@@ -240,10 +242,3 @@ async def test_the_registry_lists_its_records(registry: str) -> None:
         ("risk", "endpoint@http://h:1/v1/live/paper/A", "A", False),
     ]
     await client.aclose()
-
-
-async def test_redis_down_is_reported(model: FakeResponses, tmp_path: Path) -> None:
-    async with running(model, tmp_path, "unix:///no/such/socket") as runtime:
-        with pytest.raises(RedisDown, match="desk up"):
-            await one_turn(runtime, spec(keep=True))
-        assert (await one_turn(runtime, spec())).status == "completed", "ephemeral turns need no registry"
