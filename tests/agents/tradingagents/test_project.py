@@ -16,7 +16,6 @@ from chordesk.agents.tradingagents.project import (
     rating_of,
     require_installed,
     require_playable,
-    require_request,
     signal_of,
 )
 from chordesk.models.answers import GraphSignal, Stance
