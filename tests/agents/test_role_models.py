@@ -17,7 +17,6 @@ from chordesk.agents.role_models import (
     models_of,
     require_keys,
     require_roles,
-    role_labels,
     runtimes_of,
     search_hosts,
     tier_of,
@@ -134,15 +133,6 @@ def test_a_voice_gets_its_tier_unless_it_has_an_entry_of_its_own() -> None:
     assert tier_of(given, "voice_auditor", 0) is None
     assert tier_of(given, "voice_weaver", None) is None
     assert tier_of(Settings(), "voice_weaver", 0) is None
-
-
-def test_reports_name_the_roles_own_model() -> None:
-    given = Settings(provider="endpoint", provider_url="http://127.0.0.1:1/v1", role_models="risk=codex:mini")
-    assert role_labels(given)["risk"] == "endpoint:mini"
-    assert role_labels(given)["quick"] == given.model_label
-    assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}
-    mixed = role_labels(Settings(role_models="risk=litellm:openai/gpt-5.5;quick=litellm:rulebook"))
-    assert (mixed["risk"], mixed["quick"]) == ("litellm:openai/gpt-5.5", "rulebook (rules, no model)")
 
 
 AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)

@@ -84,15 +84,6 @@ def test_without_data_every_figure_is_none(calls: list[RecordedCall]) -> None:
     assert found["support_levels"] == []
 
 
-def test_an_id_is_that_of_the_last_study(calls: list[RecordedCall], tmp_path: Path) -> None:
-    weeks = recorded(apple_market(), tmp_path, "chart", ("chart_study_get", {"symbols": ["AAPL"], "interval": "week"}))
-    only = answer(support=[], resistance=[], confluence=[])
-    assert complete_chart(only, subject(), [*weeks, *calls])["interval"] == "day"
-    assert complete_chart(only, subject(), [*calls, *weeks])["interval"] == "week"
-    one = answer(support=["S2"], resistance=[], confluence=[])
-    assert complete_chart(one, subject(), [*weeks, *calls])["support_levels"][0]["price"] == 217.0967
-
-
 def test_intraday_charts_give_a_report_no_figures(calls: list[RecordedCall]) -> None:
     """Their levels have the ids of the days' ones, and their average true range is of another size."""
 
@@ -109,22 +100,9 @@ def test_intraday_charts_give_a_report_no_figures(calls: list[RecordedCall]) -> 
         complete_chart(answer(), subject(), intraday)
 
 
-def test_a_picture_alone_gives_prices_without_touches(calls: list[RecordedCall]) -> None:
-    found = complete_chart(answer(confluence=[]), subject(), calls[1:])
-    assert [(one["price"], one["touches"]) for one in found["support_levels"]] == [(217.0967, None), (220.684, None)]
-    assert (found["close"], found["trend"]) == (255.985, None)
-
-
 @pytest.mark.parametrize(("sessions", "enough"), [(62, False), (63, True), (126, True)])
 def test_a_chart_is_of_as_many_sessions_as_a_trend_needs(tmp_path: Path, sessions: int, enough: bool) -> None:
     asked = {"symbols": ["AAPL"], "sessions": sessions}
     for tool in ("chart_study_get", "chart_render"):
         assert has_chart(subject(), recorded(apple_market(), tmp_path, "chart", (tool, asked))) is enough
     assert not has_chart(subject("IBM"), recorded(apple_market(), tmp_path, "chart", ("chart_study_get", asked)))
-
-
-def test_weeks_count_their_sessions(tmp_path: Path) -> None:
-    asked = {"symbols": ["AAPL"], "interval": "week"}
-    assert has_chart(subject(), recorded(apple_market(), tmp_path, "chart", ("chart_study_get", asked)))
-    prices = ("price_history_get", {"symbols": ["AAPL"], "sessions": 126})
-    assert not has_chart(subject(), recorded(apple_market(), tmp_path, "chart", prices)), "bars alone are no chart"

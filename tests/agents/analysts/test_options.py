@@ -136,20 +136,6 @@ def test_a_contract_without_a_figure_that_a_choice_needs_is_refused(calls: list[
         complete_options(answer(), subject("MSFT", **LIMITS), altered(calls, blank(field)))
 
 
-@pytest.mark.parametrize(
-    ("field", "kept"),
-    [
-        ("vega", "vega"),
-        ("pop", "pop"),
-        ("rocAnnual", "annualized_roc"),
-    ],
-)
-def test_other_figures_may_be_none_and_stay_none(calls: list[RecordedCall], field: str, kept: str) -> None:
-    found = complete_options(answer(), subject("MSFT", **LIMITS), altered(calls, blank(field)))
-    assert found[kept] is None
-    assert found["best_strike"] == 335.0
-
-
 def blank(field: str) -> Any:
     def change(payload: dict[str, Any]) -> None:
         for one in payload.get("contracts", ()):

@@ -15,13 +15,9 @@ from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
     CLAIM_CHARS,
     MOST_CITATIONS,
-    VOICES,
     accept,
-    voices_of,
 )
 from chordesk.models.board import VoiceForecast, VoiceOutput
-from chordesk.models.errors import SettingError
-from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.tools.scoring.inference import known_estimate
 from tests.agents.board.kit import BOARD, cite, position, question, signal
@@ -90,13 +86,6 @@ def test_any_text_is_bounded_and_forges_no_line(texts: list[str], tools: list[st
     assert len(text) <= MOST_CHARS
     for line in text.splitlines():
         assert line.startswith(("Record:", "Karma:", "No voice", "Last positions:", "- 2026"))
-
-
-def test_the_settings_choose_the_voices() -> None:
-    assert [voice.key for voice in voices_of(Settings())] == list(VOICES)
-    assert [voice.key for voice in voices_of(Settings(voices="auditor, weaver"))] == ["weaver", "auditor"]
-    with pytest.raises(SettingError, match=r"\(DESK_VOICES\) has 'oracle'.*choose among weaver, witness"):
-        voices_of(Settings(voices="weaver,oracle"))
 
 
 def output(*forecasts: VoiceForecast) -> VoiceOutput:

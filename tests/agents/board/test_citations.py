@@ -8,7 +8,7 @@ import random
 import pytest
 
 from chordesk.agents.board.board import Board
-from chordesk.agents.board.citations import JudgedCitation, compare, judge, terms
+from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.models.board import CitedSignal
 from chordesk.models.tables.board import Signal
 from tests.agents.board.kit import BOARD, FUNDING, HEAT, cite, position, question, signal
@@ -33,17 +33,6 @@ REORDERED = (
     "Market leaning bearish but getting expensive to hold shorts. Negative 6 of last 8 intervals. BTC funding rate "
     "-0.015% on HyperLiquid (shorts paying)."
 )
-
-
-def test_a_short_headline_can_be_named_and_not_repeated() -> None:
-    headline = "AAPL: RSI-14 28.1, oversold."
-    assert terms(headline) == ("aapl", "rsi", "oversold")
-    named = compare(
-        "With RSI at 28.1 AAPL is oversold, and three of four such lows were followed by a rebound", headline
-    )
-    assert named.score >= 0.6
-    assert not named.quoted
-    assert compare(headline, headline).quoted
 
 
 def reason(citation: CitedSignal, label: str = "Q1") -> str | None:
@@ -72,22 +61,6 @@ def reason(citation: CitedSignal, label: str = "Q1") -> str | None:
 )
 def test_a_citation_that_does_not_count_has_its_reason(citation: CitedSignal, label: str, why: str) -> None:
     assert reason(citation, label) == why
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "funding of -0.015%",
-        "funding at 0.02% against the shorts",
-        "negative in 6 of 8 intervals, so bearish at 85% confidence",
-        "funding alone will not bring $100k by the end of March",
-        "the baseline of 50% is too low for a funding rate below zero",
-        "I stand at 60% in spite of the funding",
-        "three quarters of the intervals, funding-1 says, which is more than Q1 needs",
-    ],
-)
-def test_figures_of_the_signal_the_question_and_the_forecast_have_a_source(claim: str) -> None:
-    assert reason(cite("funding-1", claim)) is None
 
 
 def test_a_difference_of_two_figures_of_the_data_has_a_source() -> None:

@@ -178,13 +178,6 @@ def test_what_is_published_of_exclusive_questions_is_one_together() -> None:
     assert [one.probability for one in found] == pytest.approx([one / sum(pools) for one in pools])
 
 
-def test_a_single_voice_without_a_record_has_no_agreement() -> None:
-    (found,) = aggregate([position([], voice="a", probability=0.5)], BOARD, 1, {}, {})
-    assert (found.effective, found.agreement, found.dissent) == (None, None, ())
-    assert aggregate([], BOARD, 1, {}, {}) == []
-    assert board_consensus([]).overall is None
-
-
 def test_a_voice_that_sat_round_two_out_keeps_its_position() -> None:
     given_positions = [
         position([], voice="a", probability=0.7),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import redis
 
 from chordesk.agents.codex import conversation as conversation_module
 from chordesk.agents.codex.servers import claim_home
@@ -91,21 +90,6 @@ async def test_a_turn_that_cannot_start_in_time_is_retryable(codex: Codex) -> No
         assert result.failure is not None
         assert (result.failure.kind, result.failure.retryable) == ("rpc_timeout", True), result.failure.message
         await until(lambda: not psutil.pid_exists(pid))
-
-
-async def test_a_thread_that_cannot_be_forked_is_lost(codex: Codex, registry: str) -> None:
-    async with codex() as runtime:
-        await one_turn(runtime, spec(keep=True))
-        client = redis.Redis.from_url(registry)
-        raw = client.get("desk:thread:quick:ACME")
-        assert isinstance(raw, bytes)
-        changed = raw.replace(b'"last_turn_id":"0', b'"last_turn_id":"f')
-        client.set("desk:thread:quick:ACME", changed)
-        client.set("desk:thread-lease:quick:ACME", "another")
-        client.close()
-        async with runtime.conversation(spec(keep=True), deadline(12)) as conversation:
-            assert conversation.reason == "lost"
-            assert (await turn(conversation)).status == "completed"
 
 
 async def test_a_setting_the_binary_does_not_know_stops_the_start(codex: Codex) -> None:

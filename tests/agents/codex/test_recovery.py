@@ -11,7 +11,7 @@ import pytest
 
 from chordesk.agents.pulse import reset_in
 from chordesk.agents.runtime import Opening
-from tests.agents.codex.kit import METADATA, SCHEMA, Codex, deadline, one_turn, spec, turn
+from tests.agents.codex.kit import METADATA, SCHEMA, Codex, deadline, one_turn, spec
 from tests.fakes.responses import Cut, FakeResponses, Reply, Status
 
 
@@ -112,18 +112,6 @@ async def test_the_next_attempt_opens_a_kept_thread_as_its_policy_asks(
         assert (thread == first) is (opening == "same")
         why, later, _ = await ask_once(runtime, "four")
         assert (why, later) == ("resumed", thread), "the new thread has taken the old one's place"
-
-
-async def test_a_fork_is_as_old_as_its_thread(codex: Codex) -> None:
-    """Else a thread that is forked often would never grow too old."""
-    kept = replace(spec(keep=True), opening="fork")
-    async with codex(max_thread_turns=3) as runtime:
-        reasons = []
-        for _ in range(4):
-            async with runtime.conversation(kept, deadline()) as conversation:
-                await turn(conversation)
-                reasons.append(conversation.reason)
-    assert reasons == ["retry", "forked:retry", "forked:retry", "rollover:turns"]
 
 
 async def test_a_thread_asked_for_while_it_is_being_unloaded_goes_on(codex: Codex) -> None:

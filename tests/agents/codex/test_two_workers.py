@@ -37,38 +37,24 @@ def test_two_worker_processes_take_turns_in_one_thread(
     numbered(model)
     with worker("a") as first, worker("b") as second:
         done = []
-        for number in range(1, 11):
+        for number in range(1, 6):
             done.append((first, second)[number % 2].turn(f"question {number}"))
             assert message_texts(model) == history(number)
             assert record(registry).generation == number
             assert record(registry).owner.partition("@")[0] == "ab"[number % 2]
     assert {one["thread_id"] for one in done} == {done[0]["thread_id"]}
-    assert [one["reason"] for one in done] == ["initial"] + ["resumed"] * 9
+    assert [one["reason"] for one in done] == ["initial"] + ["resumed"] * 4
     last = record(registry)
-    assert (last.turns, last.turn_ids) == (10, tuple(one["turn_id"] for one in done))
+    assert (last.turns, last.turn_ids) == (5, tuple(one["turn_id"] for one in done))
     assert last.last_turn_id == done[-1]["turn_id"]
     kept = copies(database, last.thread_id)
-    assert [copy.generation for copy in kept] == list(range(1, 11))
+    assert [copy.generation for copy in kept] == list(range(1, 6))
     assert [copy.token for copy in kept] == sorted({copy.token for copy in kept}), "fencing tokens must grow"
     assert kept[-1].digest == last.rollout_digest
     [thread] = kept_threads(database)
     assert (thread.thread_id, thread.role, thread.subject, thread.reason) == (
         last.thread_id, "quick", "ACME", "initial",
     )  # fmt: skip
-
-
-@pytest.mark.long
-def test_killing_the_owner_between_turns_loses_nothing(model: FakeResponses, worker: Worker) -> None:
-    numbered(model)
-    threads = set()
-    with worker("b") as second:
-        for number in range(1, 6, 2):
-            with worker("a") as first:
-                threads.add(first.turn(f"question {number}", hold=True)["thread_id"])
-                first.kill()
-            threads.add(second.turn(f"question {number + 1}")["thread_id"])
-            assert message_texts(model) == history(number + 1)
-    assert len(threads) == 1
 
 
 def test_killing_the_owner_within_a_turn_loses_that_turn_alone(model: FakeResponses, worker: Worker) -> None:

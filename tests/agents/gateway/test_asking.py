@@ -165,11 +165,6 @@ def test_an_answer_fits_into_the_context() -> None:
     assert plan(asked, _facts(), 8000, 3.0).body["max_tokens"] == 8000
 
 
-@pytest.mark.parametrize(("reasoning", "effort"), [(True, "high"), (False, None), (None, None)])
-def test_the_effort_is_for_models_that_reason(reasoning: bool | None, effort: str | None) -> None:
-    assert plan(_request(), _facts(reasoning=reasoning), 100, 3.0).body.get("reasoning_effort") == effort
-
-
 def test_a_request_is_the_same_from_call_to_call_but_for_what_is_new() -> None:
     """A server reads a beginning that it has read before no second time."""
     items = [_text("developer", "Role."), _text("user", "a")]

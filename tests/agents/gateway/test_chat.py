@@ -115,17 +115,6 @@ def test_ways_of_a_schema_that_is_not_enforced(way: str, server: LocalServer, as
     assert ('"additionalProperties":false' in body["messages"][0]["content"]) == (way != "forced_tool")
 
 
-def test_the_answer_tool_stands_beside_the_others_and_is_forced_at_last(server: LocalServer, asked: Asked) -> None:
-    tools = Kit()
-    replies = (Says(calls=(QUOTES,)), Says("Well."), Says(calls=(Call("answer", FINAL),)))
-    result = asked(*replies, tools=tools, schema_way="forced_tool")
-    assert (result.text, len(tools.calls)) == (FINAL, 1)
-    bodies = [seen.body for seen in server.chats()]
-    assert all([tool["function"]["name"] for tool in body["tools"]] == ["quotes_get", "answer"] for body in bodies)
-    assert [body.get("tool_choice", "auto") for body in bodies[:2]] == ["auto", "auto"]
-    assert bodies[2]["tool_choice"]["function"]["name"] == "answer"
-
-
 def test_tools_of_a_template_without_words_for_them_are_a_part_of_the_schema(server: LocalServer, asked: Asked) -> None:
     tools = Kit()
     call = {"reply": {"tool_calls": [{"name": "quotes_get", "arguments": {"symbols": ["ACME"]}}]}}
@@ -189,15 +178,6 @@ def test_a_prompt_that_can_not_fit_is_not_sent(server: LocalServer, asked: Asked
     assert result.failure.kind == "context_window"
     assert "does not fit the context of small" in result.failure.message
     assert not server.chats()
-
-
-def test_a_full_context_is_not_summed_up_by_the_model(server: LocalServer, asked: Asked) -> None:
-    """The answers of tools would be lost in its summary, in the middle of the turn."""
-    told = {"prompt_tokens": 2100, "completion_tokens": 5}
-    replies = (Says(calls=(QUOTES,), usage=told), Says(FINAL, usage=told))
-    result = asked(*replies, context=2000)
-    assert (result.status, result.text) == ("completed", FINAL)
-    assert [seen.body["messages"][0]["role"] for seen in server.chats()] == ["system", "system"]
 
 
 class Pictures(Kit):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from chordesk.agents.gateway.service import Gateway, Upstream
 from chordesk.agents.pulse import Pulse, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
-from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, run, turn, until
+from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, turn, until
 from tests.agents.gateway import kit
 from tests.agents.gateway.kit import Asked, NoTools, asks, facts_of, local
 from tests.fakes.local_server import HTML, Call, FailsMidway, LocalServer, Pace, Raw, Reply, Says
@@ -189,74 +191,44 @@ async def test_an_interrupt_stops_the_server(server: LocalServer, tmp_path: Path
     assert (server.left, len(server.chats())) == (1, 1)
 
 
-async def test_threads_of_every_kind_are_told_apart(server: LocalServer, tmp_path: Path, registry: str) -> None:
-    """Fresh, resumed, forked and ephemeral threads are answered, each by its own pulse."""
-    server.policy = lambda _body: Says(FINAL)
-    async with local(server, tmp_path, registry) as runtime:
-        results = [
-            await one_turn(runtime, asks(tools=NoTools(), keep=True)),
-            await one_turn(runtime, asks(tools=NoTools(), keep=True)),
-            await one_turn(runtime, asks(tools=NoTools(), keep=True, opening="fork")),
-            await one_turn(runtime, asks(tools=NoTools())),
-        ]
-    assert [result.status for result in results] == ["completed"] * 4
-    assert all(result.way for result in results)
-    assert len({result.thread_id for result in results}) == 3
-    roles = [[message["role"] for message in seen.body["messages"]] for seen in server.chats()]
-    once = ["system", "user"]
-    assert roles[0] == roles[3] == once
-    assert roles[1] == roles[2][:4] == [*once, "assistant", "user"]
+@asynccontextmanager
+async def answers_of(server: LocalServer, key: str) -> AsyncIterator[Callable[[str], Awaitable[tuple[int, str]]]]:
+    """Asks a gateway, as the app-server does for a thread; the one that it watches is `a-thread`."""
+
+    async def facts(_model: str) -> Any:
+        return facts_of(server)
+
+    gateway = Gateway(Upstream(server.url, key, facts=facts))
+    await gateway.start()
+    gateway.watch("a-thread", Pulse(TurnLimits()))
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(thread: str) -> tuple[int, str]:
+            body, headers = {"model": "small", "input": [], "stream": True}, {"thread-id": thread}
+            async with session.post(f"{gateway.url}/responses", json=body, headers=headers) as response:
+                return response.status, await response.text()
+
+        try:
+            yield ask
+        finally:
+            await gateway.close()
 
 
-def test_nobody_else_is_answered(server: LocalServer) -> None:
+async def test_nobody_else_is_answered(server: LocalServer) -> None:
     """It has the key: another process on this host cannot spend it."""
-
-    async def work() -> None:
-        async def facts(_model: str) -> Any:
-            return facts_of(server)
-
-        gateway = Gateway(Upstream(server.url, "a-key", facts=facts))
-        await gateway.start()
-        gateway.watch("a-thread", Pulse(TurnLimits()))
-        body = {"model": "small", "input": [], "stream": True}
-        try:
-            async with aiohttp.ClientSession() as session:
-                for thread, status in (("another", 403), ("a-thread", 200)):
-                    headers = {"thread-id": thread}
-                    async with session.post(f"{gateway.url}/responses", json=body, headers=headers) as response:
-                        assert response.status == status
-                        await response.read()
-        finally:
-            await gateway.close()
-        (seen,) = server.chats()
-        assert seen.headers["authorization"] == "Bearer a-key"
-
-    run(work())
+    async with answers_of(server, "a-key") as ask:
+        assert [(await ask(thread))[0] for thread in ("another", "a-thread")] == [403, 200]
+    (seen,) = server.chats()
+    assert seen.headers["authorization"] == "Bearer a-key"
 
 
-def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
-    async def work() -> None:
-        async def facts(_model: str) -> Any:
-            return facts_of(server)
-
-        gateway = Gateway(Upstream(server.url, "secret-key-1234", facts=facts))
-        await gateway.start()
-        gateway.watch("t", Pulse(TurnLimits()))
-        server.script(Status(400, {"error": {"message": "bad: Bearer secret-key-1234"}}))
-        body = {"model": "small", "input": [], "stream": True}
-        try:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(f"{gateway.url}/responses", json=body, headers={"thread-id": "t"}) as response,
-            ):
-                told = (await response.read()).decode()
-        finally:
-            await gateway.close()
-        assert "bad: " in told
-        assert "secret-key-1234" not in told
-        assert json.loads(told.rpartition("data: ")[2])["type"] == "response.failed"
-
-    run(work())
+async def test_a_failure_never_tells_the_key(server: LocalServer) -> None:
+    server.script(Status(400, {"error": {"message": "bad: Bearer secret-key-1234"}}))
+    async with answers_of(server, "secret-key-1234") as ask:
+        _, told = await ask("a-thread")
+    assert "bad: " in told
+    assert "secret-key-1234" not in told
+    assert json.loads(told.rpartition("data: ")[2])["type"] == "response.failed"
 
 
 async def test_a_server_may_call_its_model_by_another_name_as_long_as_it_is_the_same(

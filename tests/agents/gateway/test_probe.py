@@ -164,12 +164,3 @@ async def test_a_server_that_reasons_in_silence_is_not_waited_for(kind: Kind, wa
     assert (found.schema_way, found.tool_way, found.whole) == (way, "schema", False)
     assert (found.streaming, found.usage, found.reasoning) == (None, None, None)
     assert set(found.why) > {"streaming", "usage", "schema_way", "tool_way", "read_speed", "write_speed"}
-
-
-async def test_the_context_of_ollama_is_that_of_the_loaded_model() -> None:
-    with LocalServer(kind="ollama", context=4096) as server:
-        info = {"small.context_length": 131_072}
-        server.pages["/api/show"] = Status(200, {"model_info": info, "capabilities": ["completion", "tools"]})
-        found = await asked(server)
-    assert found.context == 4096
-    assert "context" not in found.why

@@ -39,15 +39,6 @@ async def test_another_server_or_version_is_asked_anew(tmp_path: Path, change: M
         assert (await known(tmp_path, server)).schema_way == "json_schema"
 
 
-async def test_another_model_of_the_same_name_is_asked_anew(tmp_path: Path) -> None:
-    with LocalServer(kind="ollama") as server:
-        before = await known(tmp_path, server)
-        server.pages["/api/tags"] = Status(200, {"models": [{"name": "small:latest", "digest": "beef"}]})
-        after = await known(tmp_path, server)
-    assert (before.mark, after.mark) == ("", "beef")
-    assert after.asked_at > before.asked_at
-
-
 async def test_what_a_server_says_of_itself_is_that_of_now(tmp_path: Path) -> None:
     with LocalServer(context=8192, slots=1) as server:
         await known(tmp_path, server)

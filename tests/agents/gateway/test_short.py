@@ -79,15 +79,6 @@ def test_an_answer_that_says_the_same_for_ever_is_asked_for_again_and_ends(
     assert second["messages"] == first["messages"]
 
 
-def test_two_pieces_of_an_answer_are_put_together(server: LocalServer, asked: Asked) -> None:
-    """A server may have gone on where the answer was cut off, as it is asked to elsewhere."""
-    half = Says('{"ok":tr', finish="length")
-    result = asked(half, Says("ue}"), tools=NoTools())
-    assert (result.text, result.cut) == (FINAL, False)
-    result = asked(half, Says("no end", finish="length"), tools=NoTools())
-    assert (result.text, result.cut) == ('{"ok":tr', True)
-
-
 @pytest.mark.parametrize("way", ["native", "schema"])
 def test_a_model_that_makes_the_same_call_again_and_again_has_to_answer(
     way: str, server: LocalServer, asked: Asked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import signal
@@ -142,17 +141,6 @@ def test_a_structured_answer_of_another_shape_is_repaired_once(
     assert isinstance(raw["parsing_error"], bridge.AnswerSchemaError)
 
 
-def test_roots_that_strict_mode_has_not_are_answered(chat: ChatCodex, model: FakeResponses) -> None:
-    tree, union = (
-        {"name": "x", "below": [{"name": "y", "below": []}]},
-        {"anyOf": [{"type": "null"}, {"type": "string"}]},
-    )
-    model.script(Text(json.dumps({"answer": tree})), Text('{"answer":"x"}'), Text('{"answer":"{}"}'))
-    assert chat.with_structured_output(Branch).invoke("grow").model_dump() == tree
-    assert chat.with_structured_output(union).invoke("say") == "x"
-    assert chat.bind(response_format={"type": "json_object"}).invoke("say").content == "{}"
-
-
 def test_a_response_format_is_answered_beside_tools(chat: ChatCodex, model: FakeResponses) -> None:
     """As LangChain's agents bind it by their provider strategy, which the profile lets them choose."""
     assert chat.profile
@@ -192,17 +180,6 @@ def test_an_answer_that_does_not_fit_is_repaired_once(chat: ChatCodex, model: Fa
     model.script(Text("I think"), Text("I still think"))
     with pytest.raises(bridge.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
         chat.invoke("hi")
-
-
-def test_an_answer_that_is_cut_off_goes_on_once(chat: ChatCodex, model: FakeResponses) -> None:
-    whole = answer("gone on with")
-    model.script(dataclasses.replace(whole, text=whole.text[:14]), dataclasses.replace(whole, text=whole.text[14:]))
-    found = chat.invoke("hi")
-    assert (found.content, found.response_metadata["turns"]) == ("gone on with", 2)
-    model.script(Text('{"answer":"a'), Text("nothing"))
-    with pytest.raises(bridge.ChatError, match=r"cut off after .* DESK_OUTPUT_TOKENS") as error:
-        chat.invoke("hi")
-    assert error.value.kind == "length"
 
 
 @pytest.mark.parametrize(
@@ -342,13 +319,3 @@ def test_text_streams_as_it_is_written_and_ends_at_a_stop_sequence(chat: ChatCod
     assert stopped == "One two three "
     assert chat.invoke("count", stop=["four"]).content == "One two three "
     assert cut(text, []) == text
-
-
-def test_many_callers_of_one_model_never_meet(chat: ChatCodex) -> None:
-    texts = [f"caller {number}" for number in range(24)]
-    assert [one.content for one in chat.batch(texts[:12])] == texts[:12]
-
-    async def together() -> list[Any]:
-        return await asyncio.gather(*(chat.ainvoke(text) for text in texts))
-
-    assert [one.content for one in asyncio.run(together())] == texts

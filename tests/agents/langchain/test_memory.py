@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp, SearchOp
+from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from chordesk.agents.langchain.memory import DeskStore
@@ -92,13 +91,6 @@ def test_a_query_finds_words_the_best_first_and_pages(memory: DeskStore) -> None
     assert [one.key for one in memory.search((), query="pea soup", limit=1, offset=1)] == ["x"]
     assert len(memory.search((), limit=3)) == 3
     assert len(memory.search((), limit=3, offset=3)) == 1
-
-
-def test_a_batch_reads_before_it_writes_and_its_last_write_counts(memory: DeskStore) -> None:
-    ops = [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), PutOp(("a",), "k", {"n": 2}), SearchOp(("a",))]
-    assert asyncio.run(memory.abatch(ops)) == [None, None, None, []]
-    (item,) = asyncio.run(memory.asearch(("a",)))
-    assert item.value == {"n": 2}
 
 
 def test_what_cannot_be_stored_is_refused_whole(memory: DeskStore) -> None:

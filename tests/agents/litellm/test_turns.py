@@ -13,7 +13,7 @@ from chordesk.agents.litellm.client import METADATA_HEADER
 from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, until
-from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, OPENAI, Seen, one_turn, running, spec
+from tests.agents.litellm.kit import DIALECTS, OPENAI, Seen, one_turn, running, spec
 from tests.fakes.chat import Calls, FakeChat, answer, outputs
 from tests.fakes.responses import Call, Silence
 
@@ -212,12 +212,3 @@ async def test_a_cancelled_turn_leaves_no_call_behind_and_its_record_ends(model:
         left = [one for one in asyncio.all_tasks() if "acompletion" in repr(one)]
         assert left == []
     assert seen.types[-2:] == ["turn.interrupted", "thread.closed"]
-
-
-async def test_a_role_that_keeps_threads_gets_one_without_a_history(model: FakeChat) -> None:
-    async with running() as runtime:
-        for _ in range(2):
-            async with runtime.conversation(spec(keep=True, model=ANTHROPIC), deadline()) as conversation:
-                assert conversation.reason == "stateless"
-                await conversation.turn("What of ACME?", SCHEMA, METADATA)
-    assert [len(one.body["messages"]) for one in model.requests] == [1, 1]

@@ -105,15 +105,6 @@ def test_a_server_that_refuses_a_way_is_asked_in_the_next(
     assert [one["will_retry"] for one in seen.payloads("turn.error")] == [True] * len(refused)
 
 
-def test_another_bad_request_is_not_asked_again(server: LocalServer) -> None:
-    bad = Status(400, {"error": {"message": "temperature is out of range", "type": "invalid_request_error"}})
-    server.script(Says(PROSE), bad)
-    (result,) = turns()
-    assert result.failure is not None
-    assert result.failure.kind == "bad_request"
-    assert len(server.chats()) == 2
-
-
 def test_a_server_that_refuses_tools_is_named_with_a_remedy(server: LocalServer) -> None:
     text = "registry.ollama.ai/library/small:latest does not support tools"
     server.script(Status(400, {"error": {"message": text, "type": "api_error"}}))

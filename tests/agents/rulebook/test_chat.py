@@ -63,17 +63,6 @@ def test_both_wires_make_the_same_call_and_give_the_same_answer(http: httpx.Clie
     ValidatorOutput.model_validate(answer)
 
 
-def test_an_answer_to_be_repaired_counts_as_no_call(http: httpx.Client) -> None:
-    history = turns(
-        [{"name": "signals_get", "arguments": "{}"}, {"name": "answer", "arguments": "{}"}],
-        [{"success": False, "error": "no prices"}, {"success": True}],
-    )
-    again = body(*history, {"role": "user", "content": "Your last answer does not fit."})
-    name, answer = called(http.post("/chat/completions", json=again))
-    assert name == "answer"
-    assert "answer" not in answer["summary"]
-
-
 def streamed(http: httpx.Client, **changes: Any) -> list[dict[str, Any]]:
     """The chunks of a request for a stream."""
     answer = http.post("/chat/completions", json=body(stream=True, **changes))

@@ -68,13 +68,6 @@ def test_another_address_gets_no_key_of_the_desk(project: Path, model: FakeRespo
     assert chat.api_key is None
 
 
-def test_a_desk_without_an_endpoint_has_the_codex_login(project: Path, home: Path) -> None:
-    for provider in ("rulebook", "codex"):
-        enter(options_of(Settings(home=home, provider=provider)))
-        chat = client()
-        assert (chat.provider, chat.base_url, chat.api_key) == ("codex", None, None)
-
-
 def test_three_lines_register_it(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DESK_HOME", str(tmp_path))

@@ -1,8 +1,7 @@
 """A worker in a process of its own, which a test may kill: it runs the turns that it is asked for through a pipe.
 
-Each question is a dict: {"text": ...} opens a conversation of its own for one turn and ends it; with "hold" the
-conversation stays open after the turn. Each turn is answered by one dict once it is over and recorded. The processes
-are forked from one that has loaded this module: loading is most of what such a worker costs.
+Each question opens a conversation of its own for one turn, which is answered by one dict once it is over and recorded.
+The processes are forked from one that has loaded this module: loading is most of what such a worker costs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import structlog
 
-from chordesk.agents.codex.conversation import CodexConversation
 from chordesk.agents.codex.runtime import CodexRuntime
 from tests.agents.codex.kit import deadline, running, spec, turn
 from tests.agents.codex.threads.vaults import vault_over
@@ -45,20 +43,13 @@ async def serve(pipe: Connection, name: str, home: str, model: str, redis_url: s
         )
         with contextlib.suppress(EOFError):
             while True:
-                pipe.send(await one(runtime, held, await loop.run_in_executor(None, pipe.recv)))
+                pipe.send(await one(runtime, await loop.run_in_executor(None, pipe.recv)))
 
 
-async def one(runtime: CodexRuntime, held: AsyncExitStack, asked: dict[str, Any]) -> dict[str, Any]:
-    opening = runtime.conversation(spec(keep=True), deadline())
-    if asked.get("hold"):
-        return await one_turn(await held.enter_async_context(opening), asked["text"])
-    async with opening as conversation:
-        return await one_turn(conversation, asked["text"])
-
-
-async def one_turn(conversation: CodexConversation, text: str) -> dict[str, Any]:
-    done = await turn(conversation, text)
-    return {"thread_id": done.thread_id, "turn_id": done.turn_id, "status": done.status, "reason": conversation.reason}
+async def one(runtime: CodexRuntime, text: str) -> dict[str, Any]:
+    async with runtime.conversation(spec(keep=True), deadline()) as conversation:
+        done = await turn(conversation, text)
+        return {"thread_id": done.thread_id, "turn_id": done.turn_id, "reason": conversation.reason}
 
 
 class OneWorker:
@@ -82,15 +73,15 @@ class OneWorker:
             self._process.kill()
         self._await_end()
 
-    def ask(self, text: str, *, hold: bool = False) -> None:
-        self._pipe.send({"text": text, "hold": hold})
+    def ask(self, text: str) -> None:
+        self._pipe.send(text)
 
     def answer(self) -> dict[str, Any]:
         answer: dict[str, Any] = self._pipe.recv()  # EOFError: the worker ended without an answer
         return answer
 
-    def turn(self, text: str, *, hold: bool = False) -> dict[str, Any]:
-        self.ask(text, hold=hold)
+    def turn(self, text: str) -> dict[str, Any]:
+        self.ask(text)
         return self.answer()
 
     def kill(self) -> None:
