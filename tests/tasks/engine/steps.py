@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlmodel import select
+from sqlmodel import SQLModel, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.states import StepKind
@@ -21,10 +21,10 @@ def report(subject: str, parent: str = "") -> NewStep:
     return NewStep(StepKind.REPORT, parent, subject, "quick")
 
 
-def opened(store: Store, *steps: NewStep, attempts: int = 2) -> tuple[Run, str]:
+def opened(store: Store, *steps: NewStep, attempts: int = 2, **values: Any) -> tuple[Run, str]:
     """Open a run; its finish step waits for those of `steps` without a parent. Return the run and its finish step's
-    id."""
-    run, finish = run_row(), new_id()
+    id. values: of the run."""
+    run, finish = run_row(**values), new_id()
     under = [s if s.parent else NewStep(s.kind, finish, s.subject, s.role, s.payload, s.waits, s.id) for s in steps]
     with store.session() as session:
         graph.open_run(session, run, finish, attempts)
@@ -70,7 +70,7 @@ def sweep_row(store: Store) -> Sweep:
         return session.get_one(Sweep, 1)
 
 
-def change(store: Store, table: type[Step] | type[Sweep], key: Any, **values: object) -> None:
+def change(store: Store, table: type[SQLModel], key: Any, **values: object) -> None:
     with store.session() as session:
         row = session.get_one(table, key)
         for name, value in values.items():

@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import pytest
 from rich.console import Console
-from sqlmodel import Session
 
 from chordesk.models.database.store import Store
-from chordesk.models.states import RunState, StepState
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.cli.show.runs import MOST_STEPS, attempts_report
+from chordesk.models.states import StepState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.cli.show.runs import attempts_report
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from chordesk.tasks.reading.run_details import steps_of
-from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report, tried
+from tests.tasks.engine.steps import claimed, get, lose, opened, report, tried
 
 LOST = "its worker was lost"
-
-
-def test_given_back_and_then_failed_with_their_reasons(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.give_back(session, held, 0, "overloaded: try later")
-    held = claimed(store, step.id, "b")
-    with store.session() as session:
-        graph.finish(session, held, StepState.FAILED, error="bad_request: no")
-    assert tried(store, step.id) == [(1, "a", "again", "overloaded: try later"), (2, "b", "failed", "bad_request: no")]
-
-
-def test_five_restarts_of_a_machine_use_up_no_attempt(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step, attempts=1)
-    lose(store, step.id, 5)
-    change(store, Step, step.id, sent_at=ago(9))
-    with store.session() as session:
-        assert step_queries.fail_exhausted(session) == []
-        assert [one.id for one in step_queries.resend(session)] == [step.id]
-    last = claimed(store, step.id, "new")
-    assert (last.attempt, last.max_attempts) == (6, 6)
-    with store.session() as session:
-        graph.finish(session, last, StepState.DONE)
-    assert [row[2] for row in tried(store, step.id)] == ["lost"] * 5 + ["done"]
 
 
 def test_a_step_that_breaks_its_workers_fails_with_the_last_and_leaves_that_to_the_sweep(store: Store) -> None:
@@ -131,30 +103,3 @@ def test_the_report_shows_what_went_wrong_and_what_runs(store: Store) -> None:
     assert "IBM" not in text
     assert "1 of 2  again after 0.0 s on research@host: server_error: 500" in text
     assert "2 of 2  running" in text
-
-
-def test_a_long_report_is_cut(store: Store) -> None:
-    steps = [report(f"S{number}") for number in range(MOST_STEPS + 3)]
-    run, _ = opened(store, *steps)
-    for step in steps:
-        held = claimed(store, step.id)
-        with store.session() as session:
-            graph.finish(session, held, StepState.FAILED, error="no")
-    assert "and 3 more steps" in shown(store, run)
-
-
-def test_the_attempts_of_one_run_are_not_shown_with_another(store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    other, _ = opened(store, report("IBM"))
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.finish(session, held, StepState.DONE)
-    with store.read() as session:
-        assert [one.attempts for one in steps_of(session, _row(session, other.id))] == [[], []]
-
-
-def _row(session: Session, run_id: str) -> Run:
-    run = session.get_one(Run, run_id)
-    assert run.state == RunState.RUNNING
-    return run

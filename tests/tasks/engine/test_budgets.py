@@ -33,14 +33,43 @@ def spend(
     )  # fmt: skip
 
 
-def test_an_estimate_is_of_each_model_at_its_price(session: Session, settings: Settings) -> None:
-    run, other = a_run(session), a_run(session)
-    spend(session, run, "gpt-5.5", 1_000_000, 500_000, 10_000)
-    spend(session, run, "tiny", 2_000_000, 0, 1_000_000)
-    spend(session, other, "gpt-5.5", 7, 7, 7)
+M = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("turns", "cost", "shown"),
+    [
+        ([], Cost(), "none yet"),
+        ([("gpt-5.5", M, M // 2, 10_000), ("tiny", 2 * M, 0, M)], Cost(usd=7.05), "about 7.05 USD"),
+        ([("own", M, 0, M)], Cost(unpriced=["own"]), "the price of own is unknown (DESK_PRICES)"),
+        (
+            [("own", M, 0, M), ("tiny", M, 0, 0)],
+            Cost(usd=1.0, unpriced=["own"]),
+            "at least 1.00 USD; the price of own is unknown (DESK_PRICES)",
+        ),
+        ([("tiny", None, None, None)], Cost(uncounted=1), "the provider counted no tokens of 1 turns"),
+        (
+            [("tiny", None, None, None), ("tiny", M, 0, 0)],
+            Cost(usd=1.0, uncounted=1),
+            "at least 1.00 USD; the provider counted no tokens of 1 turns",
+        ),
+        ([(None, M, 0, 1_000)], Cost(rules=True), "no price for rules, which are no model"),
+    ],
+)
+def test_the_cost_of_turns_at_their_models_prices(
+    session: Session,
+    settings: Settings,
+    turns: list[tuple[str | None, int | None, int | None, int | None]],
+    cost: Cost,
+    shown: str,
+) -> None:
+    run = a_run(session)
+    for turn in turns:
+        spend(session, run, *turn)
+    spend(session, a_run(session), "gpt-5.5", 7, 7, 7)
     found = cost_of(session, settings, run.id)
-    assert found == Cost(usd=2.5 + 0.25 + 0.3 + 2.0 + 2.0)
-    assert str(found) == "about 7.05 USD"
+    assert found == cost
+    assert str(found) == shown
 
 
 def test_a_cost_that_the_runtime_knows_comes_before_the_price_list(session: Session, settings: Settings) -> None:
@@ -48,63 +77,30 @@ def test_a_cost_that_the_runtime_knows_comes_before_the_price_list(session: Sess
     step = a_step(session, run, role="quick")
     for cost in (0.25, 0.5, None):
         a_turn(
-            session, step, provider="litellm", model="litellm:anthropic/claude", input_tokens=1_000_000,
-            cached_input_tokens=0, output_tokens=0, total_tokens=1_000_000, cost_usd=cost,
+            session, step, provider="litellm", model="litellm:anthropic/claude", input_tokens=M,
+            cached_input_tokens=0, output_tokens=0, total_tokens=M, cost_usd=cost,
         )  # fmt: skip
-    spend(session, run, "tiny", 1_000_000, 0, 0)
+    spend(session, run, "tiny", M, 0, 0)
     assert cost_of(session, settings, run.id) == Cost(usd=1.75, unpriced=["anthropic/claude"])
-
-
-def test_an_unknown_price_is_named_and_is_no_zero(session: Session, settings: Settings) -> None:
-    run = a_run(session)
-    spend(session, run, "someones-own", 1_000_000, 0, 1_000_000)
-    found = cost_of(session, settings, run.id)
-    assert found == Cost(unpriced=["someones-own"])
-    assert str(found) == "the price of someones-own is unknown (DESK_PRICES)"
-    spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert str(cost_of(session, settings, run.id)).startswith("at least 1.00 USD; the price of someones-own")
-
-
-def test_turns_without_counts_are_counted(session: Session, settings: Settings) -> None:
-    run = a_run(session)
-    spend(session, run, "tiny", None, None, None)
-    found = cost_of(session, settings, run.id)
-    assert found == Cost(uncounted=1)
-    spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert str(cost_of(session, settings, run.id)) == ("at least 1.00 USD; the provider counted no tokens of 1 turns")
-    assert summarise(session, run, settings)["tokens"] == 1_000_000
-
-
-def test_rules_have_no_price(session: Session, settings: Settings) -> None:
-    run = a_run(session)
-    assert str(cost_of(session, settings, run.id)) == "none yet"
-    spend(session, run, None, 1_000_000, 0, 1_000)
-    found = cost_of(session, settings, run.id)
-    assert found == Cost(rules=True)
-    assert str(found) == "no price for rules, which are no model"
 
 
 def test_local_models_cost_nothing_and_are_never_unknown(session: Session, settings: Settings) -> None:
     run = a_run(session)
     step = a_step(session, run, role="quick")
-    for tokens in (1_000_000, None):
+    for tokens in (M, None):
         a_turn(
             session, step, provider="local", model="local:qwen3:8b", input_tokens=tokens, cached_input_tokens=0,
             output_tokens=tokens, total_tokens=tokens,
         )  # fmt: skip
     found = cost_of(session, settings, run.id)
-    assert found == Cost(usd=0.0, local=True)
-    assert str(found) == "local, no price"
-    spend(session, run, "tiny", 1_000_000, 0, 0)
-    assert str(cost_of(session, settings, run.id)) == "about 1.00 USD; local, no price"
-    spend(session, run, "own", 1_000_000, 0, 0)
-    mixed = cost_of(session, settings, run.id)
-    assert str(mixed) == "at least 1.00 USD; the price of own is unknown (DESK_PRICES); local, no price"
+    assert (found, str(found)) == (Cost(usd=0.0, local=True), "local, no price")
+    spend(session, run, "tiny", M, 0, 0)
+    spend(session, run, "own", M, 0, 0)
+    mixed = "at least 1.00 USD; the price of own is unknown (DESK_PRICES); local, no price"
+    assert str(cost_of(session, settings, run.id)) == mixed
     named = {"provider": "local", "provider_url": "http://127.0.0.1:11434/v1", "model": "gpt-5.5"}
-    local = settings.model_copy(update=named)
-    begun = outlook(session, local, a_run(session, kind="trade"))
+    begun = outlook(session, settings.model_copy(update=named), a_run(session, kind="trade"))
     assert begun.prices == {"local:gpt-5.5": "local, no price"}, "whatever it is called"
-    assert amounts.outlook(begun)[1] == "prices: local:gpt-5.5: local, no price"
 
 
 def reason(use: BudgetUse | None) -> str | None:
@@ -146,17 +142,3 @@ def test_a_run_begins_with_its_budgets_and_prices(session: Session, settings: Se
     ]
     offline = settings.model_copy(update={"provider": "rulebook"})
     assert amounts.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"
-
-
-def test_a_summary_names_its_tools_and_lenses(session: Session, settings: Settings) -> None:
-    assert amounts.figures({"tokens": 1}) == [], "of a version before"
-    run = a_run(session)
-    spend(session, run, "tiny", 1_000_000, 0, 0)
-    summary = summarise(session, run, settings)
-    shown = {**summary, "lenses": {"technical": 2, "catalyst": 0}, "tools": {"signals_get": 7, "news_list": 1}}
-    assert amounts.figures(shown) == [
-        "cost: about 1.00 USD",
-        "budgets: 1,000,000 of 3,000,000 tokens of the run, 1,000,000 of 30,000,000 tokens of the UTC day",
-        "hits by lens: 2 technical, 0 catalyst",
-        "tools called: 7 signals_get, 1 news_list",
-    ]

@@ -74,21 +74,8 @@ def check_counts(store: Store) -> None:
     assert (get(store, family.waits).state, get(store, family.waits).pending) == (StepState.READY, 0)
 
 
-def test_a_step_waits_for_the_runs_that_were_opened_for_it(store: Store) -> None:
-    check_counts(store)
-
-
 def test_a_step_waits_for_its_runs_on_a_server_too(postgres_store: Store) -> None:
     check_counts(postgres_store)
-
-
-def test_the_first_steps_of_child_runs_are_ready_with_the_end_of_the_step_that_opened_them(store: Store) -> None:
-    family = opened(store)
-    assert {step.run_id for step in family.firsts} == set(family.children)
-    assert [step.subject for step in family.firsts] == ["AAPL", "IBM", "AAPL", "IBM"]
-    with store.read() as session:
-        rows = session.exec(select(Run).where(Run.id.in_(family.children))).all()  # type: ignore[attr-defined]
-    assert {steps.waiting_step(row) for row in rows} == {family.waits}
 
 
 @pytest.mark.parametrize("state", ENDS)
@@ -141,14 +128,6 @@ def test_a_stop_takes_along_the_runs_that_are_waited_for(store: Store) -> None:
     assert (stop.over, stop.interrupted, stop.waiting) == (True, 1, 2 + 2 + 1 + 2)
     assert {state_of(store, run_id) for run_id in (family.parent.id, *family.children)} == {RunState.STOPPED}
     assert get(store, family.waits).state == StepState.STOPPED
-
-
-def test_a_run_is_stopping_until_the_runs_that_it_waits_for_have_ended(store: Store) -> None:
-    family = opened(store, 1)
-    claimed(store, family.firsts[0].id)
-    (stop,) = stopping.stop_runs(store, Settings(), [family.parent.id], lambda ids: None, 0)
-    assert (stop.over, stop.left) == (False, 1)
-    assert state_of(store, family.parent.id) == RunState.STOPPING
 
 
 def test_a_child_run_alone_can_be_stopped_and_its_parent_goes_on(store: Store) -> None:

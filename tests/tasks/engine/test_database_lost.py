@@ -1,7 +1,9 @@
-"""A database that goes away in the middle: tried again, nothing written by half, nothing twice."""
+"""A database that goes away in the middle: tried again, nothing written by half, nothing twice, leases renewed soon."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import threading
 import time
 from collections.abc import Iterator
@@ -16,18 +18,18 @@ from sqlmodel import Session, select
 from chordesk.models.database import store as store_module
 from chordesk.models.database.store import Store, transact
 from chordesk.models.states import StepKind, StepState
-from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
-from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.leases import HeldStep, LeaseKeeper
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.worker.work import Done, Ending, work
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.engine.steps import get, opened, report, tried
+from tests.tasks.engine.steps import ago, claimed, get, opened, report, tried
 
 
 @pytest.fixture
@@ -74,13 +76,6 @@ def pay_in(session: Session) -> str:
 def accounts(store: Store) -> list[str]:
     with store.read() as session:
         return [row.name for row in session.exec(select(Account)).all()]
-
-
-def test_a_locked_database_is_waited_for(short_timeout_store: Store) -> None:
-    thread = Lock(short_timeout_store).open_after(0.6)
-    assert transact(short_timeout_store, pay_in, PATIENCE) == "paid"
-    thread.join()
-    assert accounts(short_timeout_store) == ["paper"]
 
 
 def test_patience_has_an_end(short_timeout_store: Store) -> None:
@@ -135,21 +130,6 @@ def hang_up(store: Store) -> None:
         )  # fmt: skip
 
 
-def test_a_connection_that_is_cut_in_a_transaction_costs_a_second_try(postgres_store: Store) -> None:
-    name, calls = new_id(), []
-
-    def do(session: Session) -> None:
-        session.add(Account(name=name, cash=1.0))
-        session.flush()
-        calls.append(1)
-        if len(calls) == 1:
-            hang_up(postgres_store)
-
-    transact(postgres_store, do, PATIENCE)
-    assert len(calls) == 2
-    assert accounts(postgres_store).count(name) == 1
-
-
 def test_an_end_on_a_cut_connection_is_written_once_and_whole(postgres_store: Store) -> None:
     step = report("IBM")
     _, finish = opened(postgres_store, step)
@@ -177,3 +157,65 @@ def test_a_cut_connection_that_was_idle_is_not_even_noticed(postgres_store: Stor
     hang_up(postgres_store)
     transact(postgres_store, lambda session: session.add(Account(name=name, cash=1.0)), 0)
     assert accounts(postgres_store).count(name) == 1
+
+
+LEASE = 24.0
+
+
+def lease_of(store: Store, step_id: str) -> dt.datetime:
+    return get(store, step_id).lease_until or ago(0)
+
+
+def rename(store: Store, old: str, new: str) -> None:
+    with store.engine.connect() as connection:
+        connection.execute(text("PRAGMA legacy_alter_table=ON"))
+        connection.execute(text(f"ALTER TABLE {old} RENAME TO {new}"))
+        connection.commit()
+
+
+@pytest.mark.long
+def test_after_a_failure_the_next_renewal_does_not_wait_for_its_turn(store: Store) -> None:
+    """Its turn would come after 8 s; the sweep gives holders 12 s."""
+    step = report("IBM")
+    opened(store, step)
+    held = claimed(store, step.id, "worker", LEASE)
+    first = lease_of(store, step.id)
+    keeper = LeaseKeeper(store, "worker", LEASE, 600)
+    failed: list[Exception] = []
+    beat = keeper._beat
+
+    def watched() -> None:
+        try:
+            beat()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    keeper._beat = watched  # type: ignore[method-assign]
+    with keeper.hold(held) as kept:
+        rename(store, "step", "step_away")
+        wait_for(lambda: len(failed) > 0, "a renewal fails")
+        rename(store, "step_away", "step")
+        wait_for(lambda: lease_of(store, step.id) > first, "it is renewed", LEASE / 4)
+        assert kept.ended is None
+    keeper.close()
+    assert get(store, step.id).owner == "worker"
+
+
+def test_renewals_wait_for_no_other_connection(postgres_store: Store) -> None:
+    step = report("IBM")
+    opened(postgres_store, step)
+    held = claimed(postgres_store, step.id, "worker", 1.5)
+    apart = postgres_store.apart()
+    keeper = LeaseKeeper(apart, "worker", 1.5, 600)
+    looking = postgres_store.apart()
+    with contextlib.ExitStack() as all_in_use, keeper.hold(held) as kept:
+        for _ in range(16):
+            all_in_use.enter_context(postgres_store.read()).connection()
+        before = utcnow()
+        wait_for(lambda: lease_of(looking, step.id) > before + dt.timedelta(seconds=1.4), "it is renewed")
+        assert postgres_store.engine.pool.checkedout() == 16  # type: ignore[attr-defined]
+        assert kept.ended is None
+    keeper.close()
+    for store in (apart, looking):
+        store.close()

@@ -12,7 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine.step_queries import demand, demand_query, workers_wanted
+from chordesk.tasks.engine.step_queries import demand, workers_wanted
 from chordesk.tasks.engine.steps import NewStep
 from tests.tasks.engine.steps import ago, change, claimed, opened, report
 
@@ -67,16 +67,6 @@ def test_the_zone_of_the_one_that_asks_does_not_matter(postgres_store: Store, zo
         here = demand(session)
         session.connection().execute(text(f"SET LOCAL TIME ZONE '{zone}'"))
         assert demand(session) == here > 0
-
-
-def test_the_text_is_one_statement_of_one_number(postgres_store: Store) -> None:
-    """An autoscaler sends it as it is, without parameters."""
-    with postgres_store.read() as session:
-        rows = session.connection().exec_driver_sql(demand_query()).all()
-    assert len(rows) == 1
-    assert isinstance(rows[0][0], int)
-    assert ":" not in demand_query()
-    assert "%" not in demand_query()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
-from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from tests.tasks.engine.steps import ago, change, claimed, get, lose, opened, report
+from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
 
 
 def claim(store: Store, step_id: str, owner: str = "a") -> ClaimedStep | None:
@@ -86,40 +85,6 @@ def test_children_that_end_at_once_fire_their_join_once(store: Store) -> None:
     assert get(store, finish).pending == 0
 
 
-def test_an_end_that_cancels_its_siblings_ends_those_that_wait_and_names_those_that_are_held(store: Store) -> None:
-    join = NewStep(StepKind.CONCLUDE, "", "AAPL", waits=True)
-    roles = ("quick", "risk", "catalyst", "fundamentals")
-    steps = {role: NewStep(StepKind.REPORT, join.id, "AAPL", role) for role in roles}
-    opened(store, join, *steps.values())
-    held = {role: claimed(store, steps[role].id) for role in ("quick", "risk")}
-    with store.session() as session:
-        assert graph.cancelled(session, [join.id]) == {}
-        assert graph.finish(session, held["quick"], StepState.DONE, cancels="not needed") == []
-        assert graph.cancelled(session, [join.id, "another"]) == {join.id: "not needed"}
-    states = {role: (get(store, step.id).state, get(store, step.id).error) for role, step in steps.items()}
-    assert states == {
-        "quick": (StepState.DONE, None),
-        "risk": (StepState.RUNNING, None),
-        "catalyst": (StepState.STOPPED, "not needed"),
-        "fundamentals": (StepState.STOPPED, "not needed"),
-    }
-    assert (get(store, join.id).state, get(store, join.id).pending) == (StepState.WAITING, 1)
-    with store.session() as session:
-        (ready,) = graph.finish(session, held["risk"], StepState.STOPPED)
-    assert (ready.id, get(store, join.id).pending) == (join.id, 0)
-
-
-def test_an_end_that_fails_half_way_changes_nothing(store: Store) -> None:
-    step = report("AAPL")
-    _, finish = opened(store, step)
-    held = claimed(store, step.id)
-    with pytest.raises(RuntimeError), store.session() as session:
-        graph.finish(session, held, StepState.DONE)
-        raise RuntimeError
-    assert get(store, step.id).state == StepState.RUNNING
-    assert get(store, finish).pending == 1
-
-
 def sweep(store: Store) -> list[str]:
     with store.session() as session:
         return [step.id for step in step_queries.resend(session)]
@@ -132,42 +97,6 @@ def test_the_sweep_sends_what_was_lost_and_not_what_was_just_sent(store: Store) 
     change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS + 1))
     assert sweep(store) == [step.id]
     assert sweep(store) == []
-
-
-def test_the_delay_between_sends_doubles(store: Store) -> None:
-    step = report("AAPL")
-    opened(store, step)
-    change(store, Step, step.id, sends=3, sent_at=ago(step_queries.RESEND_SECONDS * 4 - 2))
-    assert sweep(store) == []
-    change(store, Step, step.id, sent_at=ago(step_queries.RESEND_SECONDS * 4 + 2))
-    assert sweep(store) == [step.id]
-    assert get(store, step.id).sends == 4
-
-
-def test_the_sweep_takes_up_an_expired_lease_at_once_and_then_waits(store: Store) -> None:
-    step = report("AAPL")
-    opened(store, step)
-    claimed(store, step.id)
-    assert sweep(store) == []
-    change(store, Step, step.id, lease_until=ago(0.5), sent_at=ago(5))
-    assert sweep(store) == [step.id]
-    assert sweep(store) == []
-
-
-def test_worn_out_steps_fail_with_the_reason_and_free_their_join(store: Store) -> None:
-    lost, tried = report("AAPL"), report("MMM")
-    _, finish = opened(store, lost, tried, attempts=1)
-    lose(store, lost.id)
-    held = claimed(store, tried.id)
-    with store.session() as session:
-        graph.give_back(session, held, 0, "server_error: 500")
-    with store.session() as session:
-        freed = step_queries.fail_exhausted(session)
-    assert [step.id for step in freed] == [finish]
-    assert get(store, lost.id).error == f"gave up: {LOSSES} workers were lost while they had it"
-    assert get(store, tried.id).error == "gave up after 1 attempts: server_error: 500"
-    with store.session() as session:
-        assert step_queries.fail_exhausted(session) == []
 
 
 def test_a_step_is_unique_in_its_run(store: Store) -> None:

@@ -265,5 +265,5 @@ class GraphMachine(RuleBasedStateMachine):
 def test_whatever_happens_in_any_order(template_db: Path) -> None:
     machine = type("Machine", (GraphMachine,), {"template": template_db})
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-    limits = settings(max_examples=examples(40), stateful_step_count=30, deadline=None, suppress_health_check=slow)
+    limits = settings(max_examples=examples(25), stateful_step_count=30, deadline=None, suppress_health_check=slow)
     run_state_machine_as_test(machine, settings=limits)

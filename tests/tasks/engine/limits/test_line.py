@@ -208,19 +208,6 @@ def test_a_local_server_has_as_many_turns_as_it_has_slots(server: str, tmp_path:
     run(work)
 
 
-def test_a_setting_goes_before_the_slots(server: str, tmp_path: Path) -> None:
-    async def work() -> None:
-        limits = settings(tmp_path, MODEL_TURNS=3)
-        keep_facts(limits.home, facts(slots=1))
-        async with workers(server, limits, 1) as (made,):
-            assert made.of(LOCAL).limit == made.of(HOSTED).limit == 3
-            async with made.of(LOCAL).turn("a", now()), made.of(LOCAL).turn("b", now()):
-                with redis.Redis.from_url(server) as client:
-                    assert turns_in_flight(client) == {"qwen3:8b": 2}
-
-    run(work)
-
-
 def test_the_wait_leaves_time_for_the_turn(server: str, tmp_path: Path) -> None:
     async def work() -> None:
         limits = settings(tmp_path, TURN_SECONDS=1200, STEP_DEADLINE_SECONDS=1500)
