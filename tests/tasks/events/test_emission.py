@@ -11,7 +11,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import LeaseLost
 from chordesk.models.events import Domain, Envelope, EventType
 from chordesk.models.settings import Settings
-from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import LOSSES
@@ -36,31 +36,6 @@ def step_events(store: Store, run_id: str) -> list[tuple[Any, ...]]:
         for one in run_events(store, run_id)
         if one.domain is Domain.STATUS
     ]
-
-
-def test_a_run_from_its_opening_to_its_end(store: Store) -> None:
-    run, _ = opened(store, report("IBM"))
-    with store.session() as session:
-        assert graph.close_run(session, run.id, RunState.PARTIAL, {}, ["too few data"])
-    with store.session() as session:
-        assert not graph.close_run(session, run.id, RunState.DONE, {}, [])
-    started, completed = run_events(store, run.id)
-    assert started.type is EventType.RUN_STARTED
-    assert (started.payload["kind"], started.payload["model"]) == ("screen", run.model)
-    assert completed.type is EventType.RUN_COMPLETED
-    assert (completed.payload["state"], completed.payload["notes"]) == ("partial", ["too few data"])
-
-
-@pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED, StepState.STOPPED])
-def test_a_step_that_ends(store: Store, state: StepState) -> None:
-    step = report("IBM")
-    run, _ = opened(store, step)
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.finish(session, held, state, error=None if state is StepState.DONE else "why")
-    assert step_events(store, run.id) == [("status.ended", "IBM", 1, state)]
-    found = run_events(store, run.id)[-1].payload
-    assert (found["step"], found["kind"], found["role"]) == (step.id, "report", "quick")
 
 
 def test_a_step_that_is_given_back_and_lost_and_done(store: Store) -> None:

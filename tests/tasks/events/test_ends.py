@@ -72,16 +72,6 @@ def test_an_order_that_is_denied_ends_its_run_for_readers(desk: Desk) -> None:
     assert _over(desk, run_id)
 
 
-def test_a_preview_that_is_not_sent_keeps_no_reader(desk: Desk) -> None:
-    """With live trading off it is as far as an order goes."""
-    desk.process(desk.decide(action()), trader_live=False)
-    (order,) = desk.orders()
-    assert order.state == "previewed"
-    assert not _over(desk, order.run_id), "the run itself goes on"
-    ended(desk.store, order.run_id)
-    assert _over(desk, order.run_id)
-
-
 def test_an_order_that_rests_until_the_next_session_of_past_days_keeps_no_reader(desk: Desk) -> None:
     desk.run(action())
     (order,) = desk.orders()

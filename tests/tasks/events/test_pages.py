@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from chordesk.models.errors import DatabaseDown, HistoryTrimmed
 from chordesk.models.events import Envelope, EventType, event
-from chordesk.tasks.events.feed import PAGE, PAGES, Pages
+from chordesk.tasks.events.feed import PAGE, Pages
 from tests.tasks.events.kit import sequences
 
 
@@ -58,15 +57,6 @@ def test_a_full_page_is_read_once_for_all_readers_wherever_they_are_in_it() -> N
     assert log.reads == [0, PAGE]
 
 
-def test_the_last_page_grows_and_is_never_stale() -> None:
-    log = Log(10)
-    pages = Pages(log.read)
-    assert after(pages, 0) == list(range(1, 11))
-    log.last = 12
-    assert after(pages, 10) == [11, 12]
-    assert after(pages, 12) == []
-
-
 def test_a_page_that_was_asked_for_before_the_event_is_not_the_answer() -> None:
     """The second reader knows of event 11; the page that the first one waits for ends with 10."""
     log = Log(10)
@@ -89,39 +79,3 @@ def test_events_are_there_although_the_beginning_of_their_page_was_trimmed() -> 
     assert after(pages, 100) == list(range(101, PAGE + 1))
     with pytest.raises(HistoryTrimmed):
         after(pages, 99)
-
-
-def test_an_error_is_not_kept() -> None:
-    log = Log(PAGE)
-    pages = Pages(log.read)
-    log.away = True
-    with pytest.raises(DatabaseDown):
-        after(pages, 0)
-    log.away = False
-    assert len(after(pages, 0)) == PAGE
-
-
-def test_a_reader_that_goes_away_leaves_the_page_to_the_others() -> None:
-    log = Log(PAGE)
-    pages = Pages(log.read)
-
-    async def main() -> list[Envelope]:
-        first = asyncio.create_task(pages.after("r", 0))
-        second = asyncio.create_task(pages.after("r", 5))
-        await asyncio.sleep(0)
-        first.cancel()
-        return await second
-
-    assert sequences(asyncio.run(main())) == list(range(6, PAGE + 1))
-    assert log.reads == [0]
-
-
-@pytest.mark.parametrize(("again", "reads"), [(lambda last: last, 0), (lambda last: 0, 1)])
-def test_the_page_used_least_goes(again: Callable[[int], int], reads: int) -> None:
-    log = Log((PAGES + 1) * PAGE)
-    pages = Pages(log.read)
-    for number in range(PAGES + 1):
-        after(pages, number * PAGE)
-    before = len(log.reads)
-    after(pages, again(PAGES * PAGE))
-    assert len(log.reads) - before == reads

@@ -63,13 +63,6 @@ def opened(recorder: Recorder, state: ConversationState) -> None:
     recorder.record(state.scope, [], [state])
 
 
-def test_events_are_written_soon_in_the_order_in_which_they_were_recorded(store: Store, recorder: Recorder) -> None:
-    for number in range(100):
-        recorder.record(SCOPE, [a_note(RUN, number)])
-    wait_for(lambda: len(stored(store)) == 100, "all are written")
-    assert [one.payload["number"] for one in stored(store)] == list(range(100))
-
-
 def test_the_end_of_a_step_takes_its_events(store: Store) -> None:
     """No thread of its own writes here: what the step does not take is written by `close`."""
     recorder = Recorder(store)
@@ -190,20 +183,6 @@ def test_more_than_it_holds_is_left_out_and_counted(store: Store, monkeypatch: p
     assert sequences(stored(store)) == [1, 2, 3, 4, 5]
 
 
-def test_events_put_back_may_be_more_than_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chordesk.tasks.events.recorder.QUEUED_MOST", 5)
-    older, buffer = EventBuffer(), EventBuffer()
-    assert older.add(SCOPE, [a_note(RUN, number) for number in range(5)]) == 0
-    assert buffer.add(SCOPE, [a_note(RUN, 5), a_note(RUN, 6)]) == 0
-    buffer.put_back(older.take())
-    for _ in range(2):
-        assert buffer.add(SCOPE, []) == 0
-        assert buffer.add(SCOPE, [a_note(RUN, 7), a_note(RUN, 8)]) == 2
-    taken = buffer.take()
-    assert [one.payload["number"] for one in taken.events[""]] == list(range(7))
-    assert (taken.count, buffer.count, bool(buffer)) == (7, 0, False)
-
-
 def test_a_newer_row_is_kept_when_an_older_one_is_put_back() -> None:
     buffer, now = EventBuffer(), utcnow()
     turn = TurnLifecycle(turn_id="u", thread_id="t", status=LifecycleStatus.IN_PROGRESS, started_at=now)
@@ -242,12 +221,6 @@ def test_an_event_that_the_database_refuses_is_left_out_alone(store: Store) -> N
     assert recorder.dropped == 1
 
 
-def test_deltas_are_not_stored(store: Store, recorder: Recorder) -> None:
-    recorder.record(SCOPE, [event(EventType.ITEM_DELTA, RUN, text="so"), a_note(RUN, 1)])
-    recorder.close()
-    assert [one.type for one in stored(store)] == [EventType.ITEM_COMPLETED]
-
-
 def test_events_recorded_during_a_write_are_written_although_it_is_closed_then(
     store: Store, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,27 +239,3 @@ def test_events_recorded_during_a_write_are_written_although_it_is_closed_then(
     assert recorded.wait(PATIENCE)
     recorder.close()
     assert sequences(stored(store)) == [1, 2]
-
-
-def test_each_thread_that_records_keeps_its_order(store: Store, recorder: Recorder) -> None:
-    def record(writer: int) -> None:
-        for number in range(200):
-            recorder.record(Scope(RUN, f"s{writer}"), [a_note(RUN, number, writer)])
-
-    writers = [threading.Thread(target=record, args=(number,)) for number in range(6)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    recorder.close(20)
-    found = stored(store)
-    assert sequences(found) == list(range(1, 1201))
-    for writer in range(6):
-        assert [one.payload["number"] for one in found if one.payload["writer"] == writer] == list(range(200))
-
-
-def test_one_that_is_closed_unused_or_twice_starts_no_thread(store: Store) -> None:
-    recorder = Recorder(store)
-    recorder.close()
-    recorder.close()
-    assert recorder._thread is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -118,15 +117,6 @@ def test_conversations_turns_and_items_are_stored_as_they_ended(
     assert all(conversation.active_turn_id is None for conversation in conversations)
 
 
-def test_the_manifest_lists_the_conversations(desk: Processes, run: str, live: list[Envelope]) -> None:
-    wait_for(lambda: "0 with a turn that runs now" in desk_command(desk, "runs", "show", run).stdout, "all are over")
-    found = json.loads(desk_command(desk, "runs", "show", run, "--json").stdout)["conversations"]
-    assert {(row["role"], row["subject"]) for row in found} >= {("quick", "IBM"), ("quick", "AAPL")}
-    assert {row["run_id"] for row in found} == {run}
-    assert {row["runtime_kind"] for row in found} == {"codex"}
-    assert {row["thread_id"] for row in found} == {one.thread_id for one in live if one.thread_id}
-
-
 class TestWatch:
     def test_it_prints_a_run_that_has_ended_with_its_state(
         self, desk: Processes, run: str, live: list[Envelope]
@@ -140,33 +130,6 @@ class TestWatch:
         assert "run.completed" in lines[-1]
         assert "done" in lines[-1]
         assert any("turn.started" in line and "quick IBM" in line for line in lines)
-
-    def test_as_json_it_prints_the_envelopes_after_a_sequence(
-        self, desk: Processes, run: str, live: list[Envelope]
-    ) -> None:
-        found = desk_command(desk, "watch", run, "--since", "5", "--json")
-        assert [Envelope.model_validate_json(line) for line in found.stdout.splitlines()] == live[5:]
-
-    def test_a_run_that_is_not_there_and_a_sequence_that_is_none(self, desk: Processes, run: str) -> None:
-        for arguments, part in (
-            (("0000000",), "no run '0000000'"),
-            ((run, "--since", "99999"), "99999 is none of them"),
-            (("--since", "5"), "--since goes with a run"),
-        ):
-            found = desk_command(desk, "watch", *arguments)
-            assert found.returncode == 2
-            assert part in " ".join(found.stderr.split())
-
-    def test_trimmed_history_is_reported(self, desk: Processes, live: list[Envelope]) -> None:
-        other = "trimmed"
-        with store_of(desk).session() as session:
-            event_log.append(session, [event(EventType.ORDER_TRADING, DESK, why=other) for _ in range(5)])
-        with store_of(desk).session() as session:
-            event_log.trim(session, DESK, 3)
-        found = desk_command(desk, "watch", DESK, "--since", "2")
-        assert found.returncode == 2
-        assert "gone up to 3" in found.stderr
-        assert "read from 3 on" in " ".join(found.stderr.split())
 
     def test_without_a_run_it_shows_all_that_happens_until_ctrl_c(self, desk: Processes, live: list[Envelope]) -> None:
         process = subprocess.Popen(
