@@ -148,12 +148,3 @@ class TestHourly:
         client.delete(retention.HOURLY_KEY)
         trim_hourly(client, store, settings, utcnow())
         assert left(store, second) == []
-
-    def test_without_redis_it_is_left_for_later(
-        self, store: Store, settings: Settings, redis_own: RedisServer, client: redis.Redis
-    ) -> None:
-        run_id = ended_before(store, 31)
-        redis_own.kill()
-        trim_hourly(client, store, settings, utcnow())
-        assert left(store, run_id) == [1, 2, 3, 4]
-        redis_own.start()
