@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -170,8 +170,10 @@ async def _count(desk: Desk, policy: Policy) -> Collected:
         records = await registry.records()
     gone: set[tuple[str, int]] = set()
     by_thread = {one.record.thread_id: one.record for one in records}
-    for _, _, thread_id in _due(desk.store, policy, records):
-        old, copies = _gone(desk.store, by_thread.get(thread_id), thread_id, policy)
+    due = [thread_id for _, _, thread_id in _due(desk.store, policy, records)]
+    kept = _copies(desk.store, due)
+    for thread_id in due:
+        old, copies = _gone(kept[thread_id], by_thread.get(thread_id), policy)
         threads, rollouts = threads + old, rollouts + len(copies)
         gone |= {(copy.thread_id, copy.generation) for copy in copies}
     with desk.store.read() as session:
@@ -203,19 +205,26 @@ def _used(record: ThreadRecord) -> dt.datetime:
 
 async def _clear(store: Store, lease: ThreadLease, thread_id: str, policy: Policy) -> tuple[bool, int]:
     record = lease.record if lease.record is not None and lease.record.thread_id == thread_id else None
-    old, gone = _gone(store, record, thread_id, policy)
+    old, gone = _gone(_copies(store, [thread_id])[thread_id], record, policy)
     if old and record is not None and not await lease.forget():
         return False, 0
     _delete(store, thread_id, gone)
     return old, len(gone)
 
 
-def _gone(store: Store, record: ThreadRecord | None, thread_id: str, policy: Policy) -> tuple[bool, Sequence[Rollout]]:
+def _copies(store: Store, thread_ids: Sequence[str]) -> Mapping[str, Sequence[Rollout]]:
+    """Return the copies of each thread, newest first."""
+    found: dict[str, list[Rollout]] = {thread_id: [] for thread_id in thread_ids}
+    for first in range(0, len(thread_ids), _ROWS_AT_ONCE):
+        some = col(Rollout.thread_id).in_(thread_ids[first : first + _ROWS_AT_ONCE])
+        with store.read() as session:
+            for copy in session.exec(select(Rollout).where(some).order_by(col(Rollout.generation).desc())):
+                found[copy.thread_id].append(copy)
+    return found
+
+
+def _gone(copies: Sequence[Rollout], record: ThreadRecord | None, policy: Policy) -> tuple[bool, Sequence[Rollout]]:
     """Return (whether a thread is to be forgotten, copies to delete). The registry's copy always stays."""
-    with store.read() as session:
-        copies = session.exec(
-            select(Rollout).where(Rollout.thread_id == thread_id).order_by(col(Rollout.generation).desc())
-        ).all()
     uses = [copy.created_at for copy in copies] + ([_used(record)] if record is not None else [])
     if not uses:
         return False, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -115,15 +115,15 @@ def _owner(table: Table) -> ForeignKey:
     return next(key for key in keys if key.column.table.name in OF_RUNS)
 
 
-def rows_of(name: str, run_id: str) -> ColumnElement[bool]:
-    """Return the condition that a row of this table belongs to a run, for a statement on the table alone."""
+def rows_of(name: str, run_ids: Collection[str]) -> ColumnElement[bool]:
+    """Return the condition that a row of a table belongs to one of these runs, for a statement on the table alone."""
     table = every_table()[name]
     if name == "run":
-        return table.c.id == run_id
+        return table.c.id.in_(run_ids)
     if "run_id" in table.c:
-        return table.c.run_id == run_id
+        return table.c.run_id.in_(run_ids)
     key = _owner(table)
-    return key.parent.in_(select(key.column).where(rows_of(key.column.table.name, run_id)))
+    return key.parent.in_(select(key.column).where(rows_of(key.column.table.name, run_ids)))
 
 
 def references() -> Iterator[Select[Any]]:

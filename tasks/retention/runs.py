@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -143,6 +143,7 @@ log = structlog.get_logger(__name__)
 
 # Rows deleted in one transaction, for which other writers wait.
 CHUNK = 500
+COUNTED = 500  # runs of a query that counts
 Stopped = Callable[[], bool]
 
 
@@ -152,12 +153,15 @@ class _HeldByNow(Exception):
 
 def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingProxyType({})) -> Amounts:
     """Rows by table; `run` counts the runs that go. emptied: tables that have lost a run's rows by then."""
-    amounts: Amounts = {}
+    alike: dict[Set[str], list[str]] = defaultdict(list)  # runs by the tables that lose their rows
     for run_id, hold in _old(store, policy).items():
-        with store.read() as session:
-            names = _going(hold) - emptied.get(run_id, frozenset())
-            going = [table for table in every_table().values() if table.name in names]
-            amounts = added(amounts, {table.name: _amount(session, table, run_id) for table in going})
+        alike[_going(hold) - emptied.get(run_id, frozenset())].append(run_id)
+    amounts: Amounts = {}
+    for names, run_ids in alike.items():
+        for first in range(0, len(run_ids), COUNTED):
+            some = run_ids[first : first + COUNTED]
+            with store.read() as session:
+                amounts = added(amounts, *({name: _amount(session, name, some)} for name in sorted(names)))
     return amounts
 
 
@@ -207,8 +211,8 @@ def _collect(store: Store, policy: Policy, run_id: str, hold: Hold) -> Amounts:
         _require(session, run_id, policy.now)
         for table in reversed(every_table().values()):
             if table.name in RUN:
-                amounts = added(amounts, {table.name: _amount(session, table, run_id)})
-                session.execute(delete(table).where(rows_of(table.name, run_id)))
+                amounts = added(amounts, {table.name: _amount(session, table.name, [run_id])})
+                session.execute(delete(table).where(rows_of(table.name, [run_id])))
     return amounts
 
 
@@ -216,12 +220,12 @@ def _delete_in_chunks(store: Store, policy: Policy, table: Table, run_id: str) -
     done, key = Amount(), tuple_(*table.primary_key.columns)
     while True:
         with store.read() as session:  # most runs of scores have lost theirs already: no writer waits for that
-            if session.execute(select(table.c[0]).where(rows_of(table.name, run_id)).limit(1)).first() is None:
+            if session.execute(select(table.c[0]).where(rows_of(table.name, [run_id])).limit(1)).first() is None:
                 return done
         with store.session() as session:
             if not done.rows:
                 _require(session, run_id, policy.now)
-            some = select(*table.primary_key.columns).where(rows_of(table.name, run_id)).limit(CHUNK).subquery()
+            some = select(*table.primary_key.columns).where(rows_of(table.name, [run_id])).limit(CHUNK).subquery()
             some_rows = key.in_(select(*some.c))
             done += chosen(session, table, some_rows)
             session.execute(delete(table).where(some_rows))
@@ -243,5 +247,5 @@ def _note(store: Store, policy: Policy, run_id: str) -> None:
             session.add(run)
 
 
-def _amount(session: Session, table: Table, run_id: str) -> Amount:
-    return chosen(session, table, rows_of(table.name, run_id))
+def _amount(session: Session, name: str, run_ids: Collection[str]) -> Amount:
+    return chosen(session, every_table()[name], rows_of(name, run_ids))
