@@ -73,7 +73,7 @@ _OWN: Mapping[str, Role] = {
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
         validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick"),
-        validator("catalyst", NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, SP500_MOVERS, after="quick"),
+        validator("catalyst", COMPANY_GET, NEWS_LIST, SP500_MOVERS, after="quick"),
         analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
             complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,

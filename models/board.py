@@ -190,12 +190,14 @@ class CitedSignal(_Part):
 
 class VoiceForecast(_Part):
     """One forecast. question: its label; probability of YES, 0 to 1; stake: 0 to 1, the share of the voice's budget for
-    this episode that it puts behind the forecast; chain: labels of signals that it connects."""
+    this episode that it puts behind the forecast; change: what would prove it wrong; chain: labels of signals that it
+    connects."""
 
     question: str
     probability: float = Field(ge=0, le=1)
     stake: float = Field(ge=0, le=1)
     because: str
+    change: str | None = None
     citations: list[CitedSignal]
     chain: list[str]
 

@@ -281,7 +281,7 @@ def _greeks(
 
 LEAST_DAYS = 60  # of history that a rank needs
 LEAST_VOLUME_DAYS = 5  # of history that a usual volume needs
-_LOOK_BACK = dt.timedelta(days=365)
+LOOK_BACK = dt.timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +327,12 @@ def past(store: Store | None, chains: Sequence[OptionChain]) -> dict[str, Past]:
         question = select(OptionMark).where(
             col(OptionMark.symbol).in_(sources),
             col(OptionMark.day) < max(days.values()),
-            col(OptionMark.day) >= min(days.values()) - _LOOK_BACK,
+            col(OptionMark.day) >= min(days.values()) - LOOK_BACK,
         )
         with store.read() as session:
             for row in session.exec(question.order_by(col(OptionMark.day))):
                 day = days[row.symbol]
-                if row.source == sources[row.symbol] and day - _LOOK_BACK <= row.day < day:
+                if row.source == sources[row.symbol] and day - LOOK_BACK <= row.day < day:
                     found[row.symbol].append(row)
     return {symbol: Past(tuple(found[symbol])) for symbol in sources}
 

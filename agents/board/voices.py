@@ -121,8 +121,9 @@ def _refused(one: VoiceForecast, board: Board, taken: dict[str, VoiceForecast]) 
 def _bounded(one: VoiceForecast, notes: list[str]) -> VoiceForecast:
     if len(one.citations) > MOST_CITATIONS:
         notes.append(f"{one.question}: {len(one.citations)} citations; the first {MOST_CITATIONS} are kept")
-    if len(one.because) > BECAUSE_CHARS:
-        notes.append(f"{one.question}: a reason of {len(one.because)} characters; {BECAUSE_CHARS} are kept")
+    for what, text in (("a reason", one.because), ("a change", one.change or "")):
+        if len(text) > BECAUSE_CHARS:
+            notes.append(f"{one.question}: {what} of {len(text)} characters; {BECAUSE_CHARS} are kept")
     long = sum(len(cited.claim) > CLAIM_CHARS for cited in one.citations[:MOST_CITATIONS])
     if long:
         notes.append(f"{one.question}: {long} claims above {CLAIM_CHARS} characters are cut")
@@ -135,6 +136,7 @@ def _bounded(one: VoiceForecast, notes: list[str]) -> VoiceForecast:
         probability=one.probability,
         stake=one.stake,
         because=_kept(one.because, BECAUSE_CHARS),
+        change=None if one.change is None else _kept(one.change, BECAUSE_CHARS) or None,
         citations=citations,
         chain=[_kept(label, LABEL_CHARS) for label in one.chain[:MOST_CHAIN]],
     )

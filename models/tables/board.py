@@ -62,8 +62,9 @@ class Signal(Identified, Dated, SignalFinding, table=True):
 
 class Forecast(Identified, Dated, table=True):
     """A voice's forecast of one question in one round. stated: the probability as the voice gave it; probability: made
-    coherent with its others; baseline: of the question then; chain: labels of signals; market_at: market time. author:
-    label of the model. booked: the question has ended, and what it earned its voice is booked."""
+    coherent with its others; baseline: of the question then; change: what would prove it wrong; chain: labels of
+    signals; market_at: market time. author: label of the model. booked: the question has ended, and what it earned its
+    voice is booked."""
 
     __table_args__ = (
         UniqueConstraint("run_id", "voice", "round", "question_id"),
@@ -84,6 +85,7 @@ class Forecast(Identified, Dated, table=True):
     stated: float
     stake: float
     because: str
+    change: str | None = None
     chain: list[str] = Field(default_factory=list, sa_type=JSON)
     citations: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
     baseline: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -168,6 +168,15 @@ class ChainSource(Protocol):
     def chain(self, symbol: str, first: dt.date, last: dt.date) -> OptionChain:
         """Return the contracts on a symbol that expire from `first` to `last`, with their quotes as they are now: none
         of them is checked. Raises MarketError for a symbol without options."""
+
+
+@runtime_checkable
+class PastChainSource(Protocol):
+    """Market that has the chains of earlier days too."""
+
+    def past_chains(self, symbol: str, days: tuple[int, int], but: Container[dt.date]) -> Iterator[OptionChain]:
+        """Yield the last chain of each day before that of `chain`, the newest first, as it was known then, without the
+        days of `but`. days: the fewest and the most to expiry."""
 
 
 class OptionMarket(OptionSource, ChainSource, Protocol):

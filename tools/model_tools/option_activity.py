@@ -8,20 +8,23 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from chordesk.models.contracts import ChainRow
+from chordesk.models.contracts import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools import figures, option_contracts
 from chordesk.tools.decimals import rounded
 from chordesk.tools.history import histories, note_holes
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import History
+from chordesk.tools.market.protocol import PastChainSource
 from chordesk.tools.option_contracts import (
     ContractFigures,
+    Past,
     UsableChain,
     contract_figures,
     inputs_of,
     mid_of,
     usable_chains,
+    usable_rows,
 )
 from chordesk.tools.pricing import yang_zhang
 from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
@@ -68,7 +71,7 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
     note_holes(list(found.values()), gaps, _LONGEST)
     chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
     implied = {symbol: one for symbol, chain in chains.items() if (one := implied_of(chain, rate, gaps)) is not None}
-    past = option_contracts.past(context.store, [one.chain for one in chains.values()])
+    past = _past(context, [one.chain for one in chains.values()])
     rows = []
     for symbol in symbols:
         if symbol in found or symbol in implied:
@@ -81,6 +84,26 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
     option_contracts.keep(context.store, kept)
     inputs = [inputs_of(chain.chain, rate, today) for chain in chains.values()]
     return payload(context, gaps, available=bool(rows), chains=inputs, volatilities=rows)
+
+
+def _past(context: ToolContext, chains: Sequence[OptionChain]) -> dict[str, Past]:
+    """Return the past of each chain; the days that a market has chains of, and the desk no mark, are stored first."""
+    past, store, market = option_contracts.past(context.store, chains), context.store, context.market
+    if store is None or not isinstance(market, PastChainSource):
+        return past
+    marks = []
+    for chain in chains:
+        since = exchange_day(chain.at) - option_contracts.LOOK_BACK
+        stored = {row.day for row in past[chain.symbol].rows}
+        earlier = market.past_chains(chain.symbol, (FIRST_DAY, LAST_DAY), stored)
+        for one in earlier:
+            if exchange_day(one.at) < since:
+                break
+            usable = UsableChain(one, usable_rows(one, exchange_day(one.at), Gaps()))
+            implied = implied_of(usable, context.settings.risk_free_rate, Gaps())
+            marks.append(option_contracts.mark_of(usable, implied.iv if implied is not None else None))
+    option_contracts.keep(store, marks)
+    return option_contracts.past(store, chains) if marks else past
 
 
 def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
@@ -178,7 +201,7 @@ def _implied(found: Implied | None, realised: float | None) -> dict[str, Any]:
     }
 
 
-def _rank(symbol: str, found: Implied | None, past: option_contracts.Past | None, gaps: Gaps) -> dict[str, Any]:
+def _rank(symbol: str, found: Implied | None, past: Past | None, gaps: Gaps) -> dict[str, Any]:
     if past is None:
         return {"ivRank": None, "ivRankDays": 0}
     rank, days = past.rank(found.iv if found is not None else None)
@@ -196,7 +219,7 @@ VOLATILITY_GET = ToolSpec(
     description=(
         "Volatilities of up to 10 symbols, a year, as fractions: hv20, hv60 (close to close), yangZhang20, hvRank (of "
         "hv20 in hvRankSessions), iv (at the money, expiry nearest to 30 days), ivHvRatio (iv / hv20), ivRank (in the "
-        "desk's own stored history, null before it has 60 days), impliedMove (straddle / spot, to the expiry), putSkew "
+        "year's stored days, null before there are 60), impliedMove (straddle / spot, to the expiry), putSkew "
         "(iv of the put with a delta near -.25, less iv), termStructure (days and iv at the money of each expiry 7 to "
         "60 days ahead), termSlope (its last iv less its first). null is unknown, with the reason in `missing`."
     ),
@@ -227,7 +250,7 @@ def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[s
     gaps, rate = Gaps(), context.settings.risk_free_rate
     symbols, today = arguments.symbols, exchange_day(context.clock.now())
     found = list(usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps))
-    past = option_contracts.past(context.store, [one.chain for one in found])
+    past = _past(context, [one.chain for one in found])
     contracts: list[dict[str, Any]] = []
     totals = []
     kept = []

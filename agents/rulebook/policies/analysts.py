@@ -327,7 +327,7 @@ def _research_thesis(case: Case, risks: Mapping[str, str | None], severe: bool, 
     remarks = [
         Remark(f"the risk of {_TOPICS[tool]} is {risk}", _GRAVITY[risk], tool) for tool, risk in risks.items() if risk
     ]
-    due = next_report(case, symbol)
+    due = next_report(case, _coming(case, symbol).get("date"), "earnings_dates")
     level = Level.REJECT if severe else max((one.level for one in remarks), default=Level.CALM)
     return thesis_of(case, remarks, level, catalysts=due) if remarks else {**UNDECIDED, "catalysts": due}
 
@@ -348,12 +348,16 @@ def _news(case: Case, symbol: str) -> tuple[str | None, bool, list[str]]:
 
 def _earnings(case: Case, symbol: str) -> tuple[str | None, str]:
     """Return the risk of the next report, and its text."""
-    coming = row_of(case.rows("earnings_dates", "earnings"), symbol).get("next")
-    if not isinstance(coming, dict) or not coming.get("date"):
+    coming = _coming(case, symbol)
+    if not coming.get("date"):
         return None, ""
     text = f"next report on {coming['date']}"
     level = Finding(limits.EARNINGS_RULE, number(coming, "daysUntil")).level
     return ("low" if level is Level.CALM else "moderate"), text
+
+
+def _coming(case: Case, symbol: str) -> Payload:
+    return row_of(case.rows("earnings_dates", "earnings"), symbol).get("next") or {}
 
 
 def _shorts(case: Case, symbol: str) -> tuple[str | None, str]:

@@ -57,10 +57,9 @@ def thesis_of(
     }
 
 
-def next_report(case: Case, symbol: str) -> list[Payload]:
-    """Return the next report as a catalyst of a thesis; nothing where no source has its day."""
-    rows = (row.get("next") for row in case.rows("earnings_dates", "earnings") if row.get("symbol") == symbol)
-    day, cite = next((one.get("date") for one in rows if isinstance(one, dict)), None), case.cite("earnings_dates")
+def next_report(case: Case, day: object, tool: str) -> list[Payload]:
+    """Return the next report as a catalyst of a thesis; nothing where its day is not known. tool: that has the day."""
+    cite = case.cite(tool)
     return [{"event": "next report", "day": str(day), "source": cite}] if day and cite else []
 
 

@@ -118,11 +118,13 @@ def catalyst(case: Case) -> Call | Payload:
     symbol = symbol_of(case)
     one = {"symbols": [symbol]}
     move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, **one})
-    plan = [_news(symbol), Call("news_index", one), Call("earnings_dates", {**one, "limit": 0}), move]
+    plan = [Call("company_get", {**one, "parts": ["earnings", "news"]}), _news(symbol), move]
     if call := case.next_call(plan):
         return call
     row = row_of(case.rows("sp500_movers", "asked"), symbol)
-    counts, due = row_of(case.rows("news_index", "index"), symbol), next_report(case, symbol)
+    record = row_of(case.rows("company_get", "companies"), symbol)
+    counts = record.get("news", {})
+    due = next_report(case, record.get("earnings", {}).get("earningsDate"), "company_get")
     findings = [_tone(case, symbol), *_figures([limits.DECLINE_RULE], row, "sp500_movers")]
     evidence = [("headlines", findings[0].value is not None), ("its last change", bool(row))]
     texts = [f"next report on {one['day']}" for one in due]

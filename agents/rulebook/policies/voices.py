@@ -80,6 +80,7 @@ def _one(case: Case, voice: Voice, rule: ArchetypeRule, question: Payload) -> Pa
         "probability": round(probability, 4),
         "stake": rule.stake * abs(moved),
         "because": _because(leans, moved),
+        "change": "the strongest of its signals turns round",
         "citations": [_citation(lean) for lean in cited],
         "chain": _chain(cited, moved) if rule.chains else [],
     }

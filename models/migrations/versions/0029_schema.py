@@ -533,6 +533,7 @@ def _tables() -> None:
         "forecast",
         "id",
         text="id run_id step_id turn_id question_id account voice because author",
+        text_or_null="change",
         time="created_at market_at",
         json="chain citations",
         real="probability stated stake baseline",

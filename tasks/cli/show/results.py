@@ -355,6 +355,8 @@ def _forecast(label: str, row: Forecast, judged: Sequence[SignalCitation]) -> It
     chain = f", chain {' + '.join(map(inert, row.chain))}" if row.chain else ""
     yield Text(f"  {label} {row.voice}: {row.probability:.1%}, stake {row.stake:.2f}{chain}")
     yield Indented(Text(paragraph(row.because), style="dim"), 4)
+    if row.change is not None:
+        yield Indented(Text(f"wrong if: {paragraph(row.change)}", style="dim"), 4)
     for one in judged:
         word, style = ("counts", "green") if one.counts else ("void", "yellow")
         yield Indented(_citation(one.label, one.stance, (word, style), one.reason, one.claim), 4)

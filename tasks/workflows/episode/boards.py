@@ -75,6 +75,7 @@ def _position(row: Forecast, label: str) -> VoicePosition:
             "probability": row.probability,
             "stake": row.stake,
             "because": row.because,
+            "change": row.change,
             "citations": row.citations,
             "chain": row.chain,
         }

@@ -160,6 +160,7 @@ def _row(
         stated=given.stated[one.question],
         stake=one.stake,
         because=one.because,
+        change=one.change,
         chain=one.chain,
         citations=[cited.model_dump() for cited in one.citations],
         baseline=question.baseline,

@@ -113,14 +113,19 @@ def test_stakes_above_one_are_divided_by_their_sum() -> None:
 
 
 def test_texts_are_cut_at_their_bounds_and_free_of_control_characters() -> None:
-    long = forecast(because="a" * 9000, citations=[cite("funding-1", "\x00b\x1b" * 900)] * 50, chain=["funding-1"] * 99)
+    long = forecast(
+        because="a" * 9000,
+        change="c" * 9000,
+        citations=[cite("funding-1", "\x00b\x1b" * 900)] * 50,
+        chain=["funding-1"] * 99,
+    )
     (found,) = accept(output(long), BOARD).forecasts
-    assert len(found.because) == BECAUSE_CHARS
+    assert (len(found.because), len(found.change or "")) == (BECAUSE_CHARS, BECAUSE_CHARS)
     assert len(found.citations) == MOST_CITATIONS
     assert set(found.citations[0].claim) == {"b"}
     assert len(found.citations[0].claim) <= CLAIM_CHARS
     assert len(found.chain) == 10
-    assert len(accept(output(long), BOARD).notes) == 3
+    assert len(accept(output(long), BOARD).notes) == 4
 
 
 @pytest.mark.parametrize("probability", [1.4, -0.1, float("nan")])

@@ -44,7 +44,6 @@ class Desk:
         self.overviews: dict[str, Row] = {}
         self.volatilities: dict[str, Row] = {}
         self.headlines: list[Row] | None = None
-        self.reports: dict[str, str] = {}  # days of the next ones
         self.portfolio: Row = {"cash": 0.0, "equity": 0.0, "buyingPower": 0.0, "positions": []}
         self.missing: list[Row] = []
 
@@ -56,8 +55,6 @@ class Desk:
             "company_get": self._overviews,
             "volatility_get": self._volatilities,
             "news_list": self._news,
-            "news_index": lambda asked: self._frame("index", [], "headlines"),
-            "earnings_dates": self._earnings,
             "portfolio_get": lambda asked: {"asOf": "t", "available": True, "portfolio": self.portfolio, "missing": []},
         }
         return {name: every[name] for name in names} if names else every
@@ -87,17 +84,13 @@ class Desk:
             kept = {name: found[name] for name in asked["parts"] if name in found}
             rows.append({"symbol": symbol, "name": symbol, "lastClose": 50.0, **kept})
         known = any(len(row) > 3 for row in rows)
-        return {**self._frame("companies", rows, *(() if known else asked["parts"])), "available": known}
+        frame = self._frame("companies", rows, *(() if known else asked["parts"]))
+        return {**frame, "cite": "kqz-e", "available": known}
 
     def _volatilities(self, asked: Row) -> Row:
         known = [symbol for symbol in asked["symbols"] if symbol in self.volatilities]
         rows = [{"symbol": symbol, **self.volatilities[symbol]} for symbol in known]
         return self._frame("volatilities", rows, *(() if rows else ["option chain"]))
-
-    def _earnings(self, asked: Row) -> Row:
-        known = [symbol for symbol in asked["symbols"] if symbol in self.reports]
-        rows = [{"symbol": symbol, "next": {"date": self.reports[symbol]}, "past": []} for symbol in known]
-        return {"cite": "kqz-e", **self._frame("earnings", rows, *(() if rows else ["earnings dates"]))}
 
     def _news(self, asked: Row) -> Row:
         if self.headlines is None:

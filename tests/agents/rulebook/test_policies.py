@@ -258,8 +258,8 @@ def test_an_entry_has_the_size_and_the_stop_that_code_worked_out() -> None:
 def test_the_catalyst_of_a_thesis_is_the_next_report() -> None:
     desk = Desk()
     desk.headlines = [{"symbol": "AA", "headline": "Sales rose"}]
-    desk.reports = {"AA": "2010-09-10"}
+    desk.overviews = {"AA": {"earnings": {"earningsDate": "2010-09-10"}}}
     found = play("catalyst", subject("AA", "equity"), desk.tools()).answer["thesis"]["catalysts"]
     assert found == [{"event": "next report", "day": "2010-09-10", "source": "kqz-e"}]
-    desk.reports = {}
+    desk.overviews = {}
     assert play("catalyst", subject("AA", "equity"), desk.tools()).answer["thesis"]["catalysts"] == []

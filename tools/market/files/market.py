@@ -6,7 +6,8 @@ It has what its folder has. It raises NotConfigured for what no file of the fold
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.settings import Settings
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
 from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
@@ -105,7 +107,24 @@ class ChainedFiles(FilesMarket):
         if not len(rows):
             today = exchange_day(self.clock.now())
             raise MarketError(f"the data folder has no option quotes of {symbol} up to {today}")
-        quoted = self._table.time_of(int(rows[np.argmax(self._table.at[rows])]))
+        return self._made(symbol, rows, first, last)
+
+    def past_chains(self, symbol: str, days: tuple[int, int], but: Container[dt.date]) -> Iterator[OptionChain]:
+        rows = self._table.of_day(root_of(symbol), self.clock.now())
+        while len(rows):
+            day = exchange_day(self._quoted(rows))
+            before = dt.datetime.combine(day, dt.time(), NEW_YORK) - dt.timedelta(seconds=1)
+            rows = self._table.of_day(root_of(symbol), before)
+            if not len(rows) or (day := exchange_day(self._quoted(rows))) in but:
+                continue
+            with suppress(MarketError):  # no price of the share on that day
+                yield self._made(symbol, rows, *(day + dt.timedelta(days=away) for away in days))
+
+    def _quoted(self, rows: npt.NDArray[np.int64]) -> dt.datetime:
+        return self._table.time_of(int(rows[np.argmax(self._table.at[rows])]))
+
+    def _made(self, symbol: str, rows: npt.NDArray[np.int64], first: dt.date, last: dt.date) -> OptionChain:
+        quoted = self._quoted(rows)
         found = tuple(
             self._table.quote(row)
             for row in rows.tolist()

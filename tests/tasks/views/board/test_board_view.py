@@ -36,7 +36,8 @@ def a_forecast(session: Session, run: Run, question: Question, voice: str, proba
         result={"status": "completed", "forecasts": 1, "left_out": ["Q9: no question of this board"]},
     )  # fmt: skip
     cited = [{"signal": "momentum-1", "stance": "build", "claim": HOSTILE}]
-    return rows.a_forecast(session, run, question, voice, probability, step=step, because=HOSTILE, citations=cited)
+    texts = {"because": HOSTILE, "change": HOSTILE}
+    return rows.a_forecast(session, run, question, voice, probability, step=step, citations=cited, **texts)
 
 
 def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decided(session: Session) -> None:
@@ -65,6 +66,7 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
     for part in (
         "momentum-1 live bullish",
         "Q1 weaver: 70.0%",
+        "wrong if: ",
         "void (copied: 0.90 of the headline)",
         "Q9: no question",
     ):

@@ -59,6 +59,7 @@ def forecast(subject: Subject, question: Subject, probability: float, **changes:
         "probability": probability,
         "stake": 0.1,
         "because": f"The {first['tool']} signal moves me.",
+        "change": f"The {first['tool']} signal turns.",
         "citations": [{"signal": first["id"], "stance": "build", "claim": claim}],
         "chain": [],
     }

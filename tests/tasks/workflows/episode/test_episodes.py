@@ -49,6 +49,7 @@ def test_an_episode_resolves_harvests_forecasts_in_two_rounds_and_tallies(rulebo
     assert sorted(row.label for row in asked) == ["Q1", "Q2", "Q3", "Q4"]
     forecasts = rulebook.rows(Forecast, run_id)
     assert {row.voice for row in forecasts} == set(VOICES)
+    assert all(row.change for row in forecasts)
     assert Counter(row.round for row in forecasts)[1] == Counter(row.round for row in forecasts)[2] > 0
     citations = rulebook.rows(SignalCitation, run_id)
     assert len(citations) == sum(len(row.citations) for row in forecasts)

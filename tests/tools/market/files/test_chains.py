@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlmodel import col, select
 
+from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.chains import read_chains
 from chordesk.tools.market.files.data_folder import check_folder
@@ -17,6 +21,7 @@ from chordesk.tools.market.files.market import ChainedFiles, FilesMarket
 from chordesk.tools.market.files.tables import Problems
 from chordesk.tools.market.protocol import ChainSource, OptionSource
 from chordesk.tools.option_contracts import contract_figures
+from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
@@ -224,3 +229,27 @@ def test_no_chain_depends_on_a_later_quote(
     found = seen(quotes)
     assert found == seen(past)
     assert all(at <= now for at, _ in found)  # type: ignore[misc]
+
+
+def test_the_rank_counts_earlier_days_of_the_folder_and_none_twice(tmp_path: Path, call: Call, store: Store) -> None:
+    """A put and a call of 30 days at the money each day, whose volatility rises by a point a day from .20."""
+    days = sessions("2026-01-02", 62)
+    strike, spot = 100.0, 100.0
+    rows = []
+    for at, day in enumerate(days):
+        expiry, iv = day + dt.timedelta(days=30), 0.20 + at / 100
+        mid = 0.4 * spot * iv * (30 / 365) ** 0.5
+        for kind in "CP":
+            contract = f"MSFT{expiry:%y%m%d}{kind}{int(strike * 1000):08d}"
+            rows.append((day, contract, mid - 0.05, mid + 0.05, 10, 20, iv, "", "", "", "", spot))
+    folder = write(tmp_path, *rows)
+    write_table(folder / "bars" / "MSFT.csv", HEADER, walk(days, spot))
+    own = market(tmp_path, folder, days[-2])
+    context = ToolContext(own, own.clock, store, Settings(home=tmp_path), "paper", None)
+    for _ in range(2):
+        (found,) = call(context, "volatility_get", symbols=["MSFT"]).payload["volatilities"]
+        assert (found["ivRank"], found["ivRankDays"]) == (1.0, 60)
+    with store.read() as session:
+        marks = session.exec(select(OptionMark).order_by(col(OptionMark.day))).all()
+    assert [one.day for one in marks] == list(days[:-1]), "each day once, and none that was to come"
+    assert [one.at_the_money_iv for one in marks] == pytest.approx([0.20 + at / 100 for at in range(61)], abs=0.006)
