@@ -61,12 +61,6 @@ MADE: Mapping[str, Callable[[str, Mapping[str, str]], str]] = {
     "message_key": lambda redis, have: secrets.token_urlsafe(32),
     "grafana_password": lambda redis, have: secrets.token_urlsafe(24),
 }
-# What an older set has, and this version does not take: other users of Redis, and services that were superusers of
-# PostgreSQL. It is made anew; all else is kept.
-OLDER: Mapping[str, Callable[[str, Mapping[str, str]], bool]] = {
-    "redis_users": lambda found, have: found != users(have["redis_password"]).strip(),
-    "database_url": lambda found, have: found == have["admin_url"],
-}
 
 
 def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
@@ -79,7 +73,8 @@ def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
     for name, new in MADE.items():
         path = folder / name
         found = path.read_text(encoding="utf-8").strip() if path.exists() else None
-        if found is None or (name in OLDER and OLDER[name](found, have)):
+        # What Redis lets its users do is of this version, whatever an older set has.
+        if found is None or (name == "redis_users" and found != users(have["redis_password"]).strip()):
             _write(path, new(hosts[0], have).encode())
             written.append(name)
         have[name] = path.read_text(encoding="utf-8").strip()

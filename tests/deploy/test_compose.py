@@ -10,14 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from typer.main import get_command
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
-from chordesk.models.settings.sources import load_settings
-from chordesk.models.settings.variables import SECRET_FILES
-from chordesk.tasks.cli.root import build
-from chordesk.tasks.notifications.channels import channels
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
@@ -38,11 +33,7 @@ def schema() -> dict[str, Any]:
 
 
 def test_it_fits_the_schema(compose: dict[str, Any], schema: dict[str, Any]) -> None:
-    assert problems(schema, compose) == []
-
-
-def problems(schema: dict[str, Any], value: dict[str, Any]) -> list[str]:
-    return [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(value)]
+    assert [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(compose)] == []
 
 
 def ours(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -166,13 +157,6 @@ def test_the_live_switch_is_no_file(compose: dict[str, Any]) -> None:
     assert "TRADER_LIVE_FILE" not in TEXT
 
 
-def test_every_desk_variable_is_a_setting(compose: dict[str, Any]) -> None:
-    given = {key for each in compose["services"].values() for key in each.get("environment", {})}
-    names = {key for key in given if key.startswith("DESK_")} - set(SECRET_FILES)
-    assert names
-    assert {key.removeprefix("DESK_").lower() for key in names} <= set(Settings.model_fields)
-
-
 def test_what_a_service_fixes_is_what_the_first_one_refuses_to_change(compose: dict[str, Any]) -> None:
     services = ours(compose)
     migrate = services.pop("migrate")
@@ -184,32 +168,6 @@ def test_what_a_service_fixes_is_what_the_first_one_refuses_to_change(compose: d
     for name, each in compose["services"].items():
         assert (each.get("env_file") == [{"path": ".env", "required": False}]) == (name in DESK), name
         assert name not in services or each["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
-
-
-def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
-    known = set(get_command(build()).commands)  # type: ignore[attr-defined]
-    commands = [each["command"] for each in compose["services"].values() if each.get("command", [""])[0] == "desk"]
-    used = {each[1] for each in commands}
-    assert len(used) >= 5
-    assert used <= known
-
-
-def test_the_process_of_notifications_has_its_channels_and_no_other_secret_but_the_database(
-    compose: dict[str, Any], tmp_path: Path
-) -> None:
-    """Its settings as compose gives them where nothing is set, with files in place of the mounted ones."""
-    notify = compose["services"]["notify"]
-    assert (notify["profiles"], notify["command"]) == (["notify"], ["desk", "notify", "run"])
-    assert notify["secrets"] == ["database_url", "authority", "notify_channels"]
-    (tmp_path / "database_url").write_text(f"sqlite:///{tmp_path}/desk.db\n", encoding="utf-8")
-    (tmp_path / "notify_channels").write_text("# ours\nphone=json://127.0.0.1:1\nmail=json://127.0.0.1:2\n", "utf-8")
-    environ = filled(notify["environment"], DESK_PROVIDER_URL="http://127.0.0.1:1/v1")
-    found = {name: value.replace("/run/secrets", str(tmp_path)) for name, value in environ.items()}
-    settings = load_settings({**found, "DESK_HOME": str(tmp_path)}, tmp_path)
-    assert settings.redis_url is None
-    assert [one.name for one in channels(settings)] == ["phone", "mail"]
-    quiet = load_settings({**found, "DESK_HOME": str(tmp_path), "DESK_NOTIFY_QUIET": "22:00-07:00"}, tmp_path)
-    assert all(one.quiet is not None for one in channels(quiet))
 
 
 def filled(environment: dict[str, Any], **given: str) -> dict[str, str]:

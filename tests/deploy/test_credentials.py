@@ -15,10 +15,8 @@ import httpx
 import pytest
 import redis
 import yaml
-from cryptography import x509
 from sqlmodel import select
 
-from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run, Sweep
 from chordesk.tasks.workflows.research import open_research
@@ -67,38 +65,12 @@ def test_a_second_time_keeps_what_is_there_and_adds_what_is_not(tmp_path: Path) 
     assert changed == {"redis_certificate", "redis_key", "api_token"}
 
 
-def test_the_superusers_address_of_an_older_set_becomes_that_of_a_plain_login(tmp_path: Path) -> None:
-    credentials.make(tmp_path)
-    older = (tmp_path / "admin_url").read_bytes()
-    for name in ("admin_url", "migrate_url", "database_url"):
-        (tmp_path / name).unlink()
-    (tmp_path / "database_url").write_bytes(older)
-    assert credentials.make(tmp_path) == ["admin_url", "database_url", "migrate_url"]
-    assert (tmp_path / "admin_url").read_bytes() == older, "the password of a volume that is there"
-    assert "://desk_rows:" in (tmp_path / "database_url").read_text(encoding="utf-8")
-
-
 def test_half_of_an_authority_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     credentials.make(tmp_path)
     (tmp_path / "authority_key").unlink()
     assert credentials.main([str(tmp_path)]) == 1
     assert "bring the other back, or remove both" in capsys.readouterr().err
     assert credentials.main([]) == 2
-
-
-def test_the_certificate_names_the_service(folder: Path) -> None:
-    found = x509.load_pem_x509_certificate((folder / "redis_certificate").read_bytes())
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["redis", "localhost"]
-    authority = x509.load_pem_x509_certificate((folder / "authority").read_bytes())
-    found.verify_directly_issued_by(authority)
-
-
-def test_the_settings_read_what_it_makes(folder: Path, tmp_path: Path) -> None:
-    names = ("redis_url", "message_key", "database_url", "api_token", "flower_auth")
-    environ = {f"DESK_{name.upper()}_FILE": str(folder / name) for name in names}
-    settings = load_settings({"DESK_HOME": str(tmp_path), **environ}, tmp_path)
-    assert all(getattr(settings, name) is not None for name in names)
 
 
 @pytest.fixture(scope="module")

@@ -57,9 +57,3 @@ def test_one_that_ended_is_not(beats: tuple[Processes, list[int]]) -> None:
     done = health(ports[1])
     assert done.returncode == 1
     assert f"http://127.0.0.1:{ports[1]}/health does not answer" in done.stderr
-
-
-def test_nothing_to_ask_is_an_error() -> None:
-    done = probe()
-    assert done.returncode == 1
-    assert "neither a URL nor DESK_METRICS_PORT" in done.stderr

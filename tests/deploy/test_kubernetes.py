@@ -105,11 +105,6 @@ def test_every_pod_is_hardened(name: str) -> None:
             assert "memory" in container["resources"]["limits"], role
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_the_namespace_refuses_what_is_not(name: str) -> None:
-    assert named(name, "Namespace", "desk")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-
-
 def test_no_token_of_the_account_is_mounted() -> None:
     assert named("fleet", "ServiceAccount", "desk")["automountServiceAccountToken"] is False
     assert {pod(workloads("fleet")[role])["serviceAccountName"] for role in ROLES} == {"desk"}
@@ -149,12 +144,6 @@ def test_the_audit_log_outlives_its_pod() -> None:
     assert [claim["metadata"]["name"] for claim in trade["spec"]["volumeClaimTemplates"]] == ["data"]
     assert trade["spec"]["replicas"] == 1
     assert set(trade["spec"]["persistentVolumeClaimRetentionPolicy"].values()) == {"Retain"}
-
-
-@pytest.mark.parametrize("role", ["beat", "notify"])
-def test_one_at_a_time_of_those_that_wait_for_each_other(role: str) -> None:
-    spec = workloads("fleet")[role]["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -249,13 +238,6 @@ def test_keda_asks_what_the_desk_does() -> None:
     assert spec["scaleTargetRef"]["name"] == workloads("fleet")["research"]["metadata"]["name"]
     assert "replicas" not in workloads("fleet")["research"]["spec"], "an apply would undo the autoscaler's choice"
     assert 1 <= spec["minReplicaCount"] <= spec["fallback"]["replicas"] <= spec["maxReplicaCount"]
-
-
-def test_a_node_is_emptied_one_worker_at_a_time() -> None:
-    spec = named("fleet", "PodDisruptionBudget", "desk-research")["spec"]
-    assert spec["maxUnavailable"] == 1, "a minimum of one would keep the only worker from ever being moved"
-    labels = workloads("fleet")["research"]["spec"]["template"]["metadata"]["labels"]
-    assert spec["selector"]["matchLabels"].items() <= labels.items()
 
 
 def test_nothing_secret_is_written_down() -> None:

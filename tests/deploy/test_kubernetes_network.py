@@ -126,12 +126,3 @@ def test_each_is_reached_by_its_own_and_nothing_else() -> None:
         "postgres": {(role, "postgres") for role in ROLES},
         "redis": {(role, "redis") for role in ROLES if role not in WITHOUT_REDIS},
     }
-
-
-def test_every_port_that_is_named_is_one_of_the_pods() -> None:
-    for each in policies("small"):
-        for rule in each["spec"].get("ingress", ()):
-            for role in workloads("small"):
-                if selected(each["spec"]["podSelector"], labels_of("small", role)):
-                    (container,) = workloads("small")[role]["spec"]["template"]["spec"]["containers"]
-                    assert {port["port"] for port in rule["ports"]} <= {port["name"] for port in container["ports"]}

@@ -18,7 +18,6 @@ import redis
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.settings.variables import from_files
 from chordesk.tasks.notifications import channels
 from tests import zygote
 from tests.conftest import valkey_binary
@@ -157,31 +156,12 @@ def containers_mounts(role: str) -> list[dict[str, Any]]:
     return list(container["volumeMounts"])
 
 
-def test_the_workers_read_the_files_that_the_variables_name(small: dict[str, dict[str, str]], tmp_path: Path) -> None:
-    for role, given in (("trade", {**BROKER, **OTHERS}), ("research", OTHERS)):
-        files, variables = small[f"desk-{role}"], small[f"desk-{role}-variables"]
-        for name, text in files.items():
-            (tmp_path / name).write_text(text, encoding="utf-8")
-        environ = {key: path.replace("/run/secrets/desk", str(tmp_path)) for key, path in variables.items()}
-        read = from_files(environ, [key.removesuffix("_FILE") for key in variables])
-        assert read == {name: value for name, value in given.items() if name in read}
-        assert set(read) == set(given) - ({"OPENAI_API_KEY"} if role == "trade" else set())
-
-
 def test_without_channels_the_pod_of_notifications_is_named_and_has_no_secret() -> None:
     done = run("small", MODEL)
     names = {each["metadata"]["name"] for each in json.loads(done.stdout)["items"]}
     assert (done.returncode, "desk-notify" in names) == (0, False)
     assert "DESK_NOTIFY_CHANNELS is not set: there is no Secret desk-notify" in done.stderr
     assert run("small", {**MODEL, **CHANNELS}).stderr == ""
-
-
-def test_the_autoscaler_may_have_a_user_of_its_own() -> None:
-    own = "postgresql://reader:pass-of-the-reader@db.example/desk"
-    found = made("fleet", {**MODEL, **ELSEWHERE, "KEDA_CONNECTION": own})
-    assert found["desk-demand"] == {"connection": own}
-    plain = made("fleet", {**MODEL, **ELSEWHERE})["desk-demand"]["connection"]
-    assert plain.startswith("postgresql://"), "KEDA's driver knows no +psycopg"
 
 
 @pytest.mark.parametrize(

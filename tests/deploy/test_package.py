@@ -119,47 +119,6 @@ def test_the_package_owns_its_own_name_alone(built: Path) -> None:
     assert {name.partition("/")[0] for name in wheel if ".dist-info/" not in name} == {"chordesk"}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("ours_first", [True, False])
-def test_other_packages_and_projects_have_names_of_their_own(built: Path, tmp_path: Path, ours_first: bool) -> None:
-    """A package with our rooms' names stands for openai-agents, which owns `agents`; a project has folders and a module
-    of those names too. Each works in both orders of installation, and after the other is gone."""
-    theirs = tmp_path / "theirs-1-py3-none-any.whl"
-    with zipfile.ZipFile(theirs, "w") as archive:
-        for room in ("agents", "models", "tools", "tasks"):
-            archive.writestr(f"{room}/__init__.py", "whose = 'theirs'")
-        archive.writestr("theirs-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
-        archive.writestr("theirs-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("theirs-1.dist-info/RECORD", "")
-    ours = distribution(built, "wheel")
-    python = environment(tmp_path, ours)
-    for wheel in (ours, theirs) if ours_first else (theirs, ours):
-        pip(
-            "--python",
-            python,
-            "install",
-            "--quiet",
-            "--no-index",
-            "--no-deps",
-            "--force-reinstall",
-            wheel,
-            cwd=tmp_path,
-        )
-    project = tmp_path / "project"
-    (project / "models").mkdir(parents=True)
-    (project / "models" / "__init__.py").write_text("whose = 'the project'")
-    (project / "agents.py").write_text("whose = 'the project'")
-    desk = "import chordesk.tasks.cli.main as main, chordesk.models.settings as s; print(main.__file__, s.__file__)"
-    both = "import agents, tools, models; print(agents.whose, tools.whose, models.whose)"
-    where = run(python, "-P", "-c", desk, cwd=project)
-    assert all(Path(each).is_relative_to(python.parents[1]) for each in where.split())
-    assert run(python, "-P", "-c", both, cwd=project).split() == ["theirs"] * 3
-    assert run(python, "-c", both, cwd=project).strip() == "the project theirs the project"
-    assert "usage" in run("env", "PYTHONPATH=.", python.with_name("desk"), "--help", cwd=project).lower()
-    pip("--python", python, "uninstall", "--yes", "--quiet", "theirs" if ours_first else "chordesk", cwd=tmp_path)
-    run(python, "-P", "-c", "import chordesk.tasks.cli.main" if ours_first else "import agents, tools", cwd=project)
-
-
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command `desk` of an environment with the wheel, its extra `demo`, and nothing else."""

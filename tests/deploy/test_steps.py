@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -70,9 +69,9 @@ def test_the_image_is_on_a_base_by_digest_and_does_not_run_as_root() -> None:
     assert {"title", "version", "revision", "licenses", "base.name"} <= names
 
 
-@pytest.mark.parametrize("name", [".secrets", "dist", ".git", ".env", ".venv"])
-def test_secrets_and_made_files_are_not_in_the_image(name: str) -> None:
-    assert name in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+def test_secrets_and_made_files_are_not_in_the_image() -> None:
+    left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {".secrets", "dist", ".git", ".env", ".venv"} <= set(left_out)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -120,12 +119,6 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
         assert names - pinned == set(), f"requirements/{name}.txt is older than pyproject.toml: run make lock"
 
 
-def test_the_library_that_owns_our_package_name_is_never_installed() -> None:
-    for name in SETS:
-        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-        assert "openai-agents" not in text
-
-
 @pytest.mark.parametrize(
     ("version", "modules", "expected"),
     [
@@ -138,21 +131,3 @@ def test_the_library_that_owns_our_package_name_is_never_installed() -> None:
 def test_preflight_names_the_remedy(version: tuple[int, ...], modules: list[str], expected: str | None) -> None:
     found = preflight.problem(version, modules)
     assert found == expected if expected is None else expected in (found or "")
-
-
-def test_an_old_python_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    """A python3 that reports version 3.9: the Makefile stops with the remedy and leaves no folder."""
-    for name in ("Makefile", "pyproject.toml", "deploy", "requirements"):
-        source = ROOT / name
-        shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path / name)
-    old = tmp_path / "python3-old"
-    program = "import sys; sys.version_info = (3, 9, 2); import runpy; sys.argv = sys.argv[1:]; "
-    old.write_text(
-        f'#!/bin/sh\nexec {sys.executable} -c \'{program}runpy.run_path(sys.argv[0], run_name="__main__")\' "$@"\n',
-        encoding="utf-8",
-    )
-    old.chmod(0o755)
-    done = make("install", f"PYTHON={old}", cwd=tmp_path)
-    assert done.returncode != 0
-    assert "needs Python 3.11 or newer" in done.stderr
-    assert not (tmp_path / ".venv").exists()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import runpy
+from pathlib import Path
 
 import pytest
+import yaml
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
 from grafana_foundation_sdk.models.prometheus import Dataquery
 
-from tests.deploy.watching.prometheus import DASHBOARDS, metrics_in, queries
+from tests.deploy.watching.prometheus import DASHBOARDS, metrics_in, promtool, queries
 from tests.stack import REPOSITORY
 
 GRAFANA = REPOSITORY / "deploy" / "grafana"
@@ -59,3 +61,11 @@ def test_every_metric_of_a_query_is_one_of_the_reference() -> None:
         for name in metrics_in(query):
             known = name.removesuffix("_bucket")
             assert f"- `{known}`" in page or name.startswith("process_"), f"{name} of {query}"
+
+
+def test_every_query_is_one_that_prometheus_can_run(tmp_path: Path) -> None:
+    recorded = [{"record": f"desk:query_{number}", "expr": query} for number, query in enumerate(queries())]
+    path = tmp_path / "queries.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": recorded}]}), encoding="utf-8")
+    done = promtool("check", "rules", path)
+    assert done.returncode == 0, done.stdout + done.stderr

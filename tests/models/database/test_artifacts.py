@@ -24,11 +24,6 @@ def test_the_same_bytes_are_one_file(tmp_path: Path) -> None:
     assert {file.read_bytes() for file in path.parent.iterdir()} == {b"picture", b"other"}
 
 
-def test_a_kind_without_an_ending_has_none() -> None:
-    assert path_in_home("ab", "application/x-thing") == "artifacts/ab"
-    assert len(path_in_home("a" * 64, "image/png")) <= 80, "it fits a line of a terminal"
-
-
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "artifacts").write_text("no folder")
     with pytest.raises(OSError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.database.blobs import BlobStore, DatabaseBlobs, FolderBlobs, blob_store, pack, unpack
+from chordesk.models.database.blobs import BlobStore, DatabaseBlobs, blob_store, pack, unpack
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, SettingError
 from chordesk.models.tables.columns import utcnow
@@ -57,14 +57,6 @@ def test_a_blob_stored_again_is_young_again(blobs: BlobStore) -> None:
     assert blobs.stored(between) == {DIGEST}
     blobs.put(DIGEST, b"packed")
     assert blobs.stored(between) == set()
-
-
-def test_the_setting_chooses(store: Store, tmp_path: Path) -> None:
-    assert isinstance(blob_store(None, store), DatabaseBlobs)
-    folder = blob_store(str(tmp_path / "x"), store)
-    assert isinstance(folder, FolderBlobs)
-    folder.put(DIGEST, b"packed")
-    assert (tmp_path / "x" / DIGEST[:2] / DIGEST).read_bytes() == b"packed"
 
 
 def test_an_address_that_cannot_be_used_is_named_without_its_password(store: Store) -> None:

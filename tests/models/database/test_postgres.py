@@ -17,15 +17,12 @@ import tests.tasks.workflows.portfolio.test_portfolio as portfolio_cases
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store, current, require_current
 from chordesk.models.errors import DatabaseDown
-from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.runs import progress, view
-from chordesk.tasks.workflows.research import open_research
 from tests.builders import MARKET_NOW, a_run
 from tests.models.database.writers import cash_after
 from tests.postgres import Server
-from tests.stack import processes, wait_for
 from tests.tasks.cli.running import desk
 from tests.tasks.views.chain import a_chain
 
@@ -96,25 +93,3 @@ def test_the_chain_of_an_order_and_the_view_of_its_run(store: Store) -> None:
     assert (seen.turns, seen.candidates) == (chain.turns, {"BUY": 2})
     assert [row.symbol for row in whole.candidates] == ["ACME", "IBM"]
     assert whole.actions[0].order_id == chain.order_id
-
-
-def test_research_runs_whole(postgres_url: str, store: Store) -> None:
-    """Real workers, Redis and app-server, with every row in PostgreSQL."""
-    with processes(DESK_DATABASE_URL=postgres_url, DESK_CODEX_TURNS="8") as running:
-        running.rulebook()
-        running.workers("all")
-        run = open_research(running.app, ["IBM", "GE"])
-        wait_for(lambda: _state(store, run.id) in RUN_FINAL, "the run ends")
-    with store.read() as session:
-        whole = view(session, session.get_one(Run, run.id))
-        found = read_chain(session, session.get_one(Run, run.id), "IBM")
-        assert whole.summary["turns"] == progress(session, run.id).turns
-    assert (whole.state, whole.notes) == (RunState.DONE, [])
-    assert {row.symbol: bool(row.tools and row.tokens) for row in whole.candidates} == {"IBM": True, "GE": True}
-    assert all(row.verdict for row in whole.candidates)
-    assert {row.thread_id is not None for row in found.nodes_of("report")} == {True}
-
-
-def _state(store: Store, run_id: str) -> str:
-    with store.read() as session:
-        return session.get_one(Run, run_id).state

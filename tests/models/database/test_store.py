@@ -35,11 +35,6 @@ def test_upgrade_brings_an_empty_database_to_the_newest_revision_and_is_repeatab
     require_current(url)
 
 
-def test_an_old_database_is_named_with_its_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseDown, match=r"new\.db is at revision none.*start `desk up`.*desk db upgrade"):
-        require_current(f"sqlite:///{tmp_path / 'new.db'}")
-
-
 def test_migrations_and_tables_agree(url: str) -> None:
     store = Store(url)
     with store.engine.connect() as connection:

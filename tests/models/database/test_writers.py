@@ -80,12 +80,6 @@ def test_a_writer_leaves_the_queue_of_one_that_stands_still(
     assert holder.poll() is None
 
 
-def test_readers_do_not_wait(path: Path, holder: subprocess.Popen[bytes]) -> None:
-    with Store(f"sqlite:///{path}").read() as session:
-        assert session.get(Account, "paper") is None
-    assert holder.poll() is None
-
-
 def test_a_turn_ends_with_an_error_too(path: Path) -> None:
     store = Store(f"sqlite:///{path}")
     with pytest.raises(RuntimeError), store.session():
@@ -104,13 +98,3 @@ def test_a_database_that_is_no_plain_file_has_no_queue(tmp_path: Path, monkeypat
     for database in (":memory:", "file:desk.db?mode=ro", None):
         with WriterQueue(database, SHORT).turn():
             assert list(tmp_path.iterdir()) == []
-
-
-def test_a_closed_queue_is_opened_again(path: Path) -> None:
-    store = Store(f"sqlite:///{path}")
-    assert cash_after(store, writers=1, times=1) == 1.0
-    store.close()
-    with store.session() as session:
-        session.get_one(Account, "paper").cash += 1.0
-    with store.read() as session:
-        assert session.get_one(Account, "paper").cash == 2.0

@@ -14,7 +14,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import HistoryTrimmed
 from chordesk.models.events import Envelope, EventType, event
 from tests.patience import PATIENCE
-from tests.tasks.events.kit import Undone, a_note, sequences, undo, write
+from tests.tasks.events.kit import a_note, sequences, undo, write
 
 
 def stored(store: Store, run_id: str) -> list[Envelope]:
@@ -44,13 +44,6 @@ def test_a_transaction_that_is_rolled_back_leaves_no_gap(store: Store) -> None:
     write(store, a_note("r", 4))
     assert [(one.sequence, one.payload["number"]) for one in stored(store, "r")] == [(1, 1), (2, 4)]
     assert published == stored(store, "r")
-
-
-def test_an_error_before_the_commit_stores_nothing(store: Store) -> None:
-    with pytest.raises(Undone), store.session() as session:
-        event_log.append(session, [a_note("r", 1)])
-        raise Undone
-    assert stored(store, "r") == []
 
 
 def test_a_transaction_may_add_here_and_there_and_each_run_keeps_its_own_order(store: Store) -> None:
@@ -99,15 +92,6 @@ def test_trimmed_events_are_not_read(store: Store) -> None:
         assert sequences(event_log.read(session, "r", 3, 10)) == [4, 5, 6]
 
 
-def test_a_page_is_of_the_first_ones(store: Store) -> None:
-    write(store, *(a_note("r", number) for number in range(5)))
-    with store.read() as session:
-        assert sequences(event_log.read(session, "r", 1, 2)) == [2, 3]
-        assert event_log.read(session, "r", 5, 2) == []
-        assert event_log.read(session, "another", 0, 2) == []
-        assert event_log.head(session, "another") == (0, 0)
-
-
 def test_every_page_is_exact_however_the_events_were_written(store: Store) -> None:
     last = 0
     for size in (1, 25, 3, 20, 2):
@@ -118,6 +102,7 @@ def test_every_page_is_exact_however_the_events_were_written(store: Store) -> No
             for limit in (1, 2, 19, 20, 21, 100):
                 wanted = list(range(after + 1, min(after + limit, last) + 1))
                 assert sequences(event_log.read(session, "r", after, limit)) == wanted
+        assert (event_log.read(session, "another", 0, 2), event_log.head(session, "another")) == ([], (0, 0))
 
 
 @pytest.mark.parametrize("odd", ["7", "{}", '{"type": "of.tomorrow"}'])

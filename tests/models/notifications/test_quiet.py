@@ -48,18 +48,14 @@ def test_the_zone_decides_and_not_the_machine() -> None:
     assert NIGHT.until(now, NEW_YORK) is None
 
 
-def test_a_night_in_which_the_clock_goes_forward_is_an_hour_shorter() -> None:
-    begin = at("2026-03-07 22:00")
-    end = NIGHT.until(begin, NEW_YORK)
-    assert end == at("2026-03-08 07:00")
-    assert end - begin == dt.timedelta(hours=8)
-
-
-def test_a_night_in_which_the_clock_goes_back_is_an_hour_longer() -> None:
-    begin = at("2026-10-31 22:00")
-    end = NIGHT.until(begin, NEW_YORK)
-    assert end == at("2026-11-01 07:00")
-    assert end - begin == dt.timedelta(hours=10)
+@pytest.mark.parametrize(
+    ("begin", "end", "hours"),
+    [("2026-03-07 22:00", "2026-03-08 07:00", 8), ("2026-10-31 22:00", "2026-11-01 07:00", 10)],
+)
+def test_a_night_in_which_the_clock_changes_ends_at_its_hour(begin: str, end: str, hours: int) -> None:
+    until = NIGHT.until(at(begin), NEW_YORK)
+    assert until == at(end)
+    assert until - at(begin) == dt.timedelta(hours=hours)
 
 
 def test_an_hour_that_the_clock_repeats_is_quiet_once() -> None:

@@ -36,14 +36,6 @@ def up(here: Path) -> Iterator[Up]:
     made.lock.close()
 
 
-def test_a_running_desk_is_the_weakest_source(here: Path, up: Up) -> None:
-    up.leave({"redis_url": "unix:///here.sock", "rulebook_url": "http://127.0.0.1:1/v1", "pid": 3})
-    settings = of(here)
-    assert settings.redis_url is not None
-    assert settings.redis_url.get_secret_value() == "unix:///here.sock"
-    assert of(here, DESK_REDIS_URL="redis://other").redis_url != settings.redis_url
-
-
 def test_the_published_settings_of_a_desk_count_only_while_it_runs(here: Path, up: Up) -> None:
     environ = {"DESK_HOME": str(here / "home"), "DESK_MODEL": "mine"}
     up.leave({"redis_url": "unix:///here.sock", "provider": "codex", "model": "theirs"})
@@ -94,12 +86,7 @@ def test_a_second_terminal_uses_the_settings_of_the_running_desk(here: Path, up:
     ("environ", "message"),
     [
         ({"DESK_PROVIDER": "codex"}, r"DESK_PROVIDER='codex' \(from environment\).*provider='rulebook'"),
-        ({"DESK_REPLAY_DATE": "2010-08-11"}, r"DESK_REPLAY_DATE='2010-08-11'.*replay_date='2010-08-12'"),
         ({"AUTONOMOUS_CONFIG_JSON": '{"model": "big"}'}, r"model='big' \(from AUTONOMOUS_CONFIG_JSON\).*gpt-5.5"),
-        ({"SCREENER_MAX_CANDIDATES": "8"}, r"SCREENER_MAX_CANDIDATES=8 \(from env.*max_candidates=20"),
-        ({"DESK_MAX_ORDER_NOTIONAL": "5"}, r"DESK_MAX_ORDER_NOTIONAL=5.0.*max_order_notional=10000.0"),
-        ({"DESK_SPECULATE": "yes"}, r"DESK_SPECULATE=True.*speculate=False"),
-        ({"DESK_EFFORT": "high"}, r"DESK_EFFORT='high'.*effort=None"),
         ({"TRADER_LIVE": "1"}, r"TRADER_LIVE=True \(from environment\).*trader_live=False"),
         # It could not be used beside the desk's turn_seconds either: the desk's value is what is named.
         ({"DESK_STEP_DEADLINE_SECONDS": "5"}, r"DESK_STEP_DEADLINE_SECONDS=5.0.*step_deadline_seconds=1500.0"),
@@ -128,13 +115,6 @@ def test_the_endpoints_address_counts_without_its_login(here: Path, up: Up) -> N
     with pytest.raises(SettingError, match=r"'https://other\.org/v1'.*'https://example\.org/v1'") as error:
         of(here, **{**endpoint, "DESK_PROVIDER_URL": "https://user:hunter2@other.org/v1"})
     assert "hunter2" not in str(error.value)
-
-
-def test_a_process_has_settings_of_its_own_beside_the_running_desk(here: Path, up: Up) -> None:
-    up.leave(snapshot(of(here)))
-    assert of(here, DESK_LOG_LEVEL="ERROR", DESK_METRICS_PORT="1").log_level == "ERROR"
-    lenses = "technical, fundamental,catalyst,options"
-    assert of(here, SCREENER_MAX_CANDIDATES="20", DESK_LENSES=lenses, TRADER_LIVE="0") == of(here)
 
 
 def test_the_live_switch_is_the_running_desks_but_not_for_what_sends_orders(here: Path, up: Up) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import astuple
 from pathlib import Path
 
@@ -100,11 +99,6 @@ def test_a_halt_goes_on_beside_such_a_file(tmp_path: Path) -> None:
     assert [each for each in problems if "DESK_PROVIDER_KEY_FILE" in each] == problems != []
 
 
-def test_a_setting_that_is_no_secret_has_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"DESK_MARKET_FILE .* is not a setting"):
-        load_settings({"DESK_HOME": str(tmp_path), "DESK_MARKET_FILE": "x"}, tmp_path)
-
-
 def test_alpacas_keys_come_from_files(tmp_path: Path) -> None:
     environ = {}
     for name in (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS):
@@ -126,12 +120,3 @@ def test_the_providers_keys_come_from_files(tmp_path: Path) -> None:
     assert missing_keys("anthropic/claude", environ) == ()
     assert missing_keys("anthropic/claude", {}) == PROVIDER_KEYS["anthropic"]
     assert from_files(environ, PROVIDER_KEYS["anthropic"]) == {"ANTHROPIC_API_KEY": "sk-ant-12345678"}
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_a_file_of_another_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_text("x" * 20, encoding="utf-8")
-    path.chmod(0)
-    with pytest.raises(SettingError, match="Permission denied"):
-        secret({"ALPACA_API_KEY_FILE": str(path)}, "ALPACA_API_KEY")

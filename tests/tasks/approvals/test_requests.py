@@ -130,11 +130,6 @@ def test_an_answer_to_what_is_unknown_or_over_is_refused(floor: Floor) -> None:
     assert floor.rows()[0].state == "denied"
 
 
-def test_answers_to_what_there_is_not_find_nothing(floor: Floor) -> None:
-    with pytest.raises(NotFound, match="there is no approval 'ffffffff'"):
-        floor.answer("ffffffff", answers={"q": ["x"]})
-
-
 def test_an_answer_after_the_time_or_after_the_turn_changes_nothing_but_the_state(floor: Floor) -> None:
     late = floor.ask(seconds=0)
     assert floor.waiting() == []

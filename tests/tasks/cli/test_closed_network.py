@@ -29,7 +29,7 @@ from tests import zygote
 from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.tasks.cli.closed import Closed, make_closed
-from tests.tasks.cli.running import ROOT, environment
+from tests.tasks.cli.running import environment
 
 # The ids of the walk's own run, of an order and of a kept thread of it, of an episode and of a question.
 RUN, ORDER, THREAD, EPISODE, QUESTION = "{run}", "{order}", "{thread}", "{episode}", "{question}"
@@ -260,11 +260,3 @@ def assert_all_on_paper(desk: Walker) -> None:
     assert {row.account for row in (*orders, *fills)} == {"paper"}
     assert accounts == {"paper"}
     assert any(row.sent_at is not None for row in orders)
-
-
-def test_this_repository_is_what_is_walked(closed: Closed) -> None:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import chordesk.tasks.cli.main as m; print(m.__file__)"
-    found = subprocess.run(
-        [closed.python, "-c", code, ROOT], capture_output=True, text=True, check=True, timeout=PATIENCE, env={}
-    )
-    assert found.stdout.strip().startswith(str(ROOT))

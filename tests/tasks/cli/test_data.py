@@ -23,17 +23,6 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(build("data"), ["data", *map(str, arguments)], catch_exceptions=True)
 
 
-def test_a_sound_folder_is_described(folder: Path) -> None:
-    done = run("check", folder)
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == [
-        str(folder),
-        "  bars: 1 symbols, 100 bars, 2020-01-02 to 2020-05-26, raw prices alone of 1, where a split shows as a move",
-        "  universe: 1 symbols, 1 sectors",
-        "0 errors, 0 warnings",
-    ]
-
-
 def test_errors_end_with_exit_code_1_and_are_bounded(folder: Path) -> None:
     rows = [(row[0], *row[1:4], "ten", row[5]) for row in walk(sessions("2020-01-02", 100))]
     write_table(folder / "bars" / "B.csv", HEADER, rows)

@@ -53,14 +53,3 @@ def test_what_nobody_names_is_the_last_and_the_command_says_which(home: Path, ch
     assert what in ("the last run, a screen", "the last order")
     assert named[:12] in done.stdout
     assert desk(home, *command.split(), named).stderr == ""
-
-
-def test_a_file_that_is_no_report_is_kept(home: Path, chain: Chain, tmp_path: Path) -> None:
-    path = tmp_path / "mine.md"
-    path.write_text("mine")
-    refused = desk(home, "report", chain.run_id, "--out", str(path))
-    assert refused.returncode != 0
-    assert "--force" in refused.stderr
-    assert path.read_text() == "mine"
-    assert desk(home, "report", chain.run_id, "--out", str(path), "--force").returncode == 0
-    assert desk(home, "report", chain.run_id, "--out", str(path)).returncode == 0, "over the desk's own, without"

@@ -16,13 +16,11 @@ from chordesk.models.database import store
 from chordesk.models.errors import DatabaseUnfit, LoginMissing, ModelMissing, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import check, trading
+from chordesk.tasks.doctor import check
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.redis_clients import why_forgetful, why_unfit
-from chordesk.tools.ledger import ensure_account
 from tests.agents.rulebook.turns import Live
-from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
@@ -60,27 +58,16 @@ def test_a_fresh_desk_passes_with_the_real_binary_and_leaves_nothing(tmp_path: P
     assert not (home / "run" / "services.json").exists()
 
 
-def test_an_outside_redis_that_is_down_fails_with_the_remedy_and_exit_code_1(tmp_path: Path) -> None:
-    done = desk(
-        tmp_path / "home", "doctor", DESK_REDIS_URL=f"unix://{tmp_path}/none.sock", DESK_REPLAY_DATE="2010-08-12"
-    )
-    assert done.returncode == 1
-    assert "redis" in done.stdout
-    assert RedisDown.remedy in done.stdout
-
-
-def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
+def test_a_redis_that_is_down_fails_and_a_port_that_another_program_has_is_named(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        found = json.loads(desk(tmp_path / "home", "doctor", "--json", DESK_API_PORT=port).stdout)
-    (ports,) = [each for each in found["checks"] if each["name"] == "ports"]
-    assert (ports["status"], port in ports["detail"]) == ("warn", True)
-
-
-def test_without_any_redis_server_the_check_is_reported(tmp_path: Path) -> None:
-    context = check_context(tmp_path, redis_url=None)
-    assert one("redis", context).status is CheckStatus.FAIL
-    assert "desk up" in one("redis", context).remedy
+        given = {"DESK_REDIS_URL": f"unix://{tmp_path}/none.sock", "DESK_API_PORT": port}
+        done = desk(tmp_path / "home", "doctor", "--json", **given)
+    found = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, found["redis"]["status"], found["redis"]["remedy"]) == (1, "fail", RedisDown.remedy)
+    assert (found["ports"]["status"], port in found["ports"]["detail"]) == ("warn", True)
 
 
 def test_a_missing_binary_names_the_path_and_the_remedy(tmp_path: Path) -> None:
@@ -153,16 +140,6 @@ def test_a_database_of_another_revision_fails(tmp_path: Path) -> None:
         check.database(context)
 
 
-def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
-    context = check_context(tmp_path)
-    assert "not opened yet" in trading.broker(context).detail
-    store.upgrade(context.settings.database)
-    with context.desk.store.session() as session:
-        ensure_account(session, "paper", 12_345.0)
-    found = trading.broker(context)
-    assert (found.status, "12,345.00" in found.detail) == (CheckStatus.OK, True)
-
-
 def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
     never = threading.Event()
 
@@ -189,59 +166,6 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     assert why_forgetful({**good, "aof_enabled": 0}) is not None
     assert why_unfit({**good, "aof_enabled": 0, "saves": False}, None) is not None
     assert why_unfit({**good, "role": "slave", "master_host": "first", "master_port": 6379}, None) is not None
-
-
-def test_filings_need_an_identity_and_edgartools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    off = one("filings", check_context(tmp_path))
-    assert (off.status, off.detail) == (
-        CheckStatus.OK,
-        "no identity is set (DESK_SEC_IDENTITY): sec_filings asks for nothing",
-    )
-    context = check_context(tmp_path, sec_identity="Ada Lovelace ada@example.org")
-    ready = one("filings", context)
-    assert ready.detail == "EDGAR is asked under the identity of DESK_SEC_IDENTITY; none are asked for in a replay"
-    uninstalled(monkeypatch)
-    lacking = one("filings", context)
-    assert lacking.status is CheckStatus.WARN
-    assert "pip install 'chordesk[filings]'" in lacking.remedy
-
-
-def test_venues_need_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    off = one("venues", check_context(tmp_path))
-    assert (off.status, off.detail) == (CheckStatus.OK, "no event market is named (DESK_VENUES): none is read")
-    context = check_context(tmp_path, venues=("manifold", "hyperliquid"))
-    ready = one("venues", context)
-    assert ready.detail == "manifold, hyperliquid; no episode asks them in a replay"
-    uninstalled(monkeypatch)
-    lacking = one("venues", context)
-    assert lacking.status is CheckStatus.WARN
-    assert "pip install 'chordesk[events]'" in lacking.remedy
-
-
-def test_pages_without_hosts_are_off(tmp_path: Path) -> None:
-    found = one("pages", check_context(tmp_path))
-    assert (found.status, found.remedy) == (CheckStatus.OK, "")
-    assert found.detail == "no hosts are named (DESK_PAGE_HOSTS): page_read reads nothing"
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("echo Chromium 1.2.3", "pictures by {path} (Chromium 1.2.3); none is read in a replay"),
-        ("exit 1", "without pictures: {path} does not run: it ended with 1"),
-        (
-            '[ "$1" = --version ] || { echo Running as root is not supported. >&2; exit 1; }',
-            "without pictures: {path} does not run: Running as root is not supported.",
-        ),
-    ],
-)
-def test_the_browser_of_pages_is_named(tmp_path: Path, script: str, expected: str) -> None:
-    path = tmp_path / "browser"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o700)
-    found = one("pages", check_context(tmp_path, page_hosts="www.sec.gov,*.example.com", page_browser=str(path)))
-    assert found.status is CheckStatus.OK
-    assert found.detail == f"hosts www.sec.gov, *.example.com; {expected.format(path=path)}"
 
 
 def test_own_data_are_checked_file_by_file(tmp_path: Path) -> None:

@@ -21,16 +21,6 @@ from tests.tasks.doctor.test_doctor import check_context, one
 NAME = "notifications"
 
 
-def test_without_a_channel_it_is_stated(tmp_path: Path) -> None:
-    found = one(NAME, check_context(tmp_path))
-    assert (found.status, found.detail) == (CheckStatus.OK, "no channel is set here")
-
-
-def test_channels_are_named_with_their_services_and_not_their_urls(tmp_path: Path) -> None:
-    found = one(NAME, check_context(tmp_path, notify_channels="phone=ntfy://hunter2 ops=json://127.0.0.1/hunter2"))
-    assert (found.status, found.detail) == (CheckStatus.OK, "phone (ntfy), ops (JSON)")
-
-
 @pytest.mark.parametrize(
     ("given", "why", "remedy"),
     [
@@ -66,22 +56,11 @@ def test_a_message_that_was_given_up_is_seen_by_doctor_and_status(tmp_path: Path
         session.add(NotificationChannel(name="phone", service="ntfy", kinds=["halt"]))
         session.add(
             Notification(
-                channel="phone",
-                kind="fill",
-                run_id="r",
-                subject="IBM",
-                title="Desk: An order was filled",
-                text="x",
-                tally={"fill": 1},
-                lines=["x"],
-                urgent=False,
-                state=NotificationState.GIVEN_UP,
-                attempts=12,
-                next_at=utcnow(),
-                ended_at=utcnow(),
-                error="error=503",
+                channel="phone", kind="fill", run_id="r", subject="IBM", title="Desk: An order was filled", text="x",
+                tally={"fill": 1}, lines=["x"], urgent=False, state=NotificationState.GIVEN_UP, attempts=12,
+                next_at=utcnow(), ended_at=utcnow(), error="error=503",
             )
-        )
+        )  # fmt: skip
     store.close()
     found = one(NAME, context)
     assert (found.status, found.detail) == (

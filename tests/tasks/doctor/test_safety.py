@@ -19,7 +19,6 @@ from chordesk.tasks import bootstrap
 from chordesk.tasks.cli import arming
 from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor import trading
-from chordesk.tasks.doctor import trading as safety
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.reading.desk_status import status
 from chordesk.tools.ledger import ensure_account
@@ -112,11 +111,6 @@ def test_a_log_of_another_host_is_reported_and_does_not_fail(context: CheckConte
 # Protection
 
 
-def test_no_rule_asks_for_no_stop(context: CheckContext) -> None:
-    expected = Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
-    assert one("protection", context) == expected
-
-
 def test_shares_without_a_stop_are_named_by_the_doctor_and_the_status(tmp_path: Path) -> None:
     context = opened(tmp_path, protect="stop:8%", trader_live=True)
     assert one("protection", context).status is CheckStatus.OK
@@ -133,10 +127,6 @@ def test_shares_without_a_stop_are_named_by_the_doctor_and_the_status(tmp_path: 
     assert shown.model_dump(mode="json")["database"]["unprotected"] == [expected]
     assert f"without a stop: {line}" in rendered(status_report(shown), 200)
     context.desk.close()
-
-
-def test_before_there_is_a_database_there_is_nothing_to_protect(tmp_path: Path) -> None:
-    assert safety.protection(check_context(tmp_path, protect="stop:8%")).status is CheckStatus.OK
 
 
 # The mandate
@@ -173,10 +163,6 @@ def test_real_money_needs_a_mandate_that_holds(tmp_path: Path, case: str, status
     if case == "armed":
         assert "0 of 3 orders, 0.00 of 10,000.00 used" in found.detail
     context.desk.close()
-
-
-def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:
-    assert safety.mandate(check_context(tmp_path, broker="alpaca-live")).status is CheckStatus.FAIL
 
 
 # What is held

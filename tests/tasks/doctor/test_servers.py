@@ -12,10 +12,10 @@ from chordesk.agents.gateway.facts import known_facts
 from chordesk.agents.pulse import RAISE
 from chordesk.models.errors import KeyRefused
 from chordesk.tasks.doctor import model
-from chordesk.tasks.doctor.check import Check, CheckEntry, CheckStatus, run_checks
+from chordesk.tasks.doctor.check import Check, CheckStatus
 from chordesk.tasks.engine.policy import POLICY
 from tests.fakes.local_server import HTML, Abilities, Body, LocalServer, Pace, Reply, Says
-from tests.fakes.responses import FakeResponses, Status
+from tests.fakes.responses import Status
 from tests.tasks.doctor.test_doctor import check_context, one
 
 NOWHERE = Status(404, {"detail": "Not Found"})
@@ -30,10 +30,6 @@ def labelled(check: Check) -> dict[str, str]:
     """Return the findings of a table by their labels."""
     lines = check.detail.splitlines()[1:]
     return {line[: model.WIDTH].strip(): line[model.WIDTH :] for line in lines}
-
-
-def test_without_a_model_server_there_is_nothing_to_ask(tmp_path: Path) -> None:
-    assert one("server", check_context(tmp_path)).detail == "no role uses a model server"
 
 
 def test_a_capable_server_is_described_and_its_facts_are_kept(tmp_path: Path) -> None:
@@ -93,13 +89,6 @@ def test_a_server_that_is_too_slow_is_a_warning(tmp_path: Path, monkeypatch: pyt
     assert "the server is slow" in found.remedy
 
 
-def test_a_name_that_is_not_the_models_is_a_warning(tmp_path: Path) -> None:
-    with LocalServer(model="other.gguf") as server:
-        found = checked(tmp_path, server)
-    assert found.status is CheckStatus.WARN
-    assert "set DESK_MODEL=other.gguf" in found.remedy
-
-
 @pytest.mark.parametrize(
     ("pages", "detail", "remedy"),
     [
@@ -135,18 +124,6 @@ def test_a_role_of_a_local_server_beside_another_provider(tmp_path: Path) -> Non
     assert found.remedy == "run `ollama pull huge`, or set DESK_ROLE_MODELS to one of them"
 
 
-def test_a_server_is_asked_once_in_all_checks(tmp_path: Path) -> None:
-    with LocalServer() as server:
-        context = check_context(tmp_path, provider="local", provider_url=server.url, model="small")
-        entries = [CheckEntry(str(place), model.server, 240) for place in range(3)]
-        assert {check.status for check in run_checks(context, entries)} == {CheckStatus.OK}
-        calls = len(server.chats())
-        assert model.server(context).status is CheckStatus.OK
-        assert len(server.chats()) == calls
-        checked(tmp_path, server)
-        assert len(server.chats()) == 2 * calls
-
-
 @pytest.mark.parametrize("name", ["server", "model"])
 def test_an_endpoint_with_chat_completions_alone_is_a_model_server(tmp_path: Path, name: str) -> None:
     with LocalServer(kind="vllm") as server:
@@ -166,28 +143,6 @@ def test_an_endpoint_that_is_none(tmp_path: Path, page: Reply, detail: str) -> N
     assert found.status is CheckStatus.FAIL
     assert detail in found.detail
     assert "DESK_PROVIDER_URL" in found.remedy
-
-
-def test_an_endpoint_without_its_v1(tmp_path: Path) -> None:
-    with LocalServer(kind="unknown") as server:
-        server.pages["/v1/responses"] = Status(400, {"error": {"message": "'input' is required"}})
-        found = checked(tmp_path, server, provider="endpoint", provider_url=server.root)
-    assert found.remedy == f"set DESK_PROVIDER_URL={server.url}"
-
-
-def test_an_endpoint_is_asked_for_no_answer(tmp_path: Path) -> None:
-    with FakeResponses() as far:
-        found = one("server", check_context(tmp_path, provider="endpoint", provider_url=far.url, model="gpt-5.5"))
-        assert [seen.body for seen in far.calls()] == [{}]
-    assert (found.status, found.detail) == (CheckStatus.OK, f"{far.url} has a Responses API")
-
-
-def test_a_turn_on_a_local_model_says_how_long_it_took(tmp_path: Path) -> None:
-    with LocalServer(pace=Pace(first=1.2)) as server:
-        found = checked(tmp_path, server, "model")
-    assert found.status is CheckStatus.OK, found
-    assert "local:small answered in" in found.detail
-    assert "of them written at" in found.detail
 
 
 def _endless(_body: Body) -> Says:

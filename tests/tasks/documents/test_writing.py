@@ -128,7 +128,3 @@ def test_one_process_at_a_time_has_a_report_and_a_lost_one_loses_it(writer: Desk
         assert not writing.claim_report(session, run_id, now)
         assert writing.due_runs(session, now, 10) == []
         assert writing.claim_report(session, run_id, now + writing.HELD)
-
-
-def test_pauses_double_up_to_an_hour() -> None:
-    assert [writing.pause(tries) for tries in (1, 2, 3, 12)] == [10.0, 20.0, 40.0, 3600.0]

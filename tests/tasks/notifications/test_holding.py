@@ -42,12 +42,12 @@ class Clocked:
         with self.store.session() as session:
             intake.begin(session, [self.channel], {self.channel.name: "JSON"}, now)
 
-    def happens(self, now: dt.datetime, *events: Envelope) -> None:
+    def happens(self, now: dt.datetime, *events: Envelope, window: float = 0.0) -> None:
         moved = [one.model_copy(update={"occurred_at": now}) for one in events]
         with self.store.session() as session:
             event_log.append(session, moved)
         with self.store.session() as session:
-            intake.take(session, [self.channel], WORDING, 0.0, now)
+            intake.take(session, [self.channel], WORDING, window, now)
 
     def sends(self, now: dt.datetime) -> list[Message]:
         """Return the messages that are due and may be sent now, each recorded as sent."""
@@ -156,6 +156,15 @@ def test_halts_and_unknown_orders_count_toward_no_cap_and_each_halt_is_a_message
     assert len(day.sends(now)) == 3, "the halts have taken nobody's place"
     day.happens(now, ended("f" * 16), halted())
     assert titles(day.sends(now)) == ["Desk: Trading is halted or limited"]
+
+
+def test_a_window_gathers_what_comes_within_it(day: Clocked) -> None:
+    now = at("2026-11-23 12:00")
+    day.begin(now)
+    for second, symbol in enumerate(("IBM", "KO", "GE")):
+        day.happens(now + dt.timedelta(seconds=second), filled(symbol), window=60.0)
+    assert day.sends(now + dt.timedelta(seconds=59)) == []
+    assert titles(day.sends(now + MINUTE)) == ["Desk: 3 fills"]
 
 
 def test_many_sentences_are_cut_with_their_number(day: Clocked) -> None:

@@ -9,11 +9,8 @@ import pytest
 from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL, OrderState
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.worker.maintenance import sweep
-from chordesk.tasks.workflows.research import open_research
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tools.orders.sessions import to_next_session
 from tests import zygote
@@ -85,38 +82,3 @@ def test_orders_wait_are_approved_and_filled(desk: Processes, far: FakeChannel) 
     to_next_session(made.store, made.settings)
     fill = arrived(far, f"Bought {order.quantity:g} {order.symbol} at ")
     assert f"http://127.0.0.1:8123/#/orders/{order.id}" in fill.text
-
-
-def test_a_halt_and_its_end(desk: Processes, far: FakeChannel) -> None:
-    command(desk, "halt", "--why", "<!here> http://evil.com a drill")
-    halt = arrived(far, "is halted")
-    assert halt.title == "Desk: Trading is halted or limited"
-    assert halt.text.split("\n")[0].endswith("here http: evil. com a drill")
-    command(desk, "resume")
-    assert arrived(far, "trades again").title == "Desk: Trading goes on"
-
-
-def test_a_worker_that_is_killed_is_one_message(desk: Processes, far: FakeChannel) -> None:
-    desk.end("research", 9)
-    desk.desk("slow", "worker", "research", "--name", "slow")
-    desk.await_workers("slow")
-    run = open_research(desk.app, SYMBOLS.split(","))
-
-    def held() -> bool:
-        with desk.app.desk.store.read() as session:
-            held = select(Step.owner).where(Step.run_id == run.id, Step.state == "running")
-            return any(str(owner).startswith("slow@") for owner in session.exec(held))
-
-    wait_for(held, "it holds a step")
-    desk.end("slow", 9)
-    desk.workers("research-2")
-
-    def ended() -> bool:
-        sweep(desk.app)
-        return state_of(desk, run) in RUN_FINAL
-
-    wait_for(ended, "another worker ends the run")
-    with desk.app.desk.store.read() as session:
-        lost = session.exec(select(Notice).where(Notice.kind == "worker_lost")).all()
-    assert [one.subject.partition("@")[0] for one in lost] == ["slow"]
-    assert arrived(far, "worker slow on ").title == "Desk: A worker was lost"

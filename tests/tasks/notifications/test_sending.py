@@ -19,7 +19,7 @@ from chordesk.tasks.notifications.channels import channels
 from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
-from tests.tasks.notifications.conftest import RUN, Floor, ended, filled, halted, unknown
+from tests.tasks.notifications.conftest import Floor, ended, filled, halted, unknown
 
 
 def rows(store: Store, **values: object) -> list[Notification]:
@@ -43,22 +43,6 @@ def test_events_of_a_run_and_kind_are_one_message_and_others_are_their_own(floor
         "Bought 10 IBM at 12.50 on paper",
         "Bought 10 KO at 12.50 on paper",
     ]
-
-
-def test_a_window_gathers_what_comes_within_it(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "WINDOW_SECONDS", 2)
-    floor.sender()
-    for symbol in ("IBM", "KO", "GE"):
-        floor.happens(filled(symbol))
-        floor.senders[-1].step()
-    assert floor.far.got == []
-    (one,) = floor.far.until(1, "phone") if drive(floor) else []
-    assert one.title == "Desk: 3 fills"
-
-
-def drive(floor: Floor) -> bool:
-    floor.until(lambda: states(floor.store) == ["sent"], "it is sent")
-    return True
 
 
 def test_a_channel_gets_the_kinds_that_were_chosen_for_it(store: Store, far: FakeChannel) -> None:
@@ -102,16 +86,6 @@ def test_failures_are_tried_again_and_then_given_up(floor: Floor, monkeypatch: p
     assert channel.error == row.error
 
 
-def test_a_far_side_that_recovers_gets_it(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.001)
-    floor.far.status["phone"] = [429, 500, 200]
-    floor.sender()
-    floor.happens(ended())
-    floor.until(lambda: states(floor.store) == ["sent"], "it is sent")
-    (row,) = rows(floor.store)
-    assert (row.attempts, row.error, len(floor.far.got)) == (3, None, 3)
-
-
 def test_a_halt_is_never_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(messages, "ATTEMPTS", 2)
@@ -120,14 +94,6 @@ def test_a_halt_is_never_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch)
     floor.happens(halted())
     floor.until(lambda: states(floor.store) == ["sent"], "it is sent")
     assert rows(floor.store)[0].attempts == 6
-
-
-def test_pauses_double_up_to_a_bound() -> None:
-    seconds = [messages.pause(number).total_seconds() for number in range(1, messages.ATTEMPTS)]
-    assert seconds[:4] == [5, 10, 20, 40]
-    assert max(seconds) == messages.LONGEST_PAUSE_SECONDS
-    assert 3600 < sum(seconds) < 5400
-    assert messages.pause(10_000).total_seconds() == messages.LONGEST_PAUSE_SECONDS
 
 
 def test_a_channel_that_hangs_delays_no_other_and_is_cut_off(
@@ -248,13 +214,6 @@ def test_messages_that_wait_for_a_channel_that_is_gone_are_given_up(store: Store
         assert [one.name for one in messages.state(session).channels] == ["new"]
 
 
-def test_an_event_that_no_sender_has_seen_is_sent_by_a_later_one(floor: Floor) -> None:
-    floor.sender("one")
-    floor.happens(halted())
-    expire(floor.store)
-    floor.until(lambda: states(floor.store) == ["sent"], "it is sent", floor.sender("two"))
-
-
 def test_a_stop_waits_for_what_is_on_its_way(floor: Floor) -> None:
     floor.far.seconds = 0.5
     stop = threading.Event()
@@ -273,14 +232,6 @@ def test_urgent_ones_go_first(floor: Floor) -> None:
     floor.until(lambda: states(floor.store) == ["sent"] * 5, "all are sent")
     first = {one.title for one in floor.far.got[:2]}
     assert first == {"Desk: Trading is halted or limited", "Desk: An order is unknown"}
-
-
-def test_a_sender_asks_no_page_that_is_not_there(floor: Floor) -> None:
-    floor.sender()
-    floor.happens(ended(RUN, "failed"))
-    floor.until(lambda: states(floor.store) == ["sent"], "it is sent")
-    assert "http" not in floor.far.got[0].text
-    assert floor.far.got[0].text.endswith("screen 0123456789abcdef has failed: No data.")
 
 
 def test_the_examples_of_the_docs_are_urls_that_apprise_reads() -> None:

@@ -22,104 +22,57 @@ RUN = "01a208f22ccf13f02690cae5671766da"
 ORDER = {"order": "230cfea0-2e99", "account": "paper", "symbol": "IBM", "side": "sell", "quantity": 2.5}
 WORDING = Wording(ZoneInfo("America/New_York"), "http://desk.example/")
 
-CASES: dict[NoticeKind, tuple[dict[str, Any], str, str]] = {
+FACTS: dict[NoticeKind, tuple[dict[str, Any], str]] = {
     NoticeKind.ORDER_WAITING: (
-        {"kind": "order", "order": "o", "symbol": "IBM", "notional": 1234.5, "expires_at": UNTIL},
-        "an order on IBM for 1,234.50 waits for a person until Nov 23, 14:20 EST; see: desk approvals",
-        "/approvals",
+        {"kind": "order", "order": "o", "symbol": "IBM", "notional": 1234.5, "expires_at": UNTIL}, "/approvals",
     ),
-    NoticeKind.REQUEST_WAITING: (
-        {"kind": "command", "what": "rm -rf /", "expires_at": UNTIL},
-        "a model of run 01a208f22ccf13f0 waits for a person until Nov 23, 14:20 EST; see: desk approvals",
-        "/approvals",
-    ),
-    NoticeKind.HALT: (
-        {"account": "paper", "state": "halted", "why": "a drill", "by": "me@host"},
-        "account paper is halted, by me host: a drill",
-        "/account",
-    ),
-    NoticeKind.RESUME: (
-        {"account": "paper", "state": "active", "why": "", "by": "me"},
-        "account paper trades again, by me",
-        "/account",
-    ),
-    NoticeKind.ORDER_UNKNOWN: (
-        {**ORDER, "state": "unknown"},
-        "sell 2.5 IBM on paper: sent, and the broker gave no answer; the desk goes on asking for it",
-        "/orders/230cfea0-2e99",
-    ),
+    NoticeKind.REQUEST_WAITING: ({"kind": "command", "what": "rm -rf /", "expires_at": UNTIL}, "/approvals"),
+    NoticeKind.HALT: ({"account": "paper", "state": "halted", "why": "a drill", "by": "me@host"}, "/account"),
+    NoticeKind.RESUME: ({"account": "paper", "state": "active", "why": "", "by": "me"}, "/account"),
+    NoticeKind.ORDER_UNKNOWN: ({**ORDER, "state": "unknown"}, "/orders/230cfea0-2e99"),
     NoticeKind.ORDER_REJECTED: (
-        {**ORDER, "state": "rejected", "why": "not enough <b>cash</b> in 123456789"},
-        "sell 2.5 IBM on paper: rejected by the broker: not enough b cash b in (number left out)",
-        "/orders/230cfea0-2e99",
+        {**ORDER, "state": "rejected", "why": "not enough <b>cash</b> in 123456789"}, "/orders/230cfea0-2e99",
     ),
-    NoticeKind.FILL: ({**ORDER, "price": 126.0}, "Sold 2.5 IBM at 126.00 on paper", "/orders/230cfea0-2e99"),
+    NoticeKind.FILL: ({**ORDER, "price": 126.0}, "/orders/230cfea0-2e99"),
     NoticeKind.PLAN_REVIEW: (
-        {"account": "paper", "order": ORDER["order"], "review": "2010-08-26"},
-        "IBM on paper: the review of its plan is due since 2010-08-26; its research is due with it",
-        "/orders/230cfea0-2e99",
+        {"account": "paper", "order": ORDER["order"], "review": "2010-08-26"}, "/orders/230cfea0-2e99",
     ),
-    NoticeKind.RUN_FINISHED: (
-        {"kind": "screen", "state": "done", "notes": ["all well"]},
-        "screen 01a208f22ccf13f0 is done",
-        f"/runs/{RUN}",
-    ),
-    NoticeKind.RUN_PARTIAL: (
-        {"kind": "screen", "state": "partial", "notes": ["one", "risk of KO failed"]},
-        "screen 01a208f22ccf13f0 is partial: risk of KO failed",
-        f"/runs/{RUN}",
-    ),
-    NoticeKind.RUN_FAILED: ({"kind": "trade", "state": "failed"}, "trade 01a208f22ccf13f0 has failed", f"/runs/{RUN}"),
-    NoticeKind.WORKER_LOST: (
-        {},
-        "worker research on host renews its steps no more; they are tried elsewhere",
-        "/fleet",
-    ),
-    NoticeKind.MODEL_PARKED: (
-        {"seconds": 12.4},
-        "no turn starts on gpt-5.5 for 12 s: its provider limits the rate",
-        "/fleet",
-    ),
+    NoticeKind.RUN_FINISHED: ({"kind": "screen", "state": "done", "notes": ["all well"]}, f"/runs/{RUN}"),
+    NoticeKind.RUN_PARTIAL: ({"kind": "screen", "state": "partial", "notes": ["one", "KO failed"]}, f"/runs/{RUN}"),
+    NoticeKind.RUN_FAILED: ({"kind": "trade", "state": "failed"}, f"/runs/{RUN}"),
+    NoticeKind.WORKER_LOST: ({}, "/fleet"),
+    NoticeKind.MODEL_PARKED: ({"seconds": 12.4}, "/fleet"),
     NoticeKind.ROGUE_CALL: (
-        {"role": "risk", "subject": "IBM", "tool": "orders_submit", "kind": "unknown", "acts": True},
-        "risk on IBM, run 01a208f22ccf13f0, called orders submit: nothing was done, and its orders wait for a person",
-        f"/runs/{RUN}",
+        {"role": "risk", "subject": "IBM", "tool": "orders_submit", "kind": "unknown", "acts": True}, f"/runs/{RUN}",
     ),
-    NoticeKind.BUDGET_REACHED: (
-        {"scope": "run", "used": 3_000_100, "limit": 3_000_000},
-        "run 01a208f22ccf13f0 has used 3,000,100 of 3,000,000 tokens; turns are skipped",
-        f"/runs/{RUN}",
-    ),
-    NoticeKind.FORGED: (
-        {"count": 3, "why": "it has no signature"},
-        "ops refused 3 messages that the desk did not sign: it has no signature. "
-        "Somebody else writes to Redis, or a process has another key",
-        "/fleet",
-    ),
-    NoticeKind.ROOM: (
-        {"state": "out", "what": "space", "where": "home, logs (/srv/desk)"},
-        "host has no room, and takes no step until there is some: space home, logs ( srv desk)",
-        "/fleet",
-    ),
-}
-SUBJECTS = {
-    NoticeKind.PLAN_REVIEW: "IBM",
-    NoticeKind.ROOM: "host",
-    NoticeKind.FORGED: "ops",
-    NoticeKind.WORKER_LOST: "research@host:123:abc",
-    NoticeKind.MODEL_PARKED: "gpt-5.5",
-}
+    NoticeKind.BUDGET_REACHED: ({"scope": "run", "used": 3_000_100, "limit": 3_000_000}, f"/runs/{RUN}"),
+    NoticeKind.FORGED: ({"count": 3, "why": "it has no signature"}, "/fleet"),
+    NoticeKind.ROOM: ({"state": "out", "what": "space", "where": "home, logs (/srv/desk)"}, "/fleet"),
+}  # fmt: skip
+OF_NO_RUN = {
+    NoticeKind.PLAN_REVIEW: "IBM", NoticeKind.ROOM: "host", NoticeKind.FORGED: "ops", NoticeKind.HALT: "",
+    NoticeKind.RESUME: "", NoticeKind.WORKER_LOST: "research@host:123:abc", NoticeKind.MODEL_PARKED: "gpt-5.5",
+}  # fmt: skip
+
+
+def line(kind: NoticeKind, wording: Wording = WORDING) -> str:
+    run, subject = (DESK, OF_NO_RUN[kind]) if kind in OF_NO_RUN else (RUN, "")
+    return wording.line(Notice(key="k", kind=kind, run_id=run, subject=subject, facts=FACTS[kind][0], occurred_at=AT))
 
 
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_a_sentence_has_its_time_and_its_link(kind: NoticeKind) -> None:
-    facts, sentence, way = CASES[kind]
-    of_run = kind not in SUBJECTS and kind not in (NoticeKind.HALT, NoticeKind.RESUME)
-    notice = Notice(
-        key="k", kind=kind, run_id=RUN if of_run else DESK, subject=SUBJECTS.get(kind, ""), facts=facts, occurred_at=AT
-    )
-    assert WORDING.line(notice) == f"Nov 23, 14:05 EST: {sentence}\nhttp://desk.example/#{way}"
-    assert Wording(WORDING.zone, None).line(notice) == f"Nov 23, 14:05 EST: {sentence}"
+    sentence = line(kind, Wording(WORDING.zone, None))
+    assert re.match(r"Nov 23, 14:05 EST: \w", sentence)
+    assert line(kind) == f"{sentence}\nhttp://desk.example/#{FACTS[kind][1]}"
+    assert not set("<>@") & set(sentence)
+    assert "123456789" not in sentence
+
+
+def test_a_waiting_order_a_fill_and_a_halt_have_their_figures() -> None:
+    assert "IBM for 1,234.50 waits for a person until Nov 23, 14:20 EST" in line(NoticeKind.ORDER_WAITING)
+    assert "Sold 2.5 IBM at 126.00 on paper" in line(NoticeKind.FILL)
+    assert "account paper is halted, by me host: a drill" in line(NoticeKind.HALT)
 
 
 MEANT = re.compile(r"[<>&*_`~#@|\[\]{}\\/!\"\n\r\t]")

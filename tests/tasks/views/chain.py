@@ -101,49 +101,24 @@ def _researched(session: Session, run: Run, symbols: tuple[str, ...]) -> dict[st
 
 
 def _hit(run: Run, step_id: str, turn_id: str, lens: str, symbol: str) -> ScreenHit:
-    return ScreenHit(
-        run_id=run.id,
-        market_at=run.market_now,
-        step_id=step_id,
-        turn_id=turn_id,
-        lens=lens,
-        symbol=symbol,
-        instrument="equity",
-        confidence="high",
-        thesis=f"[bold]{lens}[/] likes {symbol}",
-    )
+    thesis = f"[bold]{lens}[/] likes {symbol}"
+    about = {"run_id": run.id, "market_at": run.market_now, "step_id": step_id, "turn_id": turn_id, "symbol": symbol}
+    return ScreenHit(**about, lens=lens, instrument="equity", confidence="high", thesis=thesis)
 
 
 def _judged(session: Session, run: Run, symbol: str, candidate_id: str) -> Verdict:
-    verdict = Verdict(
-        run_id=run.id,
-        candidate_id=candidate_id,
-        symbol=symbol,
-        rating="BUY",
-        confidence="medium",
-        summary="two of two",
-        market_at=run.market_now,
-    )
+    about = {"run_id": run.id, "candidate_id": candidate_id, "symbol": symbol}
+    judged = {"rating": "BUY", "confidence": "medium", "summary": "two of two", "market_at": run.market_now}
+    verdict = Verdict(**about, **judged)
     session.add(verdict)
     session.flush()
     for role, calls in (("quick", 2), ("risk", 1)) if symbol == "ACME" else (("quick", 0), ("risk", 0)):
         step = a_step(session, run, subject=symbol, role=role, state=StepState.DONE)
         turn = a_turn(session, step, thread_id=f"thread-{symbol}-{role}", model=MODEL, total_tokens=100)
         _called(session, turn, calls)
-        report = Report(
-            run_id=run.id,
-            step_id=step.id,
-            candidate_id=candidate_id,
-            turn_id=turn.id,
-            symbol=symbol,
-            role=role,
-            status="completed",
-            verdict="CONFIRMED",
-            confidence="high",
-            summary="steady",
-            author=MODEL,
-            market_at=MARKET_NOW,
-        )
+        said = {"status": "completed", "verdict": "CONFIRMED", "confidence": "high", "summary": "steady"}
+        made = {"step_id": step.id, "turn_id": turn.id, "author": MODEL, "market_at": MARKET_NOW}
+        report = Report(**about, **said, **made, role=role)
         session.add(report)
         session.flush()
         session.add(VerdictReport(verdict_id=verdict.id, report_id=report.id))
@@ -151,33 +126,16 @@ def _judged(session: Session, run: Run, symbol: str, candidate_id: str) -> Verdi
 
 
 def _called(session: Session, turn: Turn, count: int) -> None:
-    for ordinal in range(count):
-        session.add(
-            ToolCall(
-                turn_id=turn.id,
-                ordinal=ordinal,
-                tool="signals_get",
-                output="{}",
-                success=True,
-                has_data=True,
-                seconds=0.1,
-            )
-        )
+    call = {"tool": "signals_get", "output": "{}", "success": True, "has_data": True, "seconds": 0.1}
+    session.add_all(ToolCall(turn_id=turn.id, ordinal=ordinal, **call) for ordinal in range(count))
 
 
 def _decided(session: Session, run: Run, symbols: tuple[str, ...]) -> Decision:
     step = a_step(session, run, kind=StepKind.DECIDE, state=StepState.DONE, subject="")
     turn = a_turn(session, step, role="trader", subject="paper", thread_id="thread-trader", model=MODEL)
-    decision = Decision(
-        run_id=run.id,
-        step_id=step.id,
-        turn_id=turn.id,
-        account="paper",
-        status="completed",
-        actions=[an_action(name) for name in symbols],
-        reasoning="both are good",
-        author=MODEL,
-    )
+    about = {"run_id": run.id, "step_id": step.id, "turn_id": turn.id, "account": "paper", "author": MODEL}
+    actions = [an_action(name) for name in symbols]
+    decision = Decision(**about, status="completed", actions=actions, reasoning="both are good")
     session.add(decision)
     session.flush()
     return decision
@@ -185,35 +143,19 @@ def _decided(session: Session, run: Run, symbols: tuple[str, ...]) -> Decision:
 
 def an_action(symbol: str, **changes: Any) -> dict[str, Any]:
     action = {
-        "symbol": symbol,
-        "action": "open",
-        "side": "buy",
-        "quantity": None,
-        "notional": 5000.0,
-        "order_type": "market",
-        "limit_price": None,
-        "confidence": "medium",
-        "reasoning": f"{symbol} is good",
-    }
+        "symbol": symbol, "action": "open", "side": "buy", "quantity": None, "notional": 5000.0,
+        "order_type": "market", "limit_price": None, "confidence": "medium", "reasoning": f"{symbol} is good",
+    }  # fmt: skip
     return {**action, **changes}
 
 
 def an_order(session: Session, run: Run, decision: Decision, verdict: Verdict, ordinal: int, **values: Any) -> Order:
     defaults: dict[str, Any] = {
-        "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{decision.id}/{ordinal}")),
-        "run_id": run.id,
-        "decision_id": decision.id,
-        "verdict_id": verdict.id,
-        "ordinal": ordinal,
-        "account": run.account,
-        "symbol": verdict.symbol,
-        "action": "open",
-        "side": "buy",
-        "quantity": 50.0,
-        "order_type": "market",
-        "state": OrderState.DENIED,
-        "market_at": MARKET_NOW,
-    }
+        "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{decision.id}/{ordinal}")), "run_id": run.id,
+        "decision_id": decision.id, "verdict_id": verdict.id, "ordinal": ordinal, "account": run.account,
+        "symbol": verdict.symbol, "action": "open", "side": "buy", "quantity": 50.0, "order_type": "market",
+        "state": OrderState.DENIED, "market_at": MARKET_NOW,
+    }  # fmt: skip
     order = Order(**{**defaults, **values})
     session.add(order)
     session.flush()

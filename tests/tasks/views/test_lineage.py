@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from chordesk.tasks.cli.show.orders import lineage_report
 from chordesk.tasks.cli.show.runs import artifacts_report
 from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.run_details import artifacts
-from tests.builders import a_candidate, a_run, a_turn
+from tests.builders import a_run, a_turn
 from tests.tasks.cli.console import rendered
 from tests.tasks.views.chain import Chain, a_trade, parts
 
@@ -70,27 +69,6 @@ def test_a_report_names_the_pictures_that_its_turns_were_given(session: Session,
     assert artifacts_report(artifacts(session, a_run(session).id), Path("/home/desk")) is None
 
 
-def test_views_name_the_day_on_which_a_picture_s_file_was_removed(
-    session: Session, chain: Chain, tmp_path: Path
-) -> None:
-    turn = session.get_one(Turn, parts(read_chain(session, run_of(session, chain), "ACME"), "report")[0]["turn_id"])
-    a_picture(session, chain.run_id, turn, "ab" * 32, 0)
-    a_picture(session, chain.run_id, turn, "cd" * 32, 1)
-    (tmp_path / "artifacts").mkdir()
-    note = tmp_path / "artifacts" / f"{'ab' * 32}.removed"
-    note.touch()
-    stamp = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC).timestamp()
-    os.utime(note, (stamp, stamp))
-    found = read_chain(session, run_of(session, chain), "ACME")
-    listed = artifacts_report(artifacts(session, chain.run_id), tmp_path)
-    assert listed is not None
-    for shown in (rendered(lineage_report(found, tmp_path)), rendered(listed)):
-        lines = [line.strip() for line in shown.splitlines()]
-        at = lines.index("that file was removed on 2026-03-01 (DESK_KEEP_ARTIFACT_DAYS)")
-        assert lines[at - 1] == f"artifacts/{'ab' * 32}.png"
-        assert shown.count("was removed") == 1
-
-
 def a_picture(session: Session, run_id: str, turn: Turn, digest: str, place: int) -> None:
     call = session.exec(select(ToolCall)).first()
     assert call is not None
@@ -101,11 +79,6 @@ def a_picture(session: Session, run_id: str, turn: Turn, digest: str, place: int
         )
     )
     session.flush()
-
-
-def test_an_order_that_was_denied_has_no_preview(session: Session, chain: Chain) -> None:
-    found = read_chain(session, run_of(session, chain), "IBM")
-    assert ([row["denial_code"] for row in parts(found, "order")], parts(found, "preview")) == (["cooldown"], [])
 
 
 def test_of_a_trade_the_order_is_its_own_and_the_research_is_the_sources(session: Session, chain: Chain) -> None:
@@ -128,13 +101,6 @@ def test_a_broken_link_shows(session: Session, chain: Chain) -> None:
     found = read_chain(session, run_of(session, chain), "ACME")
     assert parts(found, "preview") == parts(found, "report") == []
     assert parts(found, "hit")
-
-
-def test_a_candidate_without_a_verdict_yet(session: Session) -> None:
-    run = a_run(session)
-    a_candidate(session, run, "GE", origin="manual")
-    found = read_chain(session, run, "GE")
-    assert [(node.kind, node.label) for node in found.nodes] == [("candidate", "manual, rank 1")]
 
 
 def test_a_symbol_the_run_never_saw_is_refused_by_name(session: Session, chain: Chain) -> None:

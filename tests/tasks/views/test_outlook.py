@@ -14,7 +14,6 @@ from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, small
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.models.tables.orders import Position
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.engine.kinds import turns_of
 from chordesk.tasks.reading.outlook import (
@@ -28,7 +27,6 @@ from chordesk.tasks.reading.outlook import (
     spending,
 )
 from chordesk.tasks.workflows.screen import screen_params, smaller
-from chordesk.tools.ledger import ensure_account
 from tests.builders import a_run, a_step, a_turn
 
 URL = "http://127.0.0.1:11434/v1"
@@ -62,12 +60,6 @@ def test_the_time_is_what_is_read_and_written_at_the_measured_speed(settings: Se
     assert (found.at_once, found.seconds) == (4, 90.0)
     (found,) = local_times(settings.model_copy(update={"model_turns": 2}), {"quick": 6, "risk": 3}, past)
     assert (found.at_once, found.seconds) == (2, 180.0)
-
-
-def test_its_own_turns_say_more_than_those_of_others(settings: Settings) -> None:
-    known(settings)
-    past = {("codex:gpt-5.5", "quick"): TurnTokens(9, 9), (LABEL, "quick"): TurnTokens(300, 25)}
-    assert local_times(settings, {"quick": 1}, past)[0].seconds == 2.0
 
 
 def test_a_speed_that_was_not_measured_is_unknown(settings: Settings) -> None:
@@ -196,13 +188,3 @@ def test_a_run_that_takes_longer_than_it_may_says_what_to_set(session: Session, 
         "that is longer than a run may take, 1 h: set DESK_RUN_DEADLINE_MINUTES=110, or give it less to do; it ends "
         "as partial then"
     )
-
-
-def test_a_screen_counts_its_holdings(session: Session, settings: Settings) -> None:
-    known(settings)
-    run = a_run(session, kind="screen", params=screen_params(settings, SYMBOLS))
-    before = outlook(session, settings, run).local[0].turns
-    ensure_account(session, run.account, 1_000.0)
-    session.add(Position(account=run.account, symbol="IBM", quantity=1.0, average_cost=1.0, filled_at=run.created_at))
-    session.flush()
-    assert outlook(session, settings, run).local[0].turns == before + 4

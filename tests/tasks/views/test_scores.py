@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,48 +14,45 @@ from chordesk.models.errors import NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.show.questions import odds_report, score_report
-from chordesk.tasks.cli.show.runs import run_report
-from chordesk.tasks.reading.runs import view
+from chordesk.tasks.cli.show.questions import score_report
 from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import settle
-from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
-from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
+from tests.builders import a_report, a_step, a_turn, a_verdict_on
 from tests.databases import make_database
 from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
-from tests.tools.scoring.test_records import a_hit, a_verdict
+from tests.tools.scoring.test_records import a_hit
 
 CUTOFFS = "gpt-5.5=2010-01-31"
 DAYS = 40
 
 
-@pytest.fixture
-def episodes(session: Session) -> Session:
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """40 days, each the third, with a question each: ada knows the chance, bo flips coins, cy is certain of what the
     dice show.
 
     Ada's model was trained until the tenth day. On each board a signal with the chance; on each day a verdict BUY with
     a report and a hit of a lens.
     """
-    draws = np.random.default_rng(8)
+    url = f"sqlite:///{tmp_path_factory.mktemp('episodes') / 'desk.db'}"
+    make_database(url)
+    store, draws = Store(url), np.random.default_rng(8)
+    with store.session() as session:
+        _play(session, draws)
+        yield session
+    store.close()
+
+
+def _play(session: Session, draws: np.random.Generator) -> None:
     for day in range(DAYS):
         chance = 0.3 if day % 2 else 0.8
         run, outcome = a_run_on(session, 3 * day), float(draws.random() < chance)
         question = a_question(session, f"q{day}", outcome, 3 * day, source="verdict")
         on_board(session, run, question, "Q1", blind=0.5, informed=chance)
-        session.add(
-            Episode(
-                run_id=run.id,
-                account="paper",
-                number=day,
-                rounds=2,
-                used_round=1 + day % 2,
-                content="",
-                created_at=on_day(0),
-            )
-        )
+        about = {"run_id": run.id, "account": "paper", "number": day, "content": "", "created_at": on_day(0)}
+        session.add(Episode(**about, rounds=2, used_round=1 + day % 2))
         a_signal(session, run, "momentum", chance, "AAPL")
         a_forecast(session, run, question, "ada", 0.5, author="codex:gpt-5.5")
         a_forecast(session, run, question, "ada", chance, round=2, author="codex:gpt-5.5")
@@ -67,7 +65,6 @@ def episodes(session: Session) -> Session:
         session.add(KarmaEntry(**entry, question_id=question_id, amount=amount))
     session.flush()
     a_forecast(session, run, a_question(session, "open", None, 3 * DAYS), "ada", 0.9)
-    return session
 
 
 def test_kept_scores_are_those_from_scratch_whatever_happens(tmp_path: Path) -> None:
@@ -202,17 +199,3 @@ def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
     assert rendered(score_report(found)) == (
         "Account paper. Questions: 1 open.\nNo forecast of a resolved question to score yet.\n"
     )
-
-
-def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> None:
-    for day in range(30):
-        a_verdict(session, day, "AAPL", float(day % 3 != 0))
-    run = a_run_on(session, 120)
-    a_verdict_on(session, a_candidate(session, run).id)
-    assert view(session, run).candidates[0].verdict_probability is None
-    odds = verdict_odds(session, "paper", {})
-    store_odds(session, "paper", odds)
-    shown = view(session, run)
-    assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
-    assert "high 67%" in rendered(run_report(shown))
-    assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)

@@ -159,13 +159,6 @@ def test_an_invalid_host_name_is_refused(tmp_path: Path, hosts: str) -> None:
         Settings(home=tmp_path, api_hosts=hosts)
 
 
-def test_an_answer_does_not_wait_for_the_reader_to_acknowledge_its_head() -> None:
-    with bind("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
-        accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such option")
 def test_a_reader_that_acknowledges_nothing_is_let_go() -> None:
     with bind("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
@@ -178,17 +171,6 @@ def test_a_port_that_is_taken_is_named(stack: Processes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"cannot listen on '127.0.0.1' port {port}" in refused(stack, "--port", str(port))
-
-
-def test_without_a_desk_there_is_nothing_to_serve(tmp_path: Path) -> None:
-    nothing = desk(tmp_path / "home", "api")
-    assert nothing.returncode == 2
-    assert "`desk up`" in nothing.stderr
-    old = desk(
-        tmp_path / "home", "api", DESK_REDIS_URL="redis://127.0.0.1:1/0", DESK_MESSAGE_KEY="0123456789abcdef" * 2
-    )
-    assert old.returncode == 2
-    assert "is at revision none" in old.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlmodel import select
 
-from chordesk.models.tables.runs import Candidate
 from chordesk.tools.orders.audit import log_path
 from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
-from tests.tasks.cli.console import rendered
 from tests.tasks.cli.running import desk
 from tests.tasks.cli.test_shown import Books
 
@@ -27,16 +24,6 @@ def books(tmp_path: Path) -> Iterator[Books]:
     made = Books(tmp_path)
     yield made
     made.store.close()
-
-
-def test_an_order_without_research_has_a_story_too(books: Books) -> None:
-    with books.store.session() as session:
-        for candidate in session.exec(select(Candidate).where(Candidate.symbol == "ACME")):
-            candidate.symbol = "OTHER"
-            session.add(candidate)
-    shown = rendered(books.shown_order()[1])
-    assert "hit: none" in shown
-    assert "the log has no line on this order" in shown
 
 
 def test_the_commands(books: Books) -> None:
@@ -174,19 +161,6 @@ def test_an_account_that_holds_something_is_reported_taken_over_and_resumed(alpa
     found = json.loads(third.stdout)
     assert (third.returncode, found["agreed"], found["differences"], found["trading"]) == (0, True, [], "active")
     assert max(len(line) for line in second.stdout.splitlines()[:2]) <= 100
-
-
-def test_missing_or_wrong_credentials_are_refused_with_a_remedy_and_without_the_secret(
-    alpaca: Alpaca, run: Run
-) -> None:
-    without = run("reconcile", ALPACA_SECRET_KEY="")
-    assert without.returncode == 2
-    assert "needs ALPACA_SECRET_KEY in the process environment" in without.stderr
-    wrong = run("reconcile", ALPACA_SECRET_KEY="another-secret")
-    assert wrong.returncode == 2
-    assert "request is not authorized (HTTP 401" in wrong.stderr
-    for answer in (without, wrong):
-        assert "another-secret" not in answer.stdout + answer.stderr
 
 
 @pytest.mark.parametrize("name", ["ALPACA_API_KEY", "DESK_ALPACA_API_KEY"])

@@ -13,7 +13,7 @@ from chordesk.models.database.store import Store
 from chordesk.tools.market.replay.market import replay_data
 from tests.constants import constants
 from tests.databases import make_database
-from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row
+from tests.fakes.venues import FarVenues, kalshi_row, manifold_row
 from tests.tasks.cli.running import desk
 from tests.tools.questions.rows import ASKED, desk_questions, on
 from tests.tools.venues.conftest import far
@@ -101,16 +101,3 @@ def test_questions_of_a_venue_are_imported_and_resolved(home: Path, far: FarVenu
     assert "is resolved by kalshi" in refused(
         home, "resolve", printed(home, "list", "--source", "kalshi")[0]["id"], "--outcome", "yes", "--why", "I want it"
     )
-
-
-def test_a_venue_that_answers_otherwise_ends_with_a_remedy(home: Path, far: FarVenues) -> None:
-    address = constants(VENUES=far.url)
-    far.faults["/v0/market/html"] = Fault("html")
-    for market, named, remedy in (
-        ("html", "Manifold's answer could not be read", "try again later"),
-        ("gone", "Manifold has nothing at /v0/market/gone", "give manifold's own id, or --term"),
-    ):
-        done = desk(home, "questions", "import", "manifold", "--id", market, **address)
-        assert done.returncode == 2
-        assert f"error: {named}" in done.stderr
-        assert f"remedy: nothing was imported; {remedy}" in done.stderr

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,22 +37,6 @@ def test_a_backup_and_its_restore_name_what_there_is_and_what_comes_next(home: P
     again = desk(home, "restore", str(copy), "--into", str(new))
     assert (again.returncode, "is not empty" in again.stderr) == (2, True)
     assert desk(home, "backup", str(copy)).returncode == 2
-
-
-def test_missing_files_are_named_in_warnings(home: Path, tmp_path: Path) -> None:
-    for path in (home / "artifacts").glob("*.png"):
-        path.unlink()
-    done = desk(home, "backup", str(tmp_path / "copy"), "--json")
-    assert done.returncode == 0
-    assert len(json.loads(done.stdout)["manifest"]["missing"]) == 2
-    assert done.stderr.count("not in this data folder, so not in the backup") == 2
-
-
-def test_a_database_of_another_schema_is_not_copied(home: Path, tmp_path: Path) -> None:
-    with sqlite3.connect(home / "desk.db") as connection:
-        connection.execute("update alembic_version set version_num = '0023'")
-    done = desk(home, "backup", str(tmp_path / "copy"))
-    assert (done.returncode, "use the version of the desk that wrote it" in done.stderr) == (2, True)
 
 
 Begun = Callable[[str], tuple[zygote.Started, Path]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from chordesk.tasks.cli.setup.answers import (
     key_path,
     market,
 )
-from chordesk.tasks.services.plan import free_ports
 from tests.fakes.local_server import HTML, LocalServer
 from tests.fakes.responses import FakeResponses, Seen, Status
 
@@ -109,11 +107,6 @@ def test_flags_alone_are_a_choice(before: Callable[..., Before], tmp_path: Path)
         made = script(Flags("endpoint", url=endpoint.url, model="any", key_file=tmp_path / "key"), now)
         assert made == Choice("endpoint", endpoint.url, "any", Key(SECRET, tmp_path / "key"))
         assert script(Flags("endpoint", url=endpoint.url, model="any", no_key=True), now).key == Key()
-
-
-def test_nobody_is_asked_without_a_look(before: Callable[..., Before]) -> None:
-    url = f"http://127.0.0.1:{free_ports(1)[0]}/v1"
-    assert script(Flags("local", url=url, model="m", look=False), before()) == Choice("local", url, "m")
 
 
 def test_a_key_of_a_variable_is_for_its_server_alone(
@@ -221,15 +214,6 @@ def test_a_person_takes_a_model_that_was_found_by_its_number(
         assert typed(lambda person: decide(Flags("local"), before(), person)) == Choice("local", other.url, "c")
 
 
-def test_where_no_server_is_found_the_ports_are_named_and_a_url_is_asked_for(before: Callable[..., Before]) -> None:
-    with LocalServer(model="c") as server:
-        typed = Typed("3", "127.0.0.1", server.url, "1")
-        assert typed(lambda person: decide(Flags(), before(), person)) == Choice("local", server.url, "c")
-    assert "none on its usual port" in typed.shown
-    assert "no model server answers on 127.0.0.1" in typed.shown
-    assert "'127.0.0.1' is no base URL" in typed.shown
-
-
 def test_an_endpoint_of_chat_completions_becomes_a_model_server(before: Callable[..., Before]) -> None:
     with LocalServer(model="c") as server:
         typed = Typed("2", server.url, SECRET, "1")
@@ -260,24 +244,10 @@ def test_the_market_is_asked_for_with_the_rest_and_stays_without_its_flag(before
             market(Flags(market=name), now, Person(terminal=False))
 
 
-def test_a_market_whose_package_is_not_installed_names_it(
-    before: Callable[..., Before], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("chordesk.models.extras.version", missing)
-    with pytest.raises(UsageError, match=r"pip install 'chordesk\[yahoo\]'"):
-        market(Flags(market="yahoo"), before(), Person(terminal=False))
-
-
-@pytest.mark.parametrize("text", ["https://a/v1/", " https://a/v1/chat/completions", "https://a/v1/responses"])
-def test_the_base_url_of_a_copied_one(text: str) -> None:
-    assert base_url(text) == "https://a/v1"
-
-
-@pytest.mark.parametrize("text", ["", "sk-of-nobody-1234", "https://", "ftp://a"])
-def test_a_text_that_is_no_url_is_refused_and_no_key_repeated(text: str) -> None:
-    with pytest.raises(UsageError, match="is no base URL") as raised:
-        base_url(text)
-    assert "nobody" not in str(raised.value)
+def test_the_base_url_is_taken_from_a_copied_one_and_no_key_is_repeated() -> None:
+    for text in ("https://a/v1/", " https://a/v1/chat/completions", "https://a/v1/responses"):
+        assert base_url(text) == "https://a/v1"
+    for text in ("", "sk-of-nobody-1234", "https://", "ftp://a"):
+        with pytest.raises(UsageError, match="is no base URL") as raised:
+            base_url(text)
+        assert "nobody" not in str(raised.value)

@@ -10,7 +10,7 @@ from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.show.results import board_report
-from chordesk.tasks.reading.boards import board_view, voice_rows
+from chordesk.tasks.reading.boards import board_view
 from chordesk.tasks.reading.chain import chain as read_chain
 from tests.builders import a_candidate, a_run, a_step
 from tests.tasks.cli.console import rendered
@@ -71,20 +71,6 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
         "Q9: no question",
     ):
         assert part in text, text
-
-
-def test_labels_are_in_the_order_of_their_numbers(session: Session) -> None:
-    run = a_run(session, kind=RunKind.EPISODE)
-    for number in (10, 2, 1):
-        a_question(session, run, f"Q{number}", f"S{number}")
-    assert [row.label for row in board_view(session, run).questions] == ["Q1", "Q2", "Q10"]
-
-
-def test_a_run_without_a_board_has_none(session: Session) -> None:
-    run = a_run(session)
-    with pytest.raises(UsageError, match="has no board"):
-        board_view(session, run)
-    assert voice_rows(session, run.id) == []
 
 
 def test_an_episode_without_a_board_has_its_reason(session: Session) -> None:

@@ -38,14 +38,6 @@ def test_an_attempt_after_a_lost_one_is_a_takeover_and_waited_since_then(session
     assert found.workers == ["a", "b"]
 
 
-def test_a_step_that_waits_for_others_has_not_begun(session: Session) -> None:
-    run = a_run(session)
-    parent = a_step(session, run, kind="conclude", state=StepState.WAITING, pending=1)
-    a_step(session, run, parent_id=parent.id)
-    found = timeline(session, run).steps[0]
-    assert (found.step.started_at, found.step.pending, found.attempts) == (None, 1, [])
-
-
 def test_the_steps_of_the_last_whole_run_of_its_kind_are_expected(session: Session) -> None:
     whole = a_run(session, kind="research", state=RunState.DONE, finished_at=NOW)
     for kind in ("report", "conclude", "decide"):

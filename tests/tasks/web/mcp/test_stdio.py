@@ -92,22 +92,6 @@ def test_without_a_client_it_ends_at_once(home: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_another_version_of_the_library_is_refused_in_one_line(home: Path) -> None:
-    """Before anything of it is loaded: mcp 2 has other names."""
-    found = home / "theirs" / "mcp-2.1.0.dist-info"
-    found.mkdir(parents=True)
-    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: mcp\nVersion: 2.1.0\n")
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from chordesk.tasks.cli.main import main; main()"
-    done = subprocess.run(
-        [COMMAND[0], "-P", "-c", code, str(found.parent), "mcp"], env=environment(home), cwd=home, capture_output=True,
-        text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "mcp <2,>=1.20, and 2.1.0 is installed" in done.stderr
-    assert "pip install 'chordesk[mcp]'" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_refused_start_names_the_remedy(home: Path) -> None:
     for arguments, named in (
         (("--run", "nope"), "start `desk up`, which makes it"),

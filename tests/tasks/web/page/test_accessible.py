@@ -72,13 +72,3 @@ def test_the_keyboard_leads_everywhere(page: Page, desk_page: DeskPage) -> None:
     expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-def test_the_themes_switch_and_stay(page: Page) -> None:
-    ground = "getComputedStyle(document.documentElement).backgroundColor"
-    light = page.evaluate(ground)
-    page.get_by_role("button", name="Dark").click()
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    assert page.evaluate(ground) != light
-    page.reload()
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

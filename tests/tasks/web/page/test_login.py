@@ -98,29 +98,6 @@ def test_the_end_of_all_sessions_keeps_what_was_typed(page: Page, browser: Brows
     expect(page.get_by_role("dialog").get_by_label("Symbols")).to_have_value("IBM KO")
 
 
-def test_after_a_session_has_ended_a_new_link_opens_its_view_or_that_of_before(page: Page, desk_page: DeskPage) -> None:
-    run = page.get_by_role("heading", level=1, name=f"Run {short_id(desk_page.run)}")
-
-    def end() -> None:
-        page.evaluate("sessionStorage.setItem('desk-session', 'x'.repeat(43))")
-        page.reload()
-        login(page)
-
-    desk_page.open(page, f"/runs/{desk_page.run}?stage=fills")
-    expect(run).to_be_visible()
-    end()
-    page.goto(desk_page.link())  # a link to no view in particular, in the same tab
-    expect(run).to_be_visible()
-    expect(page).to_have_url(f"{desk_page.url}/#/runs/{desk_page.run}?stage=fills")
-    end()
-    page.goto(desk_page.link("/orders"))
-    expect(page.get_by_role("heading", level=1, name="Orders")).to_be_visible()
-    end()
-    page.get_by_label("Link or code").fill(desk_page.link(f"/runs/{desk_page.run}"))
-    page.get_by_role("button", name="Log in").click()
-    expect(run).to_be_visible()
-
-
 FOREIGN = """<!doctype html><title>elsewhere</title><a href="{url}/#/runs">to the desk</a>
 <iframe src="{url}/" name="inside"></iframe>
 <form method="post" enctype="text/plain" action="{url}/session/end">

@@ -35,14 +35,3 @@ def test_from_a_verdict_to_the_answer_of_a_tool(page: Page, desk_page: DeskPage)
         assert overflow(page) <= 0
     thread = page.get_by_role("link", name=short(report["turn"]["thread_id"]))
     expect(thread).to_have_attribute("href", f"#/threads/{report['turn']['thread_id']}")
-
-
-def test_a_report_without_data_shows_what_was_missing(page: Page, desk_page: DeskPage) -> None:
-    with desk_page.service.client() as client:
-        row = client.get(f"/runs/{desk_page.run}/table").json()["rows"][0]
-    cell = row["cells"]["fundamentals"]
-    desk_page.open(page, f"/reports/{cell['report_id']}", None)
-    expect(page.get_by_role("heading", level=1)).to_contain_text("no data")
-    expect(page.get_by_text(cell["reason"]).first).to_be_visible()
-    page.goto(f"{desk_page.url}/#/reports/ffffffffffff")
-    expect(page.get_by_role("alert")).to_contain_text("ffffffffffff")

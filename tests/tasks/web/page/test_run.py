@@ -43,38 +43,6 @@ def test_a_count_of_the_funnel_filters_the_candidates(page: Page, desk_page: Des
     expect(table).to_have_count(len(rows))
 
 
-def test_the_timeline_shows_each_attempt_by_keyboard_and_zooms(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, f"/runs/{desk_page.run}", f"Run {short(desk_page.run)}")
-    lanes = page.get_by_role("group", name=re.compile("^Timeline of steps"))
-    expect(lanes.locator("path.bar.done")).to_have_count(1)
-    expect(lanes.locator("text.lane-name", has_text="risk")).to_be_visible()
-    lanes.focus()
-    page.keyboard.press("End")
-    chosen = panel(page, "Timeline").locator(".chosen-bar")
-    expect(chosen).to_contain_text("1 of 3")
-    expect(chosen).to_contain_text("done")
-    page.keyboard.press("+")
-    expect(page).to_have_url(re.compile(r"at=\d+-\d+"))
-    page.get_by_role("button", name="Whole run").click()
-    expect(page).not_to_have_url(re.compile("at="))
-    panel(page, "Timeline").get_by_role("button", name="Workers").click()
-    expect(lanes.locator("text.lane-name", has_text=re.compile("^trade@"))).to_be_visible()
-
-
-def test_all_events_of_a_run_are_listed_once_and_in_order(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, f"/runs/{desk_page.run}", f"Run {short(desk_page.run)}")
-    events = page.get_by_role("group", name="List of events")
-    expect(events.get_by_text("run.completed")).to_be_visible()
-    expect(events.get_by_text("run.started")).to_have_count(0)
-    events.evaluate("box => { box.scrollTop = 0; }")
-    expect(events.get_by_text("run.started")).to_have_count(1)
-    with desk_page.service.store.read() as session:
-        _, last = event_log.head(session, desk_page.run)
-    expect(events.locator("li").first).to_have_attribute("aria-setsize", str(last))
-    panel(page, "Events").get_by_role("button", name="Orders").click()
-    expect(events.get_by_text("order.fill")).to_be_visible()
-
-
 def test_a_run_that_goes_on_is_followed_and_stopped(page: Page, desk_page: DeskPage) -> None:
     running = desk_page.service.processes
     run = open_research(running.app, ["XOM"]).id
@@ -113,14 +81,6 @@ def test_a_run_that_is_deleted_while_it_is_seen_stays_as_it_was_with_a_notice(pa
 def _types(desk: DeskPage, run: str) -> list[EventType]:
     with desk.service.store.read() as session:
         return [one.type for one in event_log.read(session, run, 0, 1000)]
-
-
-def test_a_wrong_run_and_a_wrong_comparison_are_answered_plainly(page: Page, desk_page: DeskPage) -> None:
-    page.goto(f"{desk_page.url}/#/runs/ffffffffffff")
-    expect(page.get_by_role("alert").first).to_contain_text("ffffffffffff")
-    desk_page.open(page, f"/runs/{desk_page.run}?with={desk_page.flying}", f"Run {short(desk_page.run)}")
-    answer = panel(page, "Compare with another run").get_by_role("alert")
-    expect(answer).to_contain_text("compare it with another screen")
 
 
 def test_markup_in_a_run_is_text(page: Page, desk_page: DeskPage) -> None:

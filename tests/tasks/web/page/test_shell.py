@@ -78,28 +78,6 @@ def test_the_palette_finds_a_symbol_and_a_command_by_keys_alone(page: Page, desk
     expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
 
 
-def test_a_run_that_begins_shows_at_once(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/runs", "Runs")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
-    run = desk_page.add_run("screen")
-    expect(page.get_by_role("link", name=short(run))).to_be_visible()
-    desk_page.remove_run(run)
-
-
-def test_the_runs_are_filtered_and_the_address_keeps_it(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/runs", "Runs")
-    table = page.get_by_role("group", name="Runs")
-    expect(table.get_by_role("link", name=short(desk_page.flying))).to_be_visible()
-    page.get_by_label("Kind").select_option("screen")
-    expect(table.get_by_role("link", name=short(desk_page.flying))).to_have_count(0)
-    expect(table.get_by_role("link", name=short(desk_page.run))).to_be_visible()
-    assert page.url.endswith("#/runs?kind=screen")
-    page.reload()
-    expect(page.get_by_label("Kind")).to_have_value("screen")
-    page.get_by_label("State").select_option("failed")
-    expect(page.get_by_text("No run is like that")).to_be_visible()
-
-
 def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, "/runs?start=research", "Runs")
     dialog = page.get_by_role("dialog", name="Start a run")

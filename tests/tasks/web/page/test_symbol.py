@@ -32,23 +32,3 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
     page.get_by_text("As a table").click()
     bars = page.get_by_role("group", name="Bars", exact=True)
     expect(bars.locator("tbody tr").first).to_contain_text("2010-08-13")
-
-
-def test_a_wider_window_shows_the_same_bars(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/symbols/KO", None)
-    chart = page.get_by_role("img", name=re.compile(r"^KO: \d+ bars"))
-    for width in (600, 2000):
-        page.set_viewport_size({"width": width, "height": 900})
-        expect(chart).to_be_visible()
-        box = chart.bounding_box()
-        assert box is not None
-        assert width / 2 < box["width"] < width
-        page.mouse.move(box["x"] + box["width"] * 0.08, box["y"] + 100)
-        # Where no bar is, the facts are those of the last one.
-        expect(page.locator(".bar-facts")).not_to_contain_text("2010-08-13")
-
-
-def test_a_symbol_that_no_run_looked_at_is_no_error(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/symbols/NOSUCH", None)
-    expect(page.get_by_text("No run of this account has looked at it")).to_be_visible()
-    expect(page.get_by_text("No prices")).to_be_visible()

@@ -11,16 +11,13 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.runtime import RuntimeApproval
-from tests.builders import a_run, a_step
+from chordesk.models.tables.columns import new_id
+from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import BY, Service, service
-from tests.tasks.web.routes.history.conftest import Screened, finished
+from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.routes.history.conftest import screened as screened
-from tests.tasks.web.routes.test_stop import client as client_of
-from tests.tasks.worker.stopping.stop_kit import desk, research, run_of, wait_in_flight
 
 
 @pytest.fixture(scope="module")
@@ -195,65 +192,6 @@ def test_messages_and_subscriptions_are_bounded(running: Service) -> None:
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
     wait_for(lambda: not running.listens(), "no stream is read any more")
-
-
-def test_a_request_is_answered_as_over_http(running: Service) -> None:
-    row = waiting(running, item_id="i2")
-    with opened(running.url, running.token) as program:
-        body = {"answer": "deny", "why": "not now", **BY}
-        answer = program.ask(f"POST /approvals/{row}", body=body)
-        assert (answer["result"]["approval"], answer["result"]["state"]) == (row, "denied")
-        late = program.ask(f"POST /approvals/{row}", body={"answer": "approve", **BY})
-        assert kind_of(late)[0] == 409
-
-
-def waiting(running: Service, **identity: str) -> str:
-    now = utcnow()
-    with running.store.session() as session:
-        run = a_run(session)
-        step = a_step(session, run, state="running", attempt=1)
-        row = RuntimeApproval(
-            run_id=run.id, step_id=step.id, attempt=1, role="trader", kind="command", thread_id="thread",
-            turn_id="turn", state="pending", expires_at=now.replace(year=now.year + 1),
-            detail={"command": "ls"}, **identity,
-        )  # fmt: skip
-        session.add(row)
-        session.flush()
-        return row.id
-
-
-def test_a_turn_is_interrupted_and_a_run_stopped_while_its_events_come() -> None:
-    with desk("research", "ops") as made, client_of(made) as http:
-        run_id = research(made)
-        wait_in_flight(made, run_id)
-        token = http.headers["Authorization"].partition(" ")[2]
-        with opened(str(http.base_url).rstrip("/"), token) as program:
-            asked = program.send("subscribe", run=run_id, types=["turn", "run"])
-            begun = program.until(lambda one: one.get("event", {}).get("type") == "turn.started")["event"]
-            ended = program.ask(f"POST /threads/{begun['thread_id']}/turns/{begun['turn_id']}/interrupt", body=BY)
-            assert ended["result"] == {"thread": begun["thread_id"], "turn": begun["turn_id"]}
-            stopped = program.ask(f"POST /runs/{run_id}/stop", body=BY)
-            assert stopped["result"]["run_id"] == run_id
-            program.until(lambda one: one == {"subscription": asked, "ended": True})
-        wait_for(lambda: run_of(made, run_id).state == "stopped", "the run is stopped")
-
-
-def test_a_turn_is_sent_into_a_fork_and_its_events_are_the_desks(screened: Screened) -> None:
-    for _ in range(2):
-        finished(screened.client, {"kind": "research", "symbols": ["IBM"], **BY})
-    thread = next(
-        row["thread"] for row in screened.get("/threads", role="risk") if row["turns"] == 2 and row["current"]
-    )
-    fork = screened.client.post(f"/threads/{thread['thread_id']}/fork", json={"before_turn": 2, **BY}).json()
-    with opened(screened.service.url, screened.service.token) as program:
-        watched = program.send("subscribe", run="desk", types=["turn.completed"])
-        answer = program.ask(f"POST /threads/{fork['thread_id']}/ask", body={"text": "Once more.", **BY})["result"]
-        assert (answer["thread_id"], json.loads(answer["text"])["verdict"] != "") == (fork["thread_id"], True)
-        seen = [one for one in program.seen if one.get("subscription") == watched and "event" in one]
-        done = seen[-1] if seen else program.events(watched, 1)[-1]
-        assert done["event"]["turn_id"] == answer["turn_id"]
-        kept = program.ask(f"POST /threads/{thread['thread_id']}/ask", body={"text": "Once more.", **BY})
-        assert kind_of(kept) == (409, "usage_error")
 
 
 def test_a_turn_that_is_sent_twice_runs_once(screened: Screened) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,14 +101,6 @@ def test_a_position_without_a_price_has_no_value_and_neither_has_the_account(boo
         session.delete(row)
 
 
-def test_equity_is_of_one_account(books: Floor) -> None:
-    paper, live = get(books, "/accounts/paper/equity"), get(books, f"/accounts/{LIVE}/equity", days=1)
-    assert {one["day"] for one in live["days"]} == {utcnow().date().isoformat()}
-    assert (live["account"], live["deepest"]) == (LIVE, 0.0)
-    assert [one["equity"] for one in paper["days"]] != [9.0]
-    assert paper["account"] == "paper"
-
-
 def test_the_ledger_adds_up_to_the_cash(books: Floor) -> None:
     rows = get(books, "/accounts/paper/ledger")
     assert rows[0]["kind"] in ("fill", "delivered")
@@ -129,15 +120,3 @@ def test_an_account_that_there_is_not(books: Floor) -> None:
         assert missing.json()["remedy"] == f"there are paper, {LIVE}"
     assert problem(books.client.get("/accounts/a%00b"), 422) == "wrong_request"
     assert problem(books.client.get("/accounts/paper/equity?days=0"), 422) == "wrong_request"
-
-
-def test_reading_accounts_changes_nothing(books: Floor) -> None:
-    def dump() -> str:
-        with books.desk.store.read() as session:
-            rows = [*session.exec(select(Account)), *session.exec(select(EquityMark)), *session.exec(select(Position))]
-            return json.dumps([row.model_dump(mode="json") for row in rows])
-
-    before = dump()
-    for path in ("/desk", "/accounts", "/accounts/paper", "/accounts/paper/equity", "/accounts/paper/ledger"):
-        get(books, path)
-    assert dump() == before

@@ -104,15 +104,6 @@ def test_an_order_goes_from_the_question_to_the_fill(waiting: Waiting) -> None:
     ]  # fmt: skip
 
 
-def test_an_order_is_decided_once(waiting: Waiting) -> None:
-    (order,) = waiting.ask("GE")
-    assert waiting.answer(order, NO).status_code == 200
-    again = waiting.answer(order, YES)
-    assert problem(again, 409) == "order_error"
-    assert "waits for no person: it is denied" in again.json()["detail"]
-    assert waiting.state(order) == "denied"
-
-
 def test_an_answer_that_comes_too_late_is_no_yes(waiting: Waiting) -> None:
     (order,) = waiting.ask("KO")
     with waiting.desk.store.session() as session:

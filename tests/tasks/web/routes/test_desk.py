@@ -5,25 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from sqlmodel import Session
 
-from chordesk.models.database.store import Store
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
-from chordesk.tasks.web.context import STATUS_FRESH_SECONDS
 from chordesk.tools.market.clock import exchange_hours
 from tests import zygote
 from tests.builders import a_run, a_step
-from tests.patience import PATIENCE
-from tests.stack import REPOSITORY, processes, wait_for
-from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import Service, service, start
+from tests.stack import REPOSITORY, wait_for
+from tests.tasks.web.kit import Service, service
 from tests.tasks.web.routes.test_approvals import asked
 
 SECRET = "sk-secret-of-a-provider"
@@ -95,32 +90,15 @@ def test_running_and_waiting_and_scheduled_work_is_shown_at_once(running: Servic
         assert exchange_hours().is_session(at.date())
 
 
-def test_workers_are_asked_by_one_request_at_a_time_and_the_others_get_an_age(floor: Floor) -> None:
-    watched = look(floor.client, "/status")
-    assert watched["status"]["database"]["trading"] == "active"
-    assert "workers" in watched["status"]["trouble"], "there are none"
-    assert watched["age"] < 60
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: look(floor.client)["fleet"], range(16)))
-    assert all(one["workers"] == [] and one["turns_in_flight"] == 0 for one in found)
-    wait_for(lambda: look(floor.client)["fleet"]["refreshing"], "what is old is read again")
-    wait_for(lambda: look(floor.client)["fleet"]["age"] < STATUS_FRESH_SECONDS, "it was read again")
-
-
 def test_a_worker_that_answers_is_shown_with_its_queues(running: Service, client: httpx.Client) -> None:
     running.processes.workers("ops")
     wait_for(lambda: bool(look(client, "/status")["status"]["workers"]), "the workers were asked again")
     (worker,) = look(client, "/status")["status"]["workers"]
     assert (worker["queues"], worker["steps_held"]) == (["ops"], 0)
-    asked_twice(running, client)
-    running.processes.end("ops")
-
-
-def asked_twice(running: Service, client: httpx.Client) -> None:
-    """Looking again makes no further connection each time: the service keeps one app for it."""
-    for _ in range(3):
+    for _ in range(3):  # the service keeps one app for it: looking again makes no further connection each time
         look(client, "/status")
     assert "Traceback" not in running.processes.log("api")
+    running.processes.end("ops")
 
 
 def command(running: Service, *arguments: str) -> Any:
@@ -157,6 +135,11 @@ def test_the_doctors_table_has_remedies_and_is_kept_for_a_while(running: Service
     assert (again["checks"], again["age"] > first["age"]) == (first["checks"], True)
     assert not list(running.processes.home.glob(".doctor-*"))
 
+    def whole() -> bool:
+        return not client.get("/doctor", params={"whole": True}).json()["left_out"]
+
+    wait_for(whole, "the slow checks are made on request")
+
 
 def test_a_halt_and_a_lost_redis_are_shown(running: Service, client: httpx.Client) -> None:
     assert client.post("/halt", json={"by": "Ann Lee", "why": "fire"}).status_code == 200
@@ -167,21 +150,3 @@ def test_a_halt_and_a_lost_redis_are_shown(running: Service, client: httpx.Clien
     assert (found["queues"], bool(found["redis_trouble"])) == (None, True)
     whole = look(client, "/status")
     assert set(whole["status"]["trouble"]) == {"redis", "workers"} or whole["age"] > 0
-
-
-def test_on_request_the_doctors_table_is_that_of_the_command() -> None:
-    with processes() as made:
-        made.rulebook()
-        url, token = start(made)
-        running = Service(made, Store(made.settings.database), url, token)
-        with running.client() as client:
-
-            def whole() -> bool:
-                return not client.get("/doctor", params={"whole": True}).json()["left_out"]
-
-            wait_for(whole, "the slow checks are made", 3 * PATIENCE)
-            found = client.get("/doctor").json()
-            theirs = command(running, "doctor")
-        rows = [(row["name"], row["status"]) for row in theirs["checks"]]
-        assert [(row["name"], row["status"]) for row in found["checks"]] == rows
-        running.store.close()

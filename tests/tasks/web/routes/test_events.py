@@ -135,9 +135,6 @@ def test_events_outside_any_run_have_a_stream_too(running: Service, client: http
         assert next(messages(response)).data["payload"] == {"state": "halted"}
 
 
-READERS, EVENTS = 60, 600
-
-
 def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.Client, run: str) -> None:
     client.get("/runs")
     before = running.connections()
@@ -154,18 +151,6 @@ def test_readers_that_left_leave_nothing_behind(running: Service, client: httpx.
             one.close()
         wait_for(lambda: running.connections() == before, "their connections are closed")
         wait_for(lambda: not running.listens(), "nobody follows the run any more")
-
-
-def test_a_client_that_does_not_read_delays_no_other(running: Service, client: httpx.Client, run: str) -> None:
-    with socket.create_connection(("127.0.0.1", running.port)) as deaf:
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        ask = f"GET /runs/{run}/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {running.token}\r\n\r\n"
-        deaf.sendall(ask.encode())
-        assert deaf.recv(12) == b"HTTP/1.1 200"
-        for _ in range(10):
-            running.add_events(run, 2000)
-        running.end_run(run)
-        assert ids(read(client, run)) == list(range(1, 20_012))
 
 
 def test_the_end_of_the_server_ends_the_streams_and_the_readers_know_it(running: Service, client: httpx.Client) -> None:

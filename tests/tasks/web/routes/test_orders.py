@@ -9,17 +9,14 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from chordesk.models.tables.orders import Order, OrderCheck, Preview
+from chordesk.models.tables.orders import OrderCheck, Preview
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders.audit import log_path
 from tests.tasks.cli.orders.test_halt import place_orders
-from tests.tasks.views.chain import parts
 from tests.tasks.web.conftest import Floor as Chained
-from tests.tasks.web.routes.test_trading import ANN, Floor, flag, trading_floor
+from tests.tasks.web.routes.test_trading import Floor, trading_floor
 from tests.tasks.web.test_security import problem
 from tests.tools.orders.desk import action
-
-REASON = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +87,6 @@ def test_a_denied_order_has_the_figure_and_the_limit_it_broke(waiting: Floor) ->
     assert (found["at"], found["changes"]) == (market_now(waiting), None)
 
 
-def test_of_an_order_that_was_sent_the_figures_are_those_of_then(waiting: Floor) -> None:
-    found = get(waiting, f"/orders/{order_of(waiting, 'AAPL')}/checks")
-    rows = {one["codes"][0]: one for one in found["checks"]}
-    assert {one["answer"] for one in found["checks"]} == {"passed"}
-    assert rows["notional_per_order"]["figure"].startswith("notional ")
-    assert (found["at"], found["changes"]) == ("2010-08-12T19:55:00Z", None)
-
-
 def test_of_an_order_of_before_figures_were_recorded_none_are_made_up(waiting: Floor) -> None:
     sent, denied = order_of(waiting, "AAPL"), order_of(waiting, "KO")
     with waiting.desk.store.session() as session:
@@ -119,19 +108,6 @@ def market_now(waiting: Floor) -> str:
     return waiting.desk.market.clock.now().astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
-def test_a_check_decides_nothing_and_marks_nothing(waiting: Floor) -> None:
-    def state() -> Any:
-        return [order.model_dump() for order in waiting.desk.orders()], log_path(waiting.desk.settings).read_text()
-
-    before = state()
-    for order in waiting.desk.orders():
-        for path in ("", "/checks"):
-            get(waiting, f"/orders/{order.id}{path}")
-    get(waiting, "/audit")
-    get(waiting, "/limits")
-    assert state() == before
-
-
 def test_orders_are_listed_by_day_and_account(waiting: Floor) -> None:
     today = exchange_day(waiting.desk.market.clock.now()).isoformat()
     whole = get(waiting, "/orders", day=today, limit=100)
@@ -142,33 +118,6 @@ def test_orders_are_listed_by_day_and_account(waiting: Floor) -> None:
     (one,) = get(waiting, "/orders", state="denied", account="paper", day=today)
     assert one["order"]["symbol"] == "KO"
     assert problem(waiting.client.get("/orders", params={"day": "yesterday"}), 422) == "wrong_request"
-
-
-def test_an_order_has_its_chain_and_hostile_text_is_plain_json(floor: Chained) -> None:
-    with floor.service.store.session() as session:
-        order = session.get_one(Order, floor.chain.order_id)
-        order.denial_reason = REASON
-        session.add(order)
-    response = floor.client.get(f"/orders/{floor.chain.order_id}")
-    assert response.headers["content-type"] == "application/json"
-    found = response.json()["chain"]
-    kinds = [one["kind"] for one in found["nodes"]]
-    assert (kinds.count("hit"), kinds.count("report"), kinds.count("verdict"), kinds.count("order")) == (2, 2, 1, 1)
-    (order_node,) = parts(found, "order")
-    assert order_node["denial_reason"] == REASON
-    with floor.service.store.session() as session:
-        order = session.get_one(Order, floor.chain.order_id)
-        order.denial_reason = None
-        session.add(order)
-
-
-def test_limits_have_the_values_in_force(waiting: Floor) -> None:
-    found = get(waiting, "/limits")
-    one = next(row for row in found["limits"] if row["code"] == "notional_per_order")
-    assert one["limits"] == {"DESK_MAX_ORDER_NOTIONAL": "10000"}
-    (mandate,) = found["mandates"]
-    assert (mandate["broker"], mandate["in_force"]) == ("alpaca-live", False)
-    assert "no mandate was ever armed" in mandate["why"]
 
 
 def test_an_altered_line_of_the_audit_log_shows(waiting: Floor) -> None:
@@ -183,16 +132,3 @@ def test_an_altered_line_of_the_audit_log_shows(waiting: Floor) -> None:
     assert (altered["verified"], bool(altered["chains"][0]["problems"])) == (False, True)
     log.write_text(text)
     assert get(waiting, "/audit")["verified"] is True
-
-
-def test_a_halt_shows_in_what_waits() -> None:
-    with trading_floor() as floor:
-        assert floor.desk.run(action("GE"))[0].state == "approval_pending"
-        order = order_of(floor, "GE")
-        (floor.desk.settings.home / "HALT").write_text("fire\n")
-        found = get(floor, f"/orders/{order}/checks")
-        assert found["changes"]["denied"]["code"] == "halted"
-        assert (found["checks"][0]["denied_as"], flag(floor.desk)) == ("halted", "active")
-        assert floor.client.post("/halt", json=ANN).status_code == 200
-        denied = get(floor, f"/orders/{order}/checks")
-        assert (denied["state"], denied["denial"]["code"]) == ("denied", "halted")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from chordesk.models.database.artifacts import path_in_home
-from chordesk.models.settings.running_desk import PUBLISHED
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runtime import KeptThread
@@ -24,7 +23,6 @@ from tests.tasks.views.chain import Chain, parts
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import a_picture
 from tests.tasks.web.test_security import problem
-from tests.tools.questions.rows import person_question
 
 
 def get(floor: Floor, path: str, **params: Any) -> Any:
@@ -63,16 +61,6 @@ def test_a_run_that_retention_deleted_is_not_found(path: str, floor: Floor) -> N
     assert answer.json()["detail"] == f"there is no run {run.id!r}"
 
 
-def test_the_service_shows_the_standing_of_its_desk(floor: Floor) -> None:
-    found = get(floor, "/")
-    assert found["home"] == floor.service.processes.environ["DESK_HOME"]
-    assert (found["standing"]["live"], found["standing"]["real_money"], found["running"]) == (False, False, False)
-    assert found["standing"]["broker"] == found["standing"]["account"] == found["settings"]["broker"] == "paper"
-    assert (found["standing"]["market"], found["standing"]["day"]) == ("replay", found["settings"]["replay_date"])
-    assert found["settings"].keys() == set(PUBLISHED)
-    assert found["differs"] == {}
-
-
 def test_runs_are_listed_the_newest_first_and_by_what_they_are(floor: Floor) -> None:
     with floor.service.store.session() as session:
         made = [a_run(session, kind="research", state="failed").id for _ in range(3)]
@@ -94,13 +82,6 @@ def test_an_id_may_be_cut_short_but_must_be_one(floor: Floor) -> None:
     assert problem(missing, 404) == "not_found"
     assert missing.json()["detail"] == "there is no run 'ffff'"
     assert missing.json()["remedy"] == "`desk runs list` shows them"
-
-
-def test_verdicts_come_with_their_reports(floor: Floor) -> None:
-    acme, ibm = get(floor, f"/runs/{floor.chain.run_id}/verdicts")
-    assert (acme["verdict"]["id"], acme["verdict"]["rating"]) == (floor.chain.verdict_id, "BUY")
-    assert [row["role"] for row in acme["reports"]] == ["quick", "risk"]
-    assert (ibm["verdict"]["symbol"], len(ibm["reports"])) == ("IBM", 2)
 
 
 def test_lineage_leads_back_to_the_hit(floor: Floor) -> None:
@@ -232,17 +213,3 @@ def test_a_picture_that_is_not_known_or_was_changed_is_not_served(floor: Floor) 
     assert f"the file of artifact {digest} was removed on 20" in gone.json()["detail"]
     for wrong in ("..%2fdesk.db", digest.upper(), digest[:63]):
         assert floor.client.get(f"/artifacts/{wrong}").status_code in (404, 422)
-
-
-def test_a_question_is_what_the_command_shows(floor: Floor) -> None:
-    with floor.service.store.session() as session:
-        asked = person_question(session, "Will it rain in Bern?", subjects=["KO"], closes_at=utcnow())
-    path = f"/questions/{asked.id[:20]}"
-    found = get(floor, path)
-    theirs = command(floor, "questions", "show", asked.id)
-    assert found.keys() == theirs.keys()
-    assert (found["question"].keys(), found["question"]["id"]) == (theirs["question"].keys(), theirs["question"]["id"])
-    assert (found["question"]["text"], found["verdicts"], found["forecasts"]) == ("Will it rain in Bern?", [], [])
-    assert [row["id"] for row in get(floor, "/questions", about="ko", state="open")] == [asked.id]
-    assert get(floor, "/questions", source="kalshi") == []
-    assert problem(floor.client.get("/questions/none"), 404) == "not_found"

@@ -119,25 +119,6 @@ def voices(http: httpx.Client, run_id: str) -> dict[str, Any]:
     return {row["voice"]: row for row in http.get(f"/runs/{run_id}/board").json()["voices"]}
 
 
-def test_a_run_with_a_held_step_is_accepted_to_be_stopped(working: Working) -> None:
-    """Its worker is frozen: the mark is there, nothing more of it is claimed, and its lease is waited for."""
-    made, http = working
-    run_id = research(made)
-    wait_in_flight(made, run_id)
-    worker = made.processes.running["research"]
-    worker.send_signal(19)
-    try:
-        stopped = http.post(f"/runs/{run_id}/stop", json=BY)
-        assert stopped.status_code == 202, stopped.text
-        assert (stopped.json()["state"], stopped.json()["left"]) == (RunState.STOPPING, len(SYMBOLS))
-        assert run_of(made, run_id).state == RunState.STOPPING
-    finally:
-        worker.send_signal(18)
-    # The sweep would go on with it; here is none, and a second request does.
-    wait_for(lambda: http.post(f"/runs/{run_id}/stop", json=BY).status_code == 200, "the stop is over")
-    assert run_of(made, run_id).state == RunState.STOPPED
-
-
 def test_a_run_without_a_worker_ends_at_once_also_without_redis() -> None:
     with desk() as made, client(made) as http:
         run_id = research(made)

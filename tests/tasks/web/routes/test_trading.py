@@ -140,39 +140,6 @@ def test_a_wrong_body_changes_nothing(floor: Floor, body: object) -> None:
     assert flag(floor.desk) == "active"
 
 
-def test_no_web_page_and_no_stranger_halts_or_resumes(floor: Floor) -> None:
-    token = {"Authorization": f"Bearer {floor.service.token}"}
-    json_type, form = {"Content-Type": "application/json"}, {"Content-Type": "application/x-www-form-urlencoded"}
-    tries: list[tuple[dict[str, str], int]] = [
-        ({**json_type}, 401),
-        ({**json_type, "Authorization": "Bearer guess"}, 401),
-        ({**json_type, **token, "Origin": "https://evil.example"}, 403),
-        ({**json_type, **token, "Sec-Fetch-Site": "cross-site"}, 403),
-        ({**json_type, **token, "Host": "evil.example"}, 421),
-        ({**form, **token}, 415),
-    ]
-    for path in ("/halt", "/resume"):
-        for headers, status in tries:
-            problem(httpx.post(f"{floor.service.url}{path}", headers=headers, content=json.dumps(ANN)), status)
-        assert floor.client.get(path, params=ANN).status_code == 405
-    assert flag(floor.desk) == "active"
-
-
-def test_a_log_that_cannot_be_written_holds_no_halt_up_and_a_resume_waits_for_it(floor: Floor) -> None:
-    log = floor.desk.settings.home / "audit"
-    aside = log.rename(floor.desk.settings.home / "aside")
-    log.write_text("in the way")
-    halted = floor.client.post("/halt", json=ANN)
-    assert halted.status_code == 202
-    assert "it was done all the same, and is not on record" in halted.json()["problems"][0]["detail"]
-    assert flag(floor.desk) == "halted"
-    assert problem(floor.client.post("/resume", json=ANN), 409) == "order_error"
-    assert (flag(floor.desk), (floor.desk.settings.home / "HALT").exists()) == ("halted", True)
-    log.unlink()
-    aside.rename(log)
-    assert floor.client.post("/resume", json=ANN).status_code == 200
-
-
 def test_a_halt_that_stops_nothing_is_no_success(floor: Floor) -> None:
     path, trigger = floor.desk.settings.home / "HALT", "create trigger full before update on trading begin"
     path.mkdir()

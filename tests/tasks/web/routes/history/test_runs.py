@@ -78,16 +78,6 @@ def test_the_timeline_has_every_step_with_its_workers_and_turns(screened: Screen
             assert not attempt["taken_over"]
 
 
-def test_a_run_that_has_only_begun_shows_what_is_still_to_come(screened: Screened) -> None:
-    with screened.service.store.session() as session:
-        run_id = a_run(session, kind="screen").id
-    found = screened.get(f"/runs/{run_id}/timeline")
-    assert found["steps"] == []
-    assert {"screen", "screen_shard", "merge", "report", "conclude", "decide", "finish"} <= set(found["expected"])
-    stages = screened.get(f"/runs/{run_id}/funnel")["stages"]
-    assert [one["count"] for one in stages] == [0] * len(STAGES)
-
-
 def test_the_table_has_a_cell_a_role_and_the_rule_of_each_verdict(screened: Screened) -> None:
     found = screened.get(f"/runs/{screened.run_id}/table")
     whole = screened.get(f"/runs/{screened.run_id}")

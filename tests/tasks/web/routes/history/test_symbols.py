@@ -7,9 +7,6 @@ from io import BytesIO
 
 from PIL import Image
 
-from chordesk.models.states import OrderState
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, Fill, Order, Position
 from tests.tasks.views.chain import parts
 from tests.tasks.web.routes.history.conftest import Screened
 from tests.tasks.web.test_security import problem
@@ -46,37 +43,6 @@ def test_a_symbol_has_what_its_runs_made_of_it(screened: Screened) -> None:
     assert len(screened.get(f"/symbols/{symbol}", limit=1)["reports"]) == 1
     unknown = screened.get("/symbols/NOPE")
     assert (unknown["name"], unknown["memory"], unknown["hits"]) == (None, None, [])
-
-
-def test_a_position_shows_the_orders_that_protect_it(screened: Screened) -> None:
-    symbol = symbol_of(screened)
-    order_id = screened.get(f"/symbols/{symbol}")["orders"][0]["id"]
-    with screened.service.store.session() as session:
-        opened = session.get_one(Order, order_id)
-        stop = Order(
-            **{**opened.model_dump(), "id": "stop-1", "ordinal": 90, "side": "sell", "order_type": "stop",
-               "stop_price": 1.5, "protects": order_id, "state": OrderState.SUBMITTED.value}
-        )  # fmt: skip
-        session.add(stop)
-        session.flush()
-        session.get_one(Account, "paper")
-        session.add(Position(account="paper", symbol=symbol, quantity=10, average_cost=2.0, filled_at=utcnow()))
-        session.add(
-            Fill(order_id=order_id, account="paper", symbol=symbol, side="buy", quantity=10, price=2.0, commission=0,
-                 filled_at=utcnow())
-        )  # fmt: skip
-    try:
-        found = screened.get(f"/symbols/{symbol}")
-        (position,) = found["positions"]
-        assert (position["symbol"], position["quantity"], position["average_cost"]) == (symbol, 10.0, 2.0)
-        (protection,) = position["protected_by"]
-        protecting = protection["order"]
-        assert (protecting["id"], protecting["stop_price"], protection["left"] > 0) == ("stop-1", 1.5, True)
-        assert [(row["order_id"], row["quantity"]) for row in found["fills"]] == [(order_id, 10.0)]
-    finally:
-        with screened.service.store.session() as session:
-            for row in (session.get_one(Position, ("paper", symbol)), session.get_one(Order, "stop-1")):
-                session.delete(row)
 
 
 def test_bars_end_with_the_market_and_carry_the_indicators_asked_for(screened: Screened) -> None:

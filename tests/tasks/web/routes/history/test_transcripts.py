@@ -56,15 +56,6 @@ def test_a_turn_is_shown_with_its_prompt_items_calls_and_tokens(screened: Screen
     assert [turn["ordinal"] for turn in page["turns"]] == [2]
 
 
-def test_a_thread_of_one_conversation_has_its_calls_and_no_prompt(screened: Screened) -> None:
-    cell = screened.get(f"/runs/{screened.run_id}/table")["rows"][0]["cells"]["quick"]
-    found = screened.get(f"/threads/{cell['thread_id']}/turns")
-    assert found["missing"] == "it is a thread of one conversation"
-    (turn,) = found["turns"]
-    assert (turn["prompt"], turn["row"]["id"]) == (None, cell["turn_id"])
-    assert turn["calls"]
-
-
 def test_a_turn_that_runs_shows_its_items_and_its_request(screened: Screened, parent: str) -> None:
     now = utcnow()
     with screened.service.store.session() as session:
@@ -99,28 +90,6 @@ def test_a_turn_that_runs_shows_its_items_and_its_request(screened: Screened, pa
                 session.get_one(RuntimeApproval, asked_id),
             ):
                 session.delete(row)
-
-
-def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(screened: Screened, parent: str) -> None:
-    before = screened.get(f"/threads/{parent}")["lines"]
-    made = post(screened, f"/threads/{parent}/fork", 201, before_turn=2)
-    assert (made["parent_id"], made["role"], made["turns"]) == (parent, "risk", 1)
-    question = "The same once more, as a pessimist."
-    answer = post(screened, f"/threads/{made['thread_id']}/ask", 200, text=question)
-    assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
-    assert (answer["thread_id"], answer["refusal"]) == (made["thread_id"], None)
-    turns = screened.get(f"/threads/{made['thread_id']}/turns")["turns"]
-    assert turns[0]["turn_id"] == before[0]["turn_id"]
-    assert (turns[1]["turn_id"], turns[1]["prompt"], turns[1]["run_id"]) == (answer["turn_id"], question, None)
-    assert screened.get(f"/threads/{parent}")["lines"] == before
-    kept = screened.client.post(f"/threads/{parent}/ask", json={"text": "and?", **BY})
-    assert problem(kept, 409) == "usage_error"
-    assert "is not a fork" in kept.json()["detail"]
-    far = screened.client.post(f"/threads/{parent}/fork", json={"before_turn": 9, **BY})
-    assert problem(far, 409) == "usage_error"
-    assert "allowed are 2 to 3" in far.json()["detail"]
-    for body in ({"text": ""}, {"text": "a\0b"}, {}):
-        assert screened.client.post(f"/threads/{made['thread_id']}/ask", json={**body, **BY}).status_code == 422
 
 
 def test_a_role_starts_afresh_after_a_reset(screened: Screened, parent: str) -> None:
