@@ -15,6 +15,7 @@ import httpx
 import pytest
 import redis
 import yaml
+from cryptography import x509
 from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL
@@ -71,6 +72,14 @@ def test_half_of_an_authority_is_an_error(tmp_path: Path, capsys: pytest.Capture
     assert credentials.main([str(tmp_path)]) == 1
     assert "bring the other back, or remove both" in capsys.readouterr().err
     assert credentials.main([]) == 2
+
+
+def test_the_certificate_names_the_service(folder: Path) -> None:
+    found = x509.load_pem_x509_certificate((folder / "redis_certificate").read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["redis", "localhost"]
+    authority = x509.load_pem_x509_certificate((folder / "authority").read_bytes())
+    found.verify_directly_issued_by(authority)
 
 
 @pytest.fixture(scope="module")

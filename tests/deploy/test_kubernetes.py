@@ -86,6 +86,7 @@ def by_name(found: list[Object]) -> dict[tuple[str, str], Object]:
 
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_every_pod_is_hardened(name: str) -> None:
+    assert named(name, "Namespace", "desk")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     for role, each in workloads(name).items():
         spec = pod(each)
         assert spec["automountServiceAccountToken"] is False, role

@@ -21,6 +21,7 @@ from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckSt
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.redis_clients import why_forgetful, why_unfit
 from tests.agents.rulebook.turns import Live
+from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
 from tests.patience import PATIENCE
@@ -166,6 +167,34 @@ def test_an_eviction_policy_or_an_old_server_is_noticed() -> None:
     assert why_forgetful({**good, "aof_enabled": 0}) is not None
     assert why_unfit({**good, "aof_enabled": 0, "saves": False}, None) is not None
     assert why_unfit({**good, "role": "slave", "master_host": "first", "master_port": 6379}, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "variable", "extra"),
+    [
+        ("filings", {"sec_identity": "Ada Lovelace ada@example.org"}, "DESK_SEC_IDENTITY", "filings"),
+        ("venues", {"venues": ("manifold", "hyperliquid")}, "DESK_VENUES", "events"),
+    ],
+)
+def test_what_is_off_is_fine_and_what_lacks_its_package_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, given: dict[str, Any], variable: str, extra: str
+) -> None:
+    off, context = one(name, check_context(tmp_path)), check_context(tmp_path, **given)
+    assert (off.status, variable in off.detail) == (CheckStatus.OK, True)
+    assert one(name, context).status is CheckStatus.OK
+    uninstalled(monkeypatch)
+    lacking = one(name, context)
+    assert (lacking.status, f"pip install 'chordesk[{extra}]'" in lacking.remedy) == (CheckStatus.WARN, True)
+
+
+def test_pages_name_their_hosts_and_what_their_browser_lacks(tmp_path: Path) -> None:
+    assert "DESK_PAGE_HOSTS" in one("pages", check_context(tmp_path)).detail
+    browser = tmp_path / "browser"
+    for script, said in (("echo Chromium 1.2.3", "(Chromium 1.2.3)"), ("exit 1", "does not run: it ended with 1")):
+        browser.write_text(f"#!/bin/sh\n{script}\n")
+        browser.chmod(0o700)
+        found = one("pages", check_context(tmp_path, page_hosts="www.sec.gov", page_browser=str(browser)))
+        assert (found.status, "www.sec.gov" in found.detail, said in found.detail) == (CheckStatus.OK, True, True)
 
 
 def test_own_data_are_checked_file_by_file(tmp_path: Path) -> None:

@@ -54,32 +54,6 @@ def thread_of(desk: Processes, role: str) -> str:
     return str(thread["thread_id"])
 
 
-def test_list_and_show_name_role_thread_and_messages(desk: Processes) -> None:
-    rows = {row["thread"]["role"]: row for row in result_of(desk, "list")}
-    assert {"fundamentals", "risk", "catalyst"} <= set(rows)
-    risk = rows["risk"]
-    assert (risk["turns"], risk["generation"], risk["current"]) == (2, 2, True)
-    thread = risk["thread"]["thread_id"]
-    seen = result_of(desk, "show", thread[-8:])
-    assert [turn["ordinal"] for turn in seen["lines"]] == [1, 2]
-    assert len({turn["run_id"] for turn in seen["lines"]}) == 2
-    for turn in seen["lines"]:
-        assert turn["role"] == "risk"
-        assert turn["outcome"] == "completed"
-        assert turn["tokens"] > 0
-        assert turn["prompt"]
-        assert turn["answer"]
-    code, text, _ = command(desk, "show", thread)
-    assert code == 0
-    assert f"thread {thread} of risk, current" in text
-    assert text.count("tokens  completed") == 2
-    assert "risk" in command(desk, "list")[1]
-    last = result_of(desk, "list", "--limit", "1")[0]["thread"]["thread_id"]
-    code, text, said = command(desk, "show")
-    assert (code, said) == (0, f"the last thread: {last}\n")
-    assert f"thread {last} of " in text
-
-
 def test_a_thread_of_one_conversation_is_shown_without_its_prompt(desk: Processes) -> None:
     with desk.app.desk.store.read() as session:
         from_run = session.connection().exec_driver_sql("select thread_id from turn where role = 'quick'").first()

@@ -48,6 +48,7 @@ def known(settings: Settings, model: str = MODEL, **values: Any) -> None:
 def test_the_time_is_what_is_read_and_written_at_the_measured_speed(settings: Settings) -> None:
     known(settings)
     past = {(LABEL, "quick"): TurnTokens(3_000, 500), ("codex:gpt-5.5", "risk"): TurnTokens(6_000, 1_000)}
+    past["codex:gpt-5.5", "quick"] = TurnTokens(9, 9)  # its own turns say more than those of others
     (found,) = local_times(settings, {"quick": 6, "risk": 3}, past)
     assert (found.read, found.written, found.turns, found.at_once) == (36_000, 6_000, 9, 1)
     assert found.seconds == 36_000 / 300 + 6_000 / 25 == 360.0

@@ -97,17 +97,6 @@ def test_two_that_start_at_once_share_one_token(stack: Processes) -> None:
     assert sorted(path.name for path in (stack.home / "run").iterdir()) == ["api-token", "api.json", "redis.sock"]
 
 
-def test_the_users_own_token_is_taken_from_the_setting(stack: Processes) -> None:
-    (stack.home / "run" / "api-token").unlink(missing_ok=True)
-    stack.desk("api", "api", environ={"DESK_API_TOKEN": OWN, "DESK_API_PORT": str(port := free_port())})
-    url = f"http://127.0.0.1:{port}"
-    wait_for(lambda: f"listening on {url}, the token is in DESK_API_TOKEN" in stack.log("api"), "it listens")
-    assert (asked(url, OWN), asked(url, OWN[:-1])) == (200, 401)
-    assert not (stack.home / "run" / "api-token").exists()
-    assert OWN not in stack.log("api")
-    stack.end("api")
-
-
 def test_a_weak_token_is_refused_and_not_repeated(stack: Processes) -> None:
     for token in ("secret-word", "secret word that is long enough", "secrét-word-of-some-length"):
         error = refused(stack, DESK_API_TOKEN=token)

@@ -73,6 +73,13 @@ def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decid
         assert part in text, text
 
 
+def test_labels_are_in_the_order_of_their_numbers(session: Session) -> None:
+    run = a_run(session, kind=RunKind.EPISODE)
+    for number in (10, 2, 1):
+        a_question(session, run, f"Q{number}", f"S{number}")
+    assert [row.label for row in board_view(session, run).questions] == ["Q1", "Q2", "Q10"]
+
+
 def test_an_episode_without_a_board_has_its_reason(session: Session) -> None:
     for state, reason in (
         (RunState.RUNNING, "its questions are not chosen yet"),

@@ -140,23 +140,6 @@ def test_a_wrong_body_changes_nothing(floor: Floor, body: object) -> None:
     assert flag(floor.desk) == "active"
 
 
-def test_a_halt_that_stops_nothing_is_no_success(floor: Floor) -> None:
-    path, trigger = floor.desk.settings.home / "HALT", "create trigger full before update on trading begin"
-    path.mkdir()
-    with floor.desk.store.session() as session:
-        session.connection().exec_driver_sql(f"{trigger} select raise(abort, 'disk full'); end")
-    failed = floor.client.post("/halt", json=ANN)
-    assert problem(failed, 503) == "database_down"
-    assert "NOTHING IS HALTED" in failed.json()["remedy"]
-    path.rmdir()
-    alone = floor.client.post("/halt", json=ANN)
-    assert (alone.status_code, alone.json()["accounts"], alone.json()["file"]) == (202, [], str(path))
-    assert "by the file alone" in alone.json()["problems"][0]["remedy"]
-    with floor.desk.store.session() as session:
-        session.connection().exec_driver_sql("drop trigger full")
-    assert floor.client.post("/resume", json=ANN).status_code == 200
-
-
 def test_another_account_is_halted_and_named_also_without_redis() -> None:
     """On a desk of its own, which loses its Redis."""
     with trading_floor() as floor:
