@@ -129,7 +129,7 @@ def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None
 
 
 def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
-    graphs = (replace(default_model(settings), model=name) for name in settings.graph_models)
+    graphs = (_graph_model(settings, name) for name in settings.graph_models)
     # Without an entry all roles have the same: then no role has to be loaded.
     of_roles = role_models(settings).values() if settings.role_models.strip() else (_model_without_entry(settings),)
     found = (*of_roles, *voice_tiers(settings), *graphs)
@@ -139,6 +139,13 @@ def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
             "set DESK_LOCAL_URL, such as http://127.0.0.1:11434/v1",
         )
     return found
+
+
+def _graph_model(settings: Settings, entry: str) -> RoleModel:
+    """Return the model of RUNTIME:MODEL; of a bare name, which may have a colon, that of the default runtime."""
+    if entry.partition(":")[0] in RUNTIMES:
+        return _model(entry, entry, settings.effort, ("graph_models (DESK_GRAPH_MODELS)", "write RUNTIME:MODEL"))
+    return replace(default_model(settings), model=entry)
 
 
 def keeps(role: Role, settings: Settings) -> bool:
@@ -166,6 +173,7 @@ def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
     tiers = [("a voice", one) for one in voice_tiers(settings)]
+    tiers += [("a graph", _graph_model(settings, entry)) for entry in settings.graph_models]
     for role, one in (*role_models(settings).items(), *tiers):
         if one.runtime == RULES.runtime or not RUNTIMES[one.runtime].by_provider:
             continue
@@ -187,13 +195,7 @@ def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
     if role not in ROLES and role not in GRAPH_ROLES:
         remedy = f"choose among {', '.join((*ROLES, *GRAPH_ROLES))}, or {features.remedy_for('graph_roles', role)}"
         raise _wrong_role(f"{entry!r}: there is no role {role!r}", remedy)
-    model = _model(entry, rest, effort, (_SETTING, _FORM))
-    if role in GRAPH_ROLES and model.runtime not in APP_SERVERS:
-        runtimes = ", ".join(sorted(APP_SERVERS))
-        raise _wrong_role(
-            f"{entry!r}: graphs ask the runtimes {runtimes} alone", f"write {role}={DEFAULT_RUNTIME}:MODEL"
-        )
-    return role, model
+    return role, _model(entry, rest, effort, (_SETTING, _FORM))
 
 
 def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) -> RoleModel:

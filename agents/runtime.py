@@ -66,7 +66,7 @@ class ConversationSpec:
     model_calls: int = 12
     # hosts that the model may search the web on by itself, all if empty; None: it may not
     web_search: tuple[str, ...] | None = None
-    # the conversation so far, as items of the Responses API, which an ephemeral thread of Codex starts with; a turn
+    # the conversation so far, as items of the Responses API, which a thread that is not kept starts with; a turn
     # without text of its own goes on from them
     items: tuple[Mapping[str, Any], ...] = ()
     # summary, verbosity, limits: over those of the runtime's configuration

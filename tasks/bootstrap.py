@@ -387,6 +387,10 @@ class Desk:
     async def context_of(self, model: RoleModel) -> int | None:
         return (await self.model_server(model.model)).context if model.runtime == LOCAL else None
 
+    def runtime_named(self, name: str) -> Runtime:
+        """Return the runtime of a graph's model."""
+        return self.runtime_of(name) if name in APP_SERVERS else self._runtime(name)
+
     def runtime_of(self, runtime: str) -> ThreadRuntime:
         return self.local_runtime if runtime == LOCAL else self.runtime
 

@@ -67,7 +67,7 @@ class RefusalError(ChatError):
 
 class LoginError(ChatError):
     kind = "unauthorized"
-    remedy = "run `desk login` on this host, or use an endpoint"
+    remedy = "run `desk login` on this host, or correct the key of the model's provider"
 
 
 class ModelUnavailable(ChatError):

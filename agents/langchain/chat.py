@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import orjson
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -45,6 +45,7 @@ from chordesk.agents.langchain.bridge import (
     current,
     reply_format,
 )
+from chordesk.agents.langchain.providers import LITELLM, Provider, arguments_of, require_known
 from chordesk.agents.langchain.runtimes import Connection, own_bridge
 from chordesk.models.answers import Usage
 from chordesk.tools.shortening import IMAGE_TOKENS, tokens_of
@@ -282,14 +283,15 @@ def _trust_roots() -> Path | None:
 class ChatCodex(BaseChatModel):
     """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
 
-    model: name sent to the provider. provider: `codex` (the login of `desk login`), `endpoint` (a Responses API; a
-    base_url alone means it) or `local` (a server of chat completions, such as Ollama). base_url, api_key: of the two
-    latter. effort, verbosity, summary: None leaves the model's own. timeout: seconds of a call, its start and its
-    repair included. max_retries: further tries of a call that failed for a passing reason; a rate limit is raised (with
-    a login the app-server waits for it once), and what five tries of the app-server failed at. home: data folder; the
-    desk's own by default. binary: of Codex; that of the pinned wheel by default. ca_file: PEM of trust roots; that of
-    DESK_CODEX_CA_FILE by default. Each call is a thread of its
-    own: nothing is remembered between calls.
+    model: name sent to the provider, with the provider before it where that is not the login: `ollama:qwen3`. provider:
+    `codex` (the login of `desk login`), `endpoint` (a Responses API; a base_url alone means it), `local` (a server of
+    chat completions, such as Ollama) or `litellm` (PROVIDER/MODEL of the library LiteLLM, by that provider's own
+    variables). base_url, api_key: of `endpoint` and `local`. effort, verbosity, summary: None leaves the model's own.
+    timeout: seconds of a call, its start and its repair included. max_retries: further tries of a call that failed for
+    a passing reason; a rate limit is raised (with a login the app-server waits for it once), and what five tries of the
+    app-server failed at. home: data folder; the desk's own by default. binary: of Codex; that of the pinned wheel by
+    default. ca_file: PEM of trust roots; that of DESK_CODEX_CA_FILE by default. Each call is a thread of its own:
+    nothing is remembered between calls.
 
     Within a worker of the desk the runtime, the provider and the limits are the desk's.
     """
@@ -297,7 +299,7 @@ class ChatCodex(BaseChatModel):
     model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
 
     model_name: str = Field(default="gpt-5.5", alias="model")
-    provider: Literal["codex", "endpoint", "local"] = "codex"
+    provider: Provider = "codex"
     base_url: str | None = None
     api_key: SecretStr | None = None
     effort: str | None = Field(default=None, alias="reasoning_effort")
@@ -327,8 +329,13 @@ class ChatCodex(BaseChatModel):
             found["timeout"] = found.pop(name)
         if ignored := [name for name in IGNORED if name in data]:
             _warn(ignored)
+        name = "model" if "model" in found else "model_name"
+        if isinstance(found.get(name), str):
+            found |= arguments_of(found.pop(name), found)
         if found.get("base_url"):
             found.setdefault("provider", "endpoint")
+        if found.get("provider") == LITELLM and (own := [key for key in ("base_url", "api_key") if found.get(key)]):
+            raise ValueError(f"{own[0]} is not taken: LiteLLM reads the variables of the model's provider")
         if (provider := found.get("provider")) in ("endpoint", "local") and not found.get("base_url"):
             raise ValueError(f"provider={provider!r} needs a base_url")
         return found
@@ -519,6 +526,7 @@ class ChatCodex(BaseChatModel):
     def _bridge(self) -> Bridge:
         if (bridge := current()) is not None:
             return bridge
+        require_known(self.model_name, self.provider)
         home = self.home or user_data_path("chordesk")
         key = self.api_key.get_secret_value() if self.api_key is not None else None
         return own_bridge(

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,11 +25,14 @@ from chordesk.agents.langchain.bridge import (
     exchange,
     in_arguments,
 )
+from chordesk.agents.langchain.providers import LITELLM
 from chordesk.agents.pulse import TurnLimits
-from chordesk.agents.role_models import LOCAL
-from chordesk.agents.runtime import Conversation, Lifecycle, Scope
+from chordesk.agents.role_models import LOCAL, RUNTIMES
+from chordesk.agents.runtime import Conversation, Lifecycle, Runtime, Scope
+from chordesk.models import features
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.events import Envelope, EventType
+from chordesk.models.settings import Settings
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
@@ -79,12 +83,12 @@ class _Deltas:
 
 
 class OwnBridge:
-    """A Codex runtime on an event loop in a thread of this process. It starts with its first call."""
+    """A runtime on an event loop in a thread of this process. It starts with its first call."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._loop = asyncio.new_event_loop()
-        self._starting: asyncio.Task[CodexRuntime] | None = None
+        self._starting: asyncio.Task[Runtime] | None = None
         self._deltas = _Deltas()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chat-loop", daemon=True)
         self._thread.start()
@@ -117,7 +121,7 @@ class OwnBridge:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
 
-    async def _runtime(self, seconds: float) -> CodexRuntime:
+    async def _runtime(self, seconds: float) -> Runtime:
         """Return the runtime, for which several callers may wait. A start that failed is forgotten, for what it failed
         of may be mended."""
         if self._starting is None:
@@ -128,7 +132,7 @@ class OwnBridge:
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(starting)
         except TimeoutError:
-            raise TimedOut(f"the Codex app-server was not ready within {seconds:g} s") from None
+            raise TimedOut(f"the model's runtime was not ready within {seconds:g} s") from None
         except DeskError as error:
             raise error_from(error) from error
         except OSError as error:
@@ -137,11 +141,29 @@ class OwnBridge:
                 remedy=f"make {self._connection.home} a folder that can be written, or give another home",
             ) from error  # fmt: skip
 
-    def _ended(self, starting: asyncio.Task[CodexRuntime]) -> None:
+    def _ended(self, starting: asyncio.Task[Runtime]) -> None:
         if starting.cancelled() or starting.exception() is not None:
             self._starting = None
 
-    async def _start(self) -> CodexRuntime:
+    async def _start(self) -> Runtime:
+        runtime: Runtime = self._of_litellm() if self._connection.provider == LITELLM else self._of_codex()
+        try:
+            await runtime.start()
+        except BaseException:
+            await runtime.close(0)  # what it began: its home's lock, its gateway
+            raise
+        return runtime
+
+    def _of_litellm(self) -> Runtime:
+        known = RUNTIMES.get(LITELLM)
+        if known is None or find_spec(known.package) is None:
+            remedy = known.install if known is not None else features.remedy_for("runtimes", LITELLM)
+            raise SettingError(f"LiteLLM, which serves {self._connection.model}, is not installed", remedy=remedy)
+        build = features.part("runtimes", LITELLM, known.build)
+        made: Runtime = build(Settings(home=self._connection.home), WORKER, self._deltas)
+        return made
+
+    def _of_codex(self) -> CodexRuntime:
         one = self._connection
         if one.ca_file is not None and not one.ca_file.is_file():
             raise SettingError(
@@ -156,13 +178,7 @@ class OwnBridge:
             from chordesk.agents.gateway.probe import KnownServer  # its library is for model servers alone
 
             config = replace(config, facts=KnownServer(one.home, one.url, one.key))
-        runtime = CodexRuntime(config, observer=self._deltas)
-        try:
-            await runtime.start()
-        except BaseException:
-            await runtime.close(0)  # what it began: its home's lock, its gateway
-            raise
-        return runtime
+        return CodexRuntime(config, observer=self._deltas)
 
     async def _end(self) -> None:
         if self._starting is None:

@@ -10,6 +10,7 @@ import orjson
 
 from chordesk.agents.answers import answer_in
 from chordesk.agents.completions import Apart, function_tool, is_object, sendable
+from chordesk.agents.gateway.translation import Messages
 from chordesk.agents.pulse import Pulse
 from chordesk.models.tables.columns import new_id
 from chordesk.tools.registry import ToolAnswer, ToolSpec
@@ -63,6 +64,7 @@ class ChatHistory:
     """The messages of one conversation."""
 
     instructions: str
+    given: Sequence[Mapping[str, Any]] = ()  # what was said before its turns, as items of the Responses API
     items: list[DeskMessage | ModelMessage | ToolResults] = field(default_factory=list)
 
     def add(self, item: DeskMessage | ModelMessage | ToolResults) -> None:
@@ -83,7 +85,9 @@ class ChatHistory:
     def render(self, model: str, *, images_in_results: bool, closing: str | None = None) -> list[Message]:
         """Return the messages for a call of this model. images_in_results: its provider takes a tool's image as part of
         the tool's answer; otherwise a message after it has the image. closing: words of the desk at the end."""
-        messages: list[Message] = [{"role": "system", "content": f"{self.instructions}\n\n{_HOW_TO_ANSWER}"}]
+        before = Messages(images=True)
+        before.add_all(f"{self.instructions}\n\n{_HOW_TO_ANSWER}", self.given)
+        messages = before.whole()
         for item in self.items:
             if isinstance(item, DeskMessage):
                 messages.append({"role": "user", "content": item.text})

@@ -46,7 +46,7 @@ class LitellmConversation:
         self._spec, self._deadline, self._config = spec, deadline, config
         self._client, self._limits, self._ways = client, limits, ways
         self._turn_limits = spec.limits or config.limits
-        self._history = ChatHistory(spec.base_instructions)
+        self._history = ChatHistory(spec.base_instructions, spec.items)
         self._cut = False
         self._one_turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -70,8 +70,11 @@ class LitellmConversation:
             if self._stop.done():
                 return self._result("", "interrupted", interrupted())
             turn_id, result = new_id(), None
-            forced, pulse = bool(self._history.items), Pulse(self._turn_limits)
-            self._history.add(DeskMessage(text))
+            # A forced call does not reason: a given conversation that asks for an effort may answer by itself first.
+            forced = bool(self._history.items) or bool(self._spec.items and self._spec.effort is None)
+            pulse = Pulse(self._turn_limits)
+            if text:
+                self._history.add(DeskMessage(text))
             work = TurnLoop(
                 client=self._client,
                 spec=self._spec,

@@ -18,8 +18,9 @@ from chordesk.agents.codex.launch import RuntimeConfig, find_binary, find_login,
 from chordesk.agents.codex.protocol import Client
 from chordesk.agents.role_models import LOCAL
 from chordesk.agents.tradingagents.provider import Options
-from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, RpcError
+from chordesk.models.errors import BinaryMissing, CodexError, DeskError, LoginMissing, RpcError
 from chordesk.models.text import utc
+from chordesk.models.urls import masked
 
 RPC_SECONDS = 30.0  # the account's limits and models are asked of its service
 STOP_SECONDS = 2.0
@@ -82,9 +83,23 @@ async def _checks(config: RuntimeConfig, models: Sequence[str]) -> list[CheckRes
             return [*found, CheckResult("app-server", f"does not start: {error.args[0]}", remedy)]
         found.append(CheckResult("app-server", "starts"))
         if config.provider in ("endpoint", LOCAL):
-            detail = f"none needed at {config.provider_url}; its first call shows that the models are there"
-            return [*found, CheckResult("login", detail)]
+            return [*found, await _endpoint(config, models[0])]
         return [*found, *await _of_account(client, models)]
+
+
+async def _endpoint(config: RuntimeConfig, model: str) -> CheckResult:
+    """Somebody answers at the address, as such an API, and takes the key. No answer of a model is requested."""
+    from chordesk.agents.gateway.probe import look_at_endpoint, look_at_server  # their library is for this alone
+
+    url, key = config.provider_url or "", config.provider_key
+    try:
+        if config.provider == LOCAL:
+            await look_at_server(url, key, model, config.ca_file)
+        else:
+            await look_at_endpoint(url, key, config.ca_file)
+    except DeskError as error:
+        return CheckResult("endpoint", str(error.args[0]), error.remedy)
+    return CheckResult("endpoint", f"{masked(url)} answers; a first call shows that the models are there")
 
 
 def _client(binary: str, config: RuntimeConfig, folder: Path) -> Client:

@@ -318,7 +318,7 @@ class Settings(BaseModel):
 
     # Graphs and the board
     graphs: ModuleNames = of_desk((), "modules of `desk graph`, by comma; they run code", "my.graphs")
-    graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini")
+    graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini,local:qwen3:8b")
 
     episode: ClockTime = of_desk("off", "New York time of the daily episode, or off", "09:45")
     rounds: int = of_run(0, "rounds of voices before a screen's trader", "1", ge=0, le=2)

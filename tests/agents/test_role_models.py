@@ -58,9 +58,11 @@ def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
     given = Settings(role_models="tradingagents=codex:mini:low", effort="high")
     assert role_models.graph_model(given, "tradingagents") == RoleModel("codex", "mini", "low")
     assert role_models.graph_model(Settings(effort="high"), "tradingagents") == RoleModel("codex", "rulebook", "high")
-    with pytest.raises(SettingError, match="graphs ask the runtimes codex, local alone") as caught:
-        models("tradingagents=litellm:rulebook")
-    assert caught.value.remedy == "write tradingagents=codex:MODEL"
+    assert models("tradingagents=litellm:rulebook")["tradingagents"] == RoleModel("litellm", "rulebook")
+    given = Settings(graph_models="mini,qwen3:8b,litellm:anthropic/claude-haiku-4-5")
+    assert role_models.models_in_use(given)[1:] == (
+        RoleModel("codex", "mini"), RoleModel("codex", "qwen3:8b"), RoleModel("litellm", "anthropic/claude-haiku-4-5"),
+    )  # fmt: skip
 
 
 def test_a_model_of_litellm_may_have_others_behind_it() -> None:

@@ -297,3 +297,13 @@ def mending() -> StateGraph:
         return {"n": 1}
 
     return _small(ask=lambda state: {"n": 1, "kept": ChatCodex(model=MODEL).invoke("hi").content}, mend=mend)
+
+
+def hosted() -> StateGraph[Any, Any, Any, Any]:
+    """One call of a hosted provider's model."""
+    model = ChatCodex(model="openai:gpt-5.5-mini")
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(State)
+    graph.add_node("ask", lambda state: {"signal": str(model.invoke(state["ticker"]).content), "nodes": ["ask"]})
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
+    return graph

@@ -30,7 +30,7 @@ from chordesk.agents.langchain.bridge import (
     error_from,
     spec_of,
 )
-from chordesk.agents.role_models import APP_SERVERS, RoleModel, default_model, limits_of, models_in_use
+from chordesk.agents.role_models import RULES, RoleModel, default_model, limits_of, models_in_use
 from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun, rogue_call
 from chordesk.agents.runtime import Conversation, RogueCall, Scope, TurnResult
 from chordesk.agents.tradingagents.data import EMPTY
@@ -148,7 +148,7 @@ class StepBridge:
         self._desk, self._step, self._thread = desk, step, thread
         self._settings = desk.settings_of(step.run_id)
         self._models = has = desk.serving(step.run_id)
-        self._served = {one.model: one for one in models_in_use(has.settings) if one.runtime in APP_SERVERS}
+        self._served = {one.model: one for one in models_in_use(has.settings) if one != RULES}
         self._served.setdefault(has.settings.model, default_model(has.settings))  # by its name, whatever serves it
         self._calls: dict[asyncio.Task[Any], Conversation | None] = {}
         self.record = record
@@ -157,7 +157,7 @@ class StepBridge:
         self._asked = 0
         self.runs: list[RoleRun] = []
         # The first use of a runtime waits for the loop.
-        _ = has.admission, [has.runtime_of(one.runtime) for one in self._served.values()]
+        _ = has.admission, [has.runtime_named(one.runtime) for one in self._served.values()]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return self._desk.loop.submit(work)
@@ -219,7 +219,7 @@ class StepBridge:
             limits=limits,
         )  # fmt: skip
         metadata = {"run_id": step.run_id, "step_id": step.id, "attempt": str(step.attempt), "role": node}
-        opening = self._models.runtime_of(model.runtime).conversation(spec, until + seconds)
+        opening = self._models.runtime_named(model.runtime).conversation(spec, until + seconds)
         async with opening as conversation, gate.turn(f"{step.id}:{self._asked}", until):
             self._calls[task] = conversation
             self.require_going()

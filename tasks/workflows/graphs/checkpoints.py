@@ -282,8 +282,8 @@ class StepSaver(GraphReader):
     async def aput(self, *given: Any) -> RunnableConfig:
         return self.put(*given)
 
-    async def aput_writes(self, *given: Any) -> None:
-        self.put_writes(*given)
+    async def aput_writes(self, *given: Any, **named: Any) -> None:
+        self.put_writes(*given, **named)
 
     def forget(self, session: Session) -> None:
         for table in _TABLES:

@@ -12,6 +12,7 @@ import pytest
 from chordesk.agents.tradingagents.preflight import CheckResult, config_of, require_able, run_checks
 from chordesk.agents.tradingagents.provider import Options
 from chordesk.models.errors import LoginMissing
+from tests.fakes.responses import FakeResponses, Status
 
 pytestmark = pytest.mark.process
 KEY = '{"OPENAI_API_KEY":"sk-of-nothing"}'
@@ -93,8 +94,21 @@ def test_limits_that_are_reached_fail_and_those_not_given_do_not(login: Path, tm
 
 
 def test_an_endpoint_needs_no_account(tmp_path: Path) -> None:
-    options = Options(tmp_path, 60.0, stand_in(tmp_path), url="http://127.0.0.1:9/v1", key="key")
-    assert config_of(options, "m").provider == "endpoint"
-    last = run_checks(options, ("m",))[-1]
-    assert last.passed
-    assert "http://127.0.0.1:9/v1" in last.detail
+    with FakeResponses() as model:
+        model.policy = lambda _body: Status(400, {"error": {"message": "model is required"}})
+        options = Options(tmp_path, 60.0, stand_in(tmp_path), url=model.url, key="key")
+        assert config_of(options, "m").provider == "endpoint"
+        last = run_checks(options, ("m",))[-1]
+        assert last.passed
+        assert model.url in last.detail
+
+
+def test_an_endpoint_that_nobody_answers_at_and_a_refused_key_are_named(tmp_path: Path) -> None:
+    away = run_checks(Options(tmp_path, 60.0, stand_in(tmp_path), url="http://127.0.0.1:9/v1", key="key"), ("m",))[-1]
+    assert not away.passed
+    assert "127.0.0.1:9" in away.detail
+    with FakeResponses() as model:
+        model.policy = lambda _body: Status(401, {"error": {"message": "Incorrect API key provided"}})
+        refused = run_checks(Options(tmp_path, 60.0, stand_in(tmp_path), url=model.url, key="fake"), ("m",))[-1]
+    assert not refused.passed
+    assert "DESK_PROVIDER_KEY" in f"{refused.detail} {refused.remedy}"

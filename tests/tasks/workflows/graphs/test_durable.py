@@ -22,6 +22,8 @@ from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
 from chordesk.tasks.workflows.graphs import chapters
 from chordesk.tasks.workflows.graphs.chapters import MOST_LOSSES
 from chordesk.tasks.workflows.runs import close_run_step
+from tests.agents.litellm.kit import served
+from tests.fakes.chat import answer
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE
@@ -240,3 +242,13 @@ def test_a_used_up_budget_ends_the_graph_with_its_reason() -> None:
         assert (step.state, step.result["status"]) == (StepState.FAILED, "skipped")
         assert step.error == "budget: the run has used 360 of 300 tokens (DESK_BUDGET_RUN_TOKENS)"
         assert len(desk.turns(run_id)) == 3
+
+
+def test_a_model_of_a_hosted_provider_serves_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch) as model, graphs(DESK_GRAPH_MODELS="litellm:openai/gpt-5.5-mini") as desk:
+        model.policy = lambda _body: answer({"answer": "Buy"})
+        run_id = desk.open("hosted", IBM)
+        step = desk.play(run_id)
+        assert (step.state, step.result["output"]["signal"]) == (StepState.DONE, "Buy")
+        (turn,) = desk.turns(run_id)
+        assert (turn.model, turn.role) == ("litellm:openai/gpt-5.5-mini", "ask")

@@ -83,8 +83,10 @@ def a_graph(*nodes: Callable[[State], dict[str, Any]]) -> StateGraph:
     return made
 
 
-def saver_of(store: Store, step: ClaimedStep, saved: Callable[[int], None] = lambda _number: None) -> StepSaver:
-    return StepSaver(store, step, "IBM", Calls(), 1.0, saved)
+def saver_of(
+    store: Store, step: ClaimedStep, saved: Callable[[int], None] = lambda _number: None, thread: str = "IBM"
+) -> StepSaver:
+    return StepSaver(store, step, thread, Calls(), 1.0, saved)
 
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "IBM"}}
