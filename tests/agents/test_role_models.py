@@ -17,8 +17,10 @@ from chordesk.agents.role_models import (
     models_of,
     require_keys,
     require_roles,
+    role_labels,
     runtimes_of,
     search_hosts,
+    searching_roles,
     tier_of,
     voice_tiers,
 )
@@ -26,6 +28,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import RoleRun, Runner
 from chordesk.agents.runtime import WebSearch
 from chordesk.models.errors import SettingError
+from chordesk.models.features import Runtime
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.registry import ToolContext
@@ -231,3 +234,28 @@ def test_the_searches_of_a_turn_are_rows_of_it_in_their_order(tmp_path: Path, re
     assert not result.has_data
     assert len(result.calls) == len(result.recorded)
     assert [tool["type"] for tool in served.calls()[0].body["tools"]][-1] == "web_search"
+
+
+def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        role_models, "RUNTIMES", {**role_models.RUNTIMES, "absent": Runtime("no_such_package", "pip install it", "")}
+    )
+    with pytest.raises(SettingError, match="the runtime absent is not installed"):
+        models("trader=absent:m")
+
+
+def test_reports_name_the_roles_own_model() -> None:
+    given = Settings(provider="endpoint", provider_url="http://127.0.0.1:1/v1", role_models="risk=codex:mini")
+    assert role_labels(given)["risk"] == "endpoint:mini"
+    assert role_labels(given)["quick"] == given.model_label
+    assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}
+    mixed = role_labels(Settings(role_models="risk=litellm:openai/gpt-5.5;quick=litellm:rulebook"))
+    assert (mixed["risk"], mixed["quick"]) == ("litellm:openai/gpt-5.5", "rulebook (rules, no model)")
+
+
+@pytest.mark.parametrize("text", ["off", "", " off "])
+def test_it_is_off_unless_roles_are_named(text: str) -> None:
+    assert Settings().web_search == "off"
+    assert searching_roles(made(web_search=text)) == frozenset()
+    assert search_hosts(made(web_search=text), "research", None) is None
+    check_web_search(made(web_search=text, market="replay"))

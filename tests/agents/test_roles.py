@@ -28,6 +28,7 @@ from chordesk.agents.roles import (
     required_roles,
     research_roles,
     role_approvals,
+    role_of,
     roots,
     shards,
     validators,
@@ -224,6 +225,9 @@ def test_a_subject_that_lacks_something_is_refused() -> None:
     del subject["constraints"]["capital"]
     with pytest.raises(UsageError, match="capital"):
         render(ROLES["quick"], subject, SETTINGS)
+    del subject["constraints"]
+    with pytest.raises(UsageError, match="constraints"):
+        render(ROLES["quick"], subject, SETTINGS)
 
 
 def test_roles_have_the_approvals_of_the_setting() -> None:
@@ -374,3 +378,9 @@ def shared(texts: list[str]) -> str:
     """What two texts begin with."""
     one, other = texts
     return one[: next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)]
+
+
+def test_an_unknown_role_is_named() -> None:
+    assert role_of("risk") is ROLES["risk"]
+    with pytest.raises(UsageError, match="no role 'astrologer'"):
+        role_of("astrologer")

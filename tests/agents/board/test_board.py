@@ -15,12 +15,16 @@ from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
     CLAIM_CHARS,
     MOST_CITATIONS,
+    VOICES,
     accept,
+    voices_of,
 )
 from chordesk.models.board import VoiceForecast, VoiceOutput
+from chordesk.models.errors import SettingError
+from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.tools.scoring.inference import known_estimate
-from tests.agents.board.kit import BOARD, cite, position, question, signal
+from tests.agents.board.kit import BOARD, FUNDING, cite, position, question, signal
 
 HEADS = ("[", "=", "SIGNAL BOARD", "TOOL SIGNALS", "QUESTIONS")
 
@@ -152,3 +156,38 @@ def test_exclusive_forecasts_are_at_most_one_together_and_keep_what_was_said() -
     assert found.stated == {"Q1": 0.9, "Q2": 0.6}
     assert found.notes == ("Q1, Q2: exclude each other; their probabilities are divided by their sum",)
     assert "  Excludes: Q2, Q4; at most one of them comes true" in board_text(board)
+
+
+def test_the_whole_board_in_its_format() -> None:
+    text = board_text(BOARD)
+    assert "SIGNAL BOARD - Episode 9 - Feb 17, 2026" in text
+    assert "TOOL SIGNALS (5 live, 1 offline, 1 dormant)" in text
+    assert (
+        "[MEDIATOR · funding · id funding-1 · confidence 0.85]\n"
+        f'  "{FUNDING}"\n'
+        "  Direction: BEARISH\n"
+        "  Questions: Q1\n"
+        '  Source: "a venue", as of 2026-02-17 21:00 UTC\n'
+        "  Data: fundingRate=-0.00015 negative=6 intervals=8 venue=HyperLiquid\n"
+    ) in text
+    assert "  Questions: ALL\n" in text
+    assert '[CHALLENGER · events · id events-1 · DORMANT]\n  "No event within 7 days."' in text
+    assert '[DESK · arbitrage · id arbitrage-1 · TOOL OFFLINE]\n  "the venue answered 503"' in text
+    assert (
+        '[Q1]\n  "Will BTC stand above $100k at the end of March?"\n  Baseline: 50% (manifold)\n'
+        "  Closes: 2026-03-31\n  Subjects: BTC"
+    ) in text
+    assert "  Baseline: none, not forecast (manifold)" in text
+
+
+def test_the_settings_choose_the_voices() -> None:
+    assert [voice.key for voice in voices_of(Settings())] == list(VOICES)
+    assert [voice.key for voice in voices_of(Settings(voices="auditor, weaver"))] == ["weaver", "auditor"]
+    with pytest.raises(SettingError, match=r"\(DESK_VOICES\) has 'oracle'.*choose among weaver, witness"):
+        voices_of(Settings(voices="weaver,oracle"))
+
+
+def test_the_first_of_two_forecasts_of_a_question_counts() -> None:
+    found = accept(output(forecast(probability=0.9), forecast(probability=0.1)), BOARD)
+    assert [one.probability for one in found.forecasts] == [0.9]
+    assert found.notes == ("Q1: forecast twice; the first counts",)

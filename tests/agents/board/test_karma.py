@@ -244,3 +244,8 @@ class TestHerding:
     def test_voices_that_agree_from_the_start_do_not_herd(self) -> None:
         found = herding(rounds([0.5, 0.5], [0.5, 0.5]), known_estimate(-1.0, 0.1, 30, 99, 40, 40, 50))
         assert (found.left, found.alarm) == (None, False)
+
+
+def test_one_voice_or_one_round_has_no_spread() -> None:
+    assert herding(rounds([0.2], [0.4]), None).blind is None
+    assert herding(rounds([0.2, 0.8], []), None).left is None

@@ -173,3 +173,16 @@ def test_a_request_is_the_same_from_call_to_call_but_for_what_is_new() -> None:
     begun = json.dumps(first["messages"])[:-1]
     assert json.dumps(second["messages"]).startswith(begun)
     assert first["tools"] == second["tools"]
+
+
+@pytest.mark.parametrize(("reasoning", "effort"), [(True, "high"), (False, None), (None, None)])
+def test_the_effort_is_for_models_that_reason(reasoning: bool | None, effort: str | None) -> None:
+    assert plan(_request(), _facts(reasoning=reasoning), 100, 3.0).body.get("reasoning_effort") == effort
+
+
+def test_a_tool_of_the_role_may_be_called_answer() -> None:
+    asked = _request(tools=[{"type": "function", "name": "answer", "description": "d", "parameters": FORM}])
+    answer = ChatAnswer()
+    call = {"index": 0, "id": "1", "function": {"name": "answer", "arguments": "{}"}}
+    answer.take({"choices": [{"delta": {"tool_calls": [call]}}]})
+    assert [call.name for call in plan(asked, _facts(), 100, 3.0).read(answer).calls] == ["answer"]

@@ -20,6 +20,7 @@ from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, spec, turn
 from tests.agents.gateway.kit import endpoint
+from tests.fakes import responses
 from tests.fakes.responses import (
     SSE_HEADERS,
     Call,
@@ -280,3 +281,14 @@ def test_signs_of_life(name: str, cut: Callable[[bytes], list[bytes]]) -> None:
     signs = Signs(pulse, lambda: Server("x", "y"))
     assert b"".join([*map(signs.passed, cut(told)), signs.rest()]) == told
     assert (pulse.phase, pulse.tokens) == (phase, tokens)
+
+
+def test_an_answer_that_the_endpoint_cut_at_its_length_is_kept(tmp_path: Path, registry: str) -> None:
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "half"}]}
+    response = {"id": "r", "incomplete_details": {"reason": "max_output_tokens"}, "usage": responses.USAGE}
+    body = _event("response.output_item.done", output_index=0, item=item)
+    with Endpoint() as served:
+        served.raw = (200, SSE_HEADERS, [(0.0, body + _event("response.incomplete", response=response))])
+        result = asked(served, tmp_path, registry)
+    assert (result.status, result.text, result.cut) == ("completed", "half", True)
+    assert result.usage.total_tokens == 120

@@ -164,3 +164,25 @@ async def test_a_server_that_reasons_in_silence_is_not_waited_for(kind: Kind, wa
     assert (found.schema_way, found.tool_way, found.whole) == (way, "schema", False)
     assert (found.streaming, found.usage, found.reasoning) == (None, None, None)
     assert set(found.why) > {"streaming", "usage", "schema_way", "tool_way", "read_speed", "write_speed"}
+
+
+async def test_tools_that_are_called_where_they_are_forced_alone() -> None:
+    with LocalServer() as server:
+        able = server.able
+        server.policy = lambda body: Says("Paris") if body.get("tool_choice") == "auto" else able(body)
+        found = await asked(server)
+    assert found.tool_way == "schema"
+    assert found.why["tool_way"] == "a tool is called where it is forced, and only there"
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": 10**12, "completion_tokens": -1}, {"prompt_tokens": "7"}]
+)
+async def test_usage_that_is_missing_or_absurd(usage: Mapping[str, Any] | None) -> None:
+    with LocalServer() as server:
+        able = server.able
+
+        server.policy = lambda body: replace(says(able(body)), usage=usage)
+        found = await asked(server)
+    assert (found.usage, found.cached_tokens) == (False, False)
+    assert found.why["usage"]

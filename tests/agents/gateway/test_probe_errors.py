@@ -137,3 +137,10 @@ async def test_a_look_asks_for_no_answer() -> None:
     assert (found.server, found.context, found.slots, found.models) == ("ollama", 8192, None, ("small",))
     assert (found.schema_way, found.tool_way, found.whole) == ("json_schema", "schema", False)
     assert "taken as 1" in found.why["slots"]
+
+
+async def test_a_server_without_a_list_of_models_says_by_itself_that_one_is_missing() -> None:
+    with LocalServer(kind="unknown") as server:
+        server.pages[MODELS] = NOWHERE
+        assert isinstance(await error_of(server, model="huge"), ModelMissing)
+        assert (await ask_server(server.url, None, "small")).models == ()
