@@ -97,22 +97,6 @@ def test_rates_count_claims_dates_and_what_is_open() -> None:
     assert (hold.n, hold.open, hold.share, hold.low) == (0, 1, None, None)
 
 
-def test_a_rate_of_claims_that_overlap_is_worth_fewer() -> None:
-    """The same claims with outcomes 10 sessions ahead in place of 1: daily claims share nine of ten sessions."""
-    draws = np.random.default_rng(3)
-    days = [dt.date(2010, 1, 1) + dt.timedelta(days=day) for day in range(300)]
-    closes = CloseTable(days, [f"S{at}" for at in range(9)], np.exp(np.cumsum(draws.normal(0, 0.01, (300, 9)), axis=0)))
-    claims = [Claim("BUY", symbol, day) for day in days for symbol in closes.symbols[:3]]
-    (short,), (long,) = hit_rates(claims, closes, 1), hit_rates(claims, closes, 10)
-    assert short.low is not None
-    assert short.high is not None
-    assert long.low is not None
-    assert long.high is not None
-    assert long.high - long.low > 1.8 * (short.high - short.low)
-    assert long.low < 0.5 < long.high
-    assert not long.told
-
-
 def test_the_sessions_between_two_days(market: ReplayMarket) -> None:
     found = sessions_between(market, FIRST, LAST, 1)
     assert (len(found), found[0], found[-1]) == (10, FIRST, LAST)

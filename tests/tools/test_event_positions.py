@@ -104,12 +104,6 @@ def test_no_is_bought_against_the_bids() -> None:
     assert (fill.shares, fill.cost) == (10, pytest.approx(6.37))
 
 
-def test_a_book_that_is_bought_up_ends_the_fill() -> None:
-    fill = fill_of(market_of(), book_of([], [(0.40, 5)]), "yes", 50)
-    assert fill is not None
-    assert (fill.shares, fill.cost) == (5, pytest.approx(2.09))
-
-
 def test_parts_of_shares_are_bought_where_there_are_such() -> None:
     """At 0.40 + 0.04 * 0.24 = 0.4096, 10 buy 24.414, of which 24.41."""
     fill = fill_of(market_of(fee=FeeTerms(0.04)), SHALLOW, "yes", 10)
@@ -169,12 +163,6 @@ def bought(
     fill = sized(market, book, belief, money, fraction)
     assert isinstance(fill, EventFill), fill
     return fill
-
-
-def test_a_stake_on_yes() -> None:
-    """(0.60 - 0.40) / 0.60 = 1/3, a quarter of it 83.33 of 1,000: 208.33 shares at 0.40."""
-    fill = bought(FREE, BOOK, 0.60, purse())
-    assert (fill.side, fill.shares, fill.cost) == ("yes", 208.33, pytest.approx(83.332))
 
 
 @pytest.mark.parametrize(
@@ -336,35 +324,6 @@ def test_a_void_question_gives_back_what_was_paid(store: Store) -> None:
         settle_event_positions(session, ended(session, question, None), "paper")
         assert row.payout == row.cost
         assert event_ledger(session, "paper", 1000).bankroll == 1000
-
-
-def test_a_payout_is_booked_once_whatever_the_venue_gives_later(store: Store) -> None:
-    with store.session() as session:
-        question, run = add_question(session), add_run(session)
-        row = position(session, run.id, question)
-        settle_all(session)
-        assert row.payout is None
-        ended(session, question, 1.0)
-        assert [paid.id for paid in settle_all(session)] == [row.id]
-        ended(session, question, 0.0)
-        assert settle_all(session) == []
-        assert settle_event_positions(session, question, "paper") == []
-        assert row.payout == pytest.approx(208.33)
-
-
-def test_workers_that_settle_at_once_pay_once(store: Store) -> None:
-    with store.session() as session:
-        for number in range(5):
-            question = add_question(session, f"q{number}")
-            position(session, add_run(session).id, question, 0.45)
-            ended(session, question, 1.0)
-
-    def settle(_: int) -> int:
-        with store.session() as session:
-            return len(settle_all(session))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(settle, range(8))) == 5
 
 
 def test_only_the_accounts_own_positions_are_paid(store: Store) -> None:

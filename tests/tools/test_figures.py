@@ -20,29 +20,6 @@ PRICES = st.integers(1, 300).flatmap(
 )
 
 
-@pytest.mark.parametrize(
-    ("symbol", "rsi", "volatility"),
-    [
-        ("AAPL", 42.972995522172, 0.228566549476),
-        ("IBM", 47.091745685479, 0.195233650915),
-        ("GE", 43.841072410851, 0.305419189988),
-    ],
-)
-def test_rsi_and_volatility_are_what_they_were(market: Any, symbol: str, rsi: float, volatility: float) -> None:
-    """Of the replay's 2010-08-12, as a formula of our own gave them before."""
-    close = market.bars(symbol, 252).close
-    assert figures.rsi(close) == pytest.approx(rsi, abs=1e-9)
-    assert figures.volatility(close) == pytest.approx(volatility, abs=1e-9)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(PRICES)
-def test_rsi_needs_its_periods_and_stays_within_bounds(close: Any) -> None:
-    found = figures.rsi(close)
-    assert (found is None) == (len(close) <= 14)
-    assert found is None or 0 <= found <= 100 + 1e-9
-
-
 def test_rsi_by_wilder_s_recursion(market: Any) -> None:
     close = market.bars("AAPL", 252).close
     gain = loss = 0.0
@@ -52,14 +29,6 @@ def test_rsi_by_wilder_s_recursion(market: Any) -> None:
         else:
             gain, loss = (gain * 13 + max(change, 0)) / 14, (loss * 13 + max(-change, 0)) / 14
     assert figures.rsi(close) == pytest.approx(100 - 100 / (1 + gain / loss))
-
-
-def test_rsi_at_its_ends() -> None:
-    assert figures.rsi(np.arange(1.0, 40.0)) == pytest.approx(100)
-    assert figures.rsi(np.arange(40.0, 1.0, -1)) == 0
-    assert figures.rsi(np.full(40, 7.0)) == 0
-    assert figures.rsi(np.arange(1.0, 15.0)) is None  # 13 changes
-    assert figures.rsi(np.arange(1.0, 16.0)) is not None
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -130,12 +130,6 @@ def test_shares_that_cover_a_written_call_are_not_free(
         assert free_shares(session, "other", "AAA") == 0.0
 
 
-def test_contracts_on_a_share_with_a_dot_bear_its_letters_alone(hold: Hold) -> None:
-    context = hold(("BRK.B", 200.0, 80.0), ("BRKB101218C00090000", -1.0, 1.0), prices={})
-    with context.store.read() as session:
-        assert free_shares(session, "paper", "BRK.B") == 100.0
-
-
 def test_written_contracts_are_counted_and_shares_and_bought_ones_are_not(hold: Hold) -> None:
     put, call, bought = "AAA101218P00090000", "AAA101218C00090000", "AAA101218C00095000"
     other = "BBB101218P00090000"

@@ -6,7 +6,6 @@ import datetime as dt
 
 import pytest
 
-from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call
@@ -37,12 +36,6 @@ def test_newest_first_and_none_from_the_future(call: Call) -> None:
     assert row["url"] == "https://example.org/a"
 
 
-def test_only_news_of_the_future_is_no_news(call: Call) -> None:
-    answer = call(FarMarket(news={"A": [headline(1)]}), "news_list", symbols=["A"])
-    assert not answer.has_data
-    assert answer.payload["missing"] == [{"symbol": "A", "what": "headlines", "reason": "the source has none"}]
-
-
 @pytest.mark.parametrize("tool", ["news_list", "news_index"])
 def test_a_source_without_headlines_is_named_once(market: ReplayMarket, call: Call, tool: str) -> None:
     answer = call(market, tool, symbols=["AAPL", "MMM"])
@@ -51,18 +44,6 @@ def test_a_source_without_headlines_is_named_once(market: ReplayMarket, call: Ca
     assert answer.payload["missing"] == [
         {"what": "headlines", "reason": "not available: configure DESK_MARKET=yahoo for headlines"}
     ]
-
-
-def test_one_symbol_s_trouble_is_its_own(call: Call) -> None:
-    market = FarMarket(news={"A": [headline(-1)]}, trouble={"B": MarketUnavailable("too busy")})
-    answer = call(market, "news_list", symbols=["B", "A"])
-    assert answer.has_data
-    assert answer.payload["missing"] == [{"symbol": "B", "what": "headlines", "reason": "too busy"}]
-
-
-def test_a_headline_of_any_length_is_cut(call: Call) -> None:
-    answer = call(FarMarket(news={"A": [headline(-1, "x" * 5000)]}), "news_list", symbols=["A"])
-    assert len(answer.payload["headlines"][0]["headline"]) == 300
 
 
 def at_hour(hours: float, source: str = "wire") -> Headline:
@@ -92,21 +73,3 @@ def test_days_before_the_source_s_own_list_are_not_counted_as_quiet(call: Call) 
     answer = call(market, "news_index", symbols=["A", "B"], days=7)
     assert [row["since"] for row in answer.payload["index"]] == ["2024-03-14", "2024-03-09"]
     assert answer.payload["missing"] == [{"what": "older headlines", "reason": "the source begins at `since`: A"}]
-
-
-def test_a_window_without_news_is_an_answer(call: Call) -> None:
-    answer = call(FarMarket(news={"A": [at_hour(-999)]}), "news_index", symbols=["A", "B"], days=7)
-    assert answer.has_data
-    assert answer.payload["index"][0]["headlines"] == 0
-    assert answer.payload["missing"] == [{"symbol": "B", "what": "headlines", "reason": "the source has none"}]
-
-
-def test_the_largest_question_has_an_answer(call: Call) -> None:
-    rows = [at_hour(-hour, f"source {hour % 40} with a name of some length") for hour in range(1440)]
-    names = [f"SYM{number}" for number in range(150)]
-    answer = call(FarMarket(news=dict.fromkeys(names, rows)), "news_index", symbols=names, days=60)
-    assert answer.success, answer.payload
-    for row in answer.payload["index"]:
-        assert sum(row["byDay"].values()) == sum(row["bySource"].values()) == row["headlines"] > 1000
-        assert row["byDay"].keys() > {"before"}
-        assert row["bySource"].keys() > {"other"}

@@ -45,16 +45,6 @@ def test_cash_and_positions_at_market_prices(
     assert not answer.has_data  # it is about us, not about a symbol
 
 
-def test_another_account_is_not_ours(market: ReplayMarket, store: Store, make_context: MakeContext, call: Call) -> None:
-    hold(store, 1000.0)
-    with store.session() as session:
-        session.add(Account(name="other", cash=5.0))
-        session.flush()
-        session.add(Position(account="other", symbol="AAPL", quantity=9, average_cost=1, filled_at=BEFORE))
-    portfolio = call(make_context(market, store), "portfolio_get").payload["portfolio"]
-    assert (portfolio["equity"], portfolio["positions"]) == (1000.0, [])
-
-
 def test_an_account_that_is_not_open_states_its_opening_cash(
     market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
 ) -> None:
@@ -92,16 +82,6 @@ def test_a_price_of_an_earlier_session_has_its_day_and_is_missing(
     assert (microsoft["marketPrice"], microsoft["marketValue"]) == (round(last, 4), round(10 * last, 2))
     reason = "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
     assert answer.payload["missing"] == [{"symbol": "MSFT", "what": "marketPrice", "reason": reason}]
-
-
-def test_debt_is_no_buying_power_and_the_lack_of_a_database_is_reported(
-    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
-) -> None:
-    hold(store, -50.0)
-    portfolio = call(make_context(market, store), "portfolio_get").payload["portfolio"]
-    assert (portfolio["cash"], portfolio["buyingPower"]) == (-50.0, 0.0)
-    answer = call(market, "portfolio_get")
-    assert answer.payload == {"error": "not available: configure DESK_DATABASE_URL", "success": False}
 
 
 def test_what_was_traded_after_now_is_not_seen(

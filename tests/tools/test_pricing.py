@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.tools import figures
@@ -73,27 +73,6 @@ def test_greeks_agree_with_vollib(vollib: ModuleType, one: Terms, volatility: fl
     assert price(one, volatility) == pytest.approx(float(vollib.black_scholes_merton(*arguments)), rel=1e-6, abs=1e-6)
 
 
-@given(near, volatilities)
-def test_greeks_are_slopes_of_the_price(one: Terms, volatility: float) -> None:
-    """A second opinion without a formula: differences of the price."""
-    assume(volatility * math.sqrt(one.years) > 0.02)
-    figures, step = greeks(one, volatility), 1e-4 * one.spot
-
-    def at(spot: float, sigma: float = volatility) -> float:
-        return price(Terms(one.kind, spot, one.strike, one.years, one.rate, one.dividend_yield), sigma)
-
-    assert figures.delta == pytest.approx((at(one.spot + step) - at(one.spot - step)) / (2 * step), abs=1e-3)
-    moved = (at(one.spot, volatility + 1e-4) - at(one.spot, volatility - 1e-4)) / 2e-2
-    assert figures.vega == pytest.approx(moved, rel=1e-3, abs=1e-4 * one.spot)
-
-
-@given(near, volatilities)
-def test_a_put_and_a_call_of_one_strike_differ_by_the_forward(one: Terms, volatility: float) -> None:
-    call, put = (Terms(kind, one.spot, one.strike, one.years, one.rate, one.dividend_yield) for kind in ("call", "put"))
-    parity = price(call, volatility) - price(put, volatility)
-    assert parity == pytest.approx(one.spot * one.carry - one.strike * one.discount, abs=1e-9 * (one.spot + one.strike))
-
-
 @given(near, volatilities, st.floats(1.001, 1.5))
 def test_a_price_moves_one_way(one: Terms, volatility: float, more: float) -> None:
     """It rises with volatility; with the strike a put's rises and a call's falls; it lies within its bounds."""
@@ -124,14 +103,6 @@ def test_a_price_gives_its_volatility_back_or_the_reason_for_none(
         assert found == pytest.approx(float(other), abs=1e-6)
 
 
-@given(terms, st.floats(-10, 3000) | st.just(math.nan) | st.just(math.inf))
-def test_no_price_breaks_the_solver(one: Terms, paid: float) -> None:
-    found, why = implied_volatility(one, paid)
-    assert (found is None) is (why is not None)
-    if found is not None:
-        assert price(one, found) == pytest.approx(paid, abs=1e-6 * one.spot)
-
-
 PUT = Terms("put", 100.0, 110.0, 30 / 365, rate=0.04)
 
 
@@ -151,11 +122,6 @@ PUT = Terms("put", 100.0, 110.0, 30 / 365, rate=0.04)
 )
 def test_the_reasons_for_no_volatility(one: Terms, paid: float, why: str) -> None:
     assert implied_volatility(one, paid) == (None, why)
-
-
-def test_without_time_or_volatility_a_price_is_the_least() -> None:
-    assert price(Terms("put", 100.0, 110.0, 0.0, rate=0.04), 0.3) == 10.0
-    assert price(Terms("call", 100.0, 110.0, 0.5, rate=0.04), 0.0) == 0.0
 
 
 def test_pricing_loads_neither_scipy_nor_the_solver() -> None:

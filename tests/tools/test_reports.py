@@ -56,13 +56,3 @@ def test_reports_that_do_not_count_are_not_seen(
     answer = call(make_context(market, store), "report_latest", symbols=["AAPL"])
     assert answer.payload["available"] is False
     assert (answer.payload["verdicts"], answer.payload["reports"]) == ([], [])
-
-
-def test_a_report_of_this_very_moment_is_seen(
-    market: ReplayMarket, store: Store, make_context: MakeContext, call: Call
-) -> None:
-    with store.session() as session:
-        run = add_run(session, NOW)
-        add_report(session, run, add_candidate(session, run, "AAPL"), "quick")
-    answer = call(make_context(market, store), "report_latest", symbols=["AAPL"])
-    assert [row["role"] for row in answer.payload["reports"]] == ["quick"]

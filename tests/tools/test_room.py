@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from chordesk.agents.roles import ROLES
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.registry import Arguments, ToolAnswer, ToolContext, ToolImage, ToolSpec
-from chordesk.tools.shortening import IMAGE_TOKENS, LEFT_OUT, Room, text_of, tokens_of
+from chordesk.tools.registry import ToolAnswer
+from chordesk.tools.shortening import LEFT_OUT, Room, text_of, tokens_of
 from chordesk.tools.toolsets import TurnTools
 from tests.tools.conftest import MakeContext
-from tests.tools.market.far_market import FarMarket
 
 SCREENER = ROLES["screener_technical"].tools
 ASKED = {"symbols": ["AAPL", "IBM", "XOM", "GE", "JPM", "BAC", "WMT", "PG", "T", "KO", "MRK", "CVX"]}
@@ -33,14 +30,6 @@ def test_answers_are_shortened_to_half_of_what_is_left(make_context: MakeContext
     assert answers == [first, second], "what the model saw is what is recorded"
 
 
-def test_a_short_answer_stays_as_it_is(make_context: MakeContext, market: ReplayMarket) -> None:
-    room = Room(4_000)
-    fitted = asyncio.run(TurnTools(SCREENER, make_context(market), room=room).call("signals_get", {"symbols": ["IBM"]}))
-    whole = asyncio.run(TurnTools(SCREENER, make_context(market)).call("signals_get", {"symbols": ["IBM"]}))
-    assert fitted.payload == whole.payload
-    assert 4_000 - room.left == pytest.approx(tokens_of(whole.text()) + 30, abs=15)
-
-
 def test_without_room_for_a_row_the_call_fails_and_says_what_to_do(
     make_context: MakeContext, market: ReplayMarket
 ) -> None:
@@ -48,19 +37,6 @@ def test_without_room_for_a_row_the_call_fails_and_says_what_to_do(
     answer = asyncio.run(tools.call("technicals_get", {"symbols": ["IBM", "AAPL"]}))
     assert (answer.success, answer.has_data) == (False, False)
     assert "tokens, and the model's context has room for 55: ask for less, or answer now" in answer.payload["error"]
-
-
-def test_a_picture_takes_room_too(make_context: MakeContext) -> None:
-    def chart(context: ToolContext, arguments: Arguments) -> tuple[dict[str, object], ToolImage]:
-        return {"available": True}, ToolImage(b"png", "image/png")
-
-    spec = ToolSpec("chart", "", Arguments, chart)
-    context = make_context(FarMarket())
-    room = Room(2 * IMAGE_TOKENS + 200)
-    tools = TurnTools([spec], context, room=room)
-    assert asyncio.run(tools.call("chart", {})).image is not None
-    assert room.left < IMAGE_TOKENS + 200
-    assert asyncio.run(tools.call("chart", {})).image is None, "there is no room for a second"
 
 
 def test_calls_at_once_share_the_room(make_context: MakeContext, market: ReplayMarket) -> None:

@@ -5,9 +5,7 @@ import datetime as dt
 import pytest
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.protocol import Bars
-from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
+from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 
@@ -37,34 +35,6 @@ def test_movers_are_the_day_s_largest(market: ReplayMarket, raw: Raw, call: Call
     assert answer.payload["previousSession"] == "2010-08-11"
 
 
-def test_movers_carry_the_figures_of_the_signals(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
-    context = make_context(market)
-    movers = {row["symbol"]: row for row in call(context, "sp500_movers", direction="up").payload["movers"]}
-    assert len(movers) == 20
-    for row in call(context, "signals_get", symbols=list(movers)).payload["signals"]:
-        mover = movers[row["symbol"]]
-        if mover.pop("changeSessions", 1) > 1:
-            assert row["change"] is None  # the session before is missing, and no day's change is known
-            continue
-        assert {name: row[name] for name in mover} == mover
-
-
-def test_movers_name_a_session_that_the_market_lacks(data: ReplayData, call: Call) -> None:
-    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 19)))
-    answer = call(market, "sp500_movers", direction="up", limit=3)
-    assert (answer.payload["session"], answer.payload["previousSession"]) == ("2010-08-19", "2010-08-17")
-    assert [(row["changeSessions"], row["gap"]) for row in answer.payload["movers"]] == [(2, None)] * 3
-    lines = {row["what"]: row["reason"] for row in answer.payload["missing"]}
-    assert lines["exchange sessions"].startswith("no bar of any name of 2010-08-18")
-
-
-def test_a_split_among_the_movers_is_pointed_out(data: ReplayData, call: Call) -> None:
-    market = ReplayMarket(data, ReplayClock(dt.date(2010, 6, 14)))
-    answer = call(market, "sp500_movers", direction="down", limit=1)
-    assert [row["symbol"] for row in answer.payload["movers"]] == ["DHR"]
-    assert [row["symbol"] for row in answer.payload["missing"] if row["what"] == "split adjustment"] == ["DHR"]
-
-
 def test_only_the_newest_session_moves(call: Call) -> None:
     bars = {name: daily(name, close) for name, close in {"NEW": [100, 101], "FLAT": [100, 100], "FIRST": [100]}.items()}
     market = FarMarket({**bars, "OLD": daily("OLD", [100, 150], TODAY - dt.timedelta(days=1))})
@@ -89,23 +59,6 @@ def test_the_own_move_of_a_name_that_is_asked_for(market: ReplayMarket, raw: Raw
     assert alone["asked"] == []
 
 
-def test_the_names_that_were_not_compared_are_bounded(call: Call) -> None:
-    market = FarMarket({f"S{place}": daily(f"S{place}", [1, 2], TODAY - dt.timedelta(days=1)) for place in range(150)})
-    payload = call(market, "sp500_movers", direction="up").payload
-    assert (payload["available"], payload["compared"], payload["notCompared"]["count"]) == (False, 0, 150)
-    assert len(payload["notCompared"]["symbols"]) == 20
-
-
-def test_a_market_without_the_universe_is_reported(call: Call) -> None:
-    class NoUniverse(FarMarket):
-        def universe(self, name: str) -> list[object]:  # type: ignore[override]
-            raise MarketError("not available: configure a list")
-
-    answer = call(NoUniverse(), "sp500_movers", direction="up")
-    assert not answer.has_data
-    assert answer.payload["missing"] == [{"what": "movers", "reason": "not available: configure a list"}]
-
-
 def test_the_universe_in_pages(market: ReplayMarket, make_context: MakeContext, call: Call) -> None:
     context = make_context(market)
     pages = [call(context, "universe_list", offset=offset, limit=250).payload for offset in (0, 250, 500)]
@@ -126,24 +79,3 @@ def test_the_universe_by_sector_and_an_own_one(market: ReplayMarket, make_contex
     own = call(make_context(far, universe="a,b"), "universe_list")
     assert own.payload["listings"] == [{"symbol": "A", "name": "A Inc."}, {"symbol": "B"}]
     assert {"symbol": "B", "what": "listing", "reason": "no such name B"} in own.payload["missing"]
-
-
-def test_a_later_turn_of_the_same_day_gets_the_same_answer_without_another_look(
-    data: ReplayData, make_context: MakeContext, call: Call
-) -> None:
-    looks: list[str] = []
-
-    class Watched(ReplayMarket):
-        def bars(self, symbol: str, sessions: int) -> Bars:
-            looks.append(symbol)
-            return super().bars(symbol, sessions)
-
-    market = Watched(data, ReplayClock(dt.date(2010, 8, 12)))
-    context = make_context(market)
-    first = call(context, "sp500_movers", direction="up", symbols=["IBM", "MSFT"]).payload
-    assert len(looks) > 400
-    looks.clear()
-    assert call(context, "sp500_movers", direction="up", symbols=["IBM", "MSFT"]).payload == first
-    assert looks == []
-    other = make_context(ReplayMarket(data, ReplayClock(dt.date(2010, 8, 11))))
-    assert call(other, "sp500_movers", direction="up").payload["session"] == "2010-08-11", "another day has its own"

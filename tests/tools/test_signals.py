@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import talib
 
-from chordesk.models.errors import MarketUnavailable, NotConfigured
+from chordesk.models.errors import MarketUnavailable
 from chordesk.tools import figures
 from chordesk.tools.history import Budget
 from chordesk.tools.market.clock import ReplayClock
@@ -43,15 +43,6 @@ def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, call: Call) -
     assert row["rsi14"] == round(figures.rsi(np.array(close)) or -1, 2)
     assert row["drawdown60"] == round(figures.drawdown(np.array(close)) or 1, 4)
     assert row["volatility20"] == round(figures.volatility(np.array(close)) or -1, 4)
-
-
-def test_a_short_history_gives_nulls_and_no_figure(data: ReplayData, call: Call) -> None:
-    young = ReplayMarket(data, ReplayClock(dt.date(2010, 7, 2)))
-    (row,) = call(young, "signals_get", symbols=["QEP"]).payload["signals"]
-    assert row["sessions"] == 2
-    assert row["change"] is not None
-    for name in ("momentum20", "momentum60", "rsi14", "volatility20", "drawdown60", "volumeRatio", "sma20", "sma50"):
-        assert row[name] is None
 
 
 def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, call: Call) -> None:
@@ -119,16 +110,6 @@ def test_the_high_is_of_252_sessions_at_most_and_names_their_number(call: Call) 
     assert [(row["highSessions"], row["fromHigh"]) for row in rows] == [(252, 0.0), (30, -0.5)]
 
 
-def test_missing_symbols_are_reported_and_the_rest_is_answered(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "signals_get", symbols=["NOPE", "IBM", "WYE"])
-    assert [row["symbol"] for row in answer.payload["signals"]] == ["IBM"]
-    reasons = {row["symbol"]: row["reason"] for row in answer.payload["missing"]}
-    assert reasons["WYE"] == "not traded since 2009-10-15"
-    assert reasons["NOPE"].startswith("unknown symbol NOPE")
-    nothing = call(market, "signals_get", symbols=["NOPE"])
-    assert (nothing.success, nothing.has_data, nothing.payload["available"]) == (True, False, False)
-
-
 def test_a_move_like_a_split_is_pointed_out(market: ReplayMarket, call: Call) -> None:
     answer = call(market, "signals_get", symbols=["DHR", "IBM"])
     (row,) = answer.payload["missing"]
@@ -174,14 +155,6 @@ def test_a_long_list_states_once_what_most_symbols_have_alike(
     own = [row for row in answer["signals"] if "sessions" in row]
     assert 0 < len(own) < len(whole) / 2
     assert "each" not in call(context, "signals_get", symbols=symbols[:5]).payload
-
-
-def test_an_unconfigured_source_is_named_once(call: Call) -> None:
-    closed = NotConfigured("not available: configure THIS")
-    market = FarMarket(trouble={"A": closed, "B": closed})
-    answer = call(market, "signals_get", symbols=["A", "B"])
-    assert answer.payload["missing"] == [{"what": "bars", "reason": "not available: configure THIS"}]
-    assert not answer.has_data
 
 
 def test_a_slow_source_is_answered_in_part(make_context: MakeContext, call: Call) -> None:
@@ -276,11 +249,3 @@ def test_indicators_go_across_a_hole_of_at_most_a_tenth(market: ReplayMarket, ca
     reasons = {(gap.get("symbol"), gap["what"]): gap["reason"] for gap in answer.payload["missing"]}
     assert reasons[None, "missing sessions"].endswith("of AAPL; figures are of the others")
     assert reasons["WYNN", "bars"].startswith("no bar of 2010-08-12")
-
-
-def test_a_short_history_gives_nulls(call: Call) -> None:
-    market = FarMarket({"X": daily("X", [10, 11])})
-    (row,) = call(market, "technicals_get", symbols=["X"]).payload["technicals"]
-    assert row["close"] == 11
-    known = {name for name, value in row.items() if value is not None}
-    assert known == {"symbol", "date", "close"}

@@ -33,16 +33,6 @@ def test_a_bet_on_no() -> None:
     assert bet == KellyBet("NO", 0.70, 0.55, pytest.approx(1 / 3), pytest.approx(1 / 6))
 
 
-def test_a_fee_can_eat_the_edge() -> None:
-    assert kelly_bet(0.54, 0.53, None) is not None
-    assert kelly_bet(0.54, 0.54, None) is None
-    assert kelly_bet(0.999, 1.01, None) is None
-
-
-def test_certainty_stakes_all_by_full_kelly() -> None:
-    assert full_kelly(1.0, 0.4) == 1.0
-
-
 @given(beliefs, prices, prices, fractions)
 def test_it_never_bets_without_an_edge(belief: float, yes: float, no: float, fraction: float) -> None:
     bet = kelly_bet(belief, yes, no, fraction)
@@ -95,16 +85,6 @@ def test_two_heats_by_hand() -> None:
     assert correlated_heat(heats, np.ones((2, 2))) == pytest.approx(0.07)
     assert correlated_heat(heats, half) == pytest.approx(0.0608276, abs=1e-7)
     assert effective_bets(heats, half) == pytest.approx(1.3243243, abs=1e-7)
-
-
-@given(st.lists(st.floats(0.001, 0.2), min_size=1, max_size=8), st.floats(0, 1))
-def test_bets_count_from_one_to_all(drawn: list[float], r: float) -> None:
-    heats = np.array(drawn)
-    correlation = r * np.ones((len(heats), len(heats))) + (1 - r) * np.eye(len(heats))
-    bets = effective_bets(heats, correlation)
-    assert bets is not None
-    assert 1 - 1e-9 <= bets <= len(heats) + 1e-9
-    assert correlated_heat(heats, correlation) <= heats.sum() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("price", "equity"), [(0, 1000), (50, 0), (50, -5), (float("nan"), 1000)])

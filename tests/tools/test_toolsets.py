@@ -15,14 +15,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from chordesk.agents.roles import ROLES, TOOLS
-from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES, TurnTools
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
-from tests.tools.market.far_market import FarMarket, daily, slow
+from tests.tools.market.far_market import FarMarket, daily
 
 QUICK = ROLES["quick"].tools
 
@@ -170,18 +169,6 @@ def test_a_call_that_takes_too_long_is_given_up(make_context: MakeContext) -> No
     assert not answer.has_data
 
 
-def test_calls_of_many_turns_run_at_once(make_context: MakeContext) -> None:
-    """Each waits in its source for the three others."""
-    together = threading.Barrier(4, timeout=PATIENCE)
-    market = FarMarket({"A": daily("A", [1, 2])}, before=lambda _symbol: together.wait())
-    tools = every_tool(make_context(market))
-
-    async def many() -> list[ToolAnswer]:
-        return await asyncio.gather(*(tools.call("signals_get", {"symbols": ["A"]}) for _ in range(4)))
-
-    assert all(answer.has_data for answer in asyncio.run(many()))
-
-
 def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: MakeContext) -> None:
     seen: list[tuple[Mapping[str, Any], ToolAnswer]] = []
     tools = TurnTools(QUICK, make_context(market), 5, lambda arguments, answer: seen.append((arguments, answer)))
@@ -207,29 +194,6 @@ def test_a_call_that_cannot_be_recorded_is_not_answered(market: ReplayMarket, ma
     tools = TurnTools(tuple(TOOLS.values()), make_context(market), None, sink)
     answer = asyncio.run(tools.call("signals_get", {"symbols": ["AAPL"]}))
     assert answer.payload == {"error": "the answer of signals_get could not be recorded", "success": False}
-
-
-def test_a_cancelled_turn_cancels_its_call(make_context: MakeContext) -> None:
-    market = FarMarket({"A": daily("A", [1])}, before=slow(0.3))
-    tools = TurnTools(QUICK, make_context(market), 5, lambda arguments, answer: None)
-
-    async def cancel() -> None:
-        task = asyncio.create_task(tools.call("signals_get", {"symbols": ["A"]}))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(cancel())
-
-
-def test_the_text_is_compact_json(call: Call) -> None:
-    market = FarMarket(trouble={"A": MarketUnavailable("down")})
-    text = call(market, "signals_get", symbols=["A"]).text()
-    assert text == (
-        '{"asOf":"2024-03-15T15:55:00-04:00","source":"far","available":false,"signals":[],'
-        '"missing":[{"symbol":"A","what":"bars","reason":"down"}]}'
-    )
 
 
 def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:

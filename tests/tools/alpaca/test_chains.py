@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +19,6 @@ from chordesk.models.settings import Settings
 from chordesk.tools.market import alpaca_chains
 from chordesk.tools.market.alpaca_chains import build
 from chordesk.tools.market.factory import require_chains
-from chordesk.tools.pricing import Terms, greeks, implied_volatility
 from tests.fakes.alpaca import Alpaca
 from tests.fakes.alpaca_options import snapshot
 from tests.tools.alpaca.conftest import APRIL, KEYS, MAY, Connect
@@ -60,18 +58,6 @@ def test_a_chain_has_quotes_greeks_and_open_interest(connect: Connect, alpaca: A
     assert [row.contract.symbol for row in market.chain("AAA", dt.date(2024, 5, 1), MAY).rows] == [LATE]
 
 
-def test_theta_is_a_day_s_and_vega_a_point_s_as_in_alpaca_s_own_example() -> None:
-    """AAPL240426C00162500 of its reference: spot, rate and time are not stated there, and follow from delta, gamma and
-    rho."""
-    given = Greeks(0.7521304109871954, 0.06241426404871288, -0.2847623059595503, 0.047540520834498785, 0.00991073903)
-    terms = Terms("call", 165.772155, 162.5, 0.00821897, 0.05152)
-    ours = greeks(terms, 0.3372405712050441)
-    assert ours.delta == pytest.approx(given.delta, rel=1e-4)
-    assert ours.vega == pytest.approx(given.vega, rel=1e-4)
-    assert ours.rho == pytest.approx(given.rho, rel=1e-4)
-    assert ours.theta == pytest.approx(given.theta, rel=0.02)
-
-
 def test_an_answer_names_the_source_and_the_day_of_the_open_interest(
     connect: Connect, make_context: MakeContext, call: Call
 ) -> None:
@@ -99,14 +85,6 @@ def test_pages_without_an_end_are_an_error(connect: Connect, alpaca: Alpaca, mon
         connect().chain("AAA", TODAY, MAY)
 
 
-def test_a_chain_is_fetched_once_a_minute(connect: Connect, alpaca: Alpaca) -> None:
-    market = connect()
-    first = market.chain("AAA", TODAY, MAY)
-    assert market.chain("AAA", TODAY, MAY) == first
-    assert connect().chain("AAA", TODAY, MAY) == first  # another process reads the file
-    assert len(alpaca.options.asked) == 2
-
-
 def test_a_contract_is_priced_at_the_time_of_its_quote(connect: Connect) -> None:
     market = connect()
     quote = market.option_quote(PUT)
@@ -116,14 +94,6 @@ def test_a_contract_is_priced_at_the_time_of_its_quote(connect: Connect) -> None
         market.option_quote(CALL)
     with pytest.raises(MarketError, match="unknown contract AAA240419P00001000"):
         market.option_quote("AAA240419P00001000")
-
-
-def test_the_last_trade_prices_a_contract_without_both_sides(connect: Connect, alpaca: Alpaca) -> None:
-    trade = {"t": "2024-03-14T15:00:00Z", "p": 0.2}
-    alpaca.options.snapshots["AAA"][CALL] = snapshot(0, 0, AT, latestTrade=trade)
-    quote = connect().option_quote(CALL)
-    assert (quote.price, quote.bid, quote.ask) == (0.2, None, None)
-    assert quote.at == dt.datetime(2024, 3, 14, 15, tzinfo=dt.UTC)
 
 
 @pytest.mark.parametrize("symbol", ["BRK.B", "BRK-B"])
@@ -188,12 +158,6 @@ def test_open_interest_that_cannot_be_had_is_a_gap(connect: Connect, alpaca: Alp
     assert (row["openInterest"], row["liquidity"]) == (None, "unknown")
     reasons = {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
     assert "try later (HTTP 500)" in reasons["openInterest"]
-
-
-def test_a_feed_without_a_subscription_names_the_other_one(connect: Connect) -> None:
-    with pytest.raises(NotConfigured, match="may not read Alpaca's opra options") as raised:
-        connect("alpaca-opra").chain("AAA", TODAY, MAY)
-    assert "DESK_OPTION_CHAINS=alpaca" in raised.value.remedy
 
 
 @pytest.mark.parametrize("missing", sorted(KEYS))
@@ -269,14 +233,3 @@ def test_names_that_are_no_contracts_are_unread_and_a_share_without_options_has_
     alpaca.options.snapshots["AAA"]["AAA1240419P00095000"] = snapshot(1, 2, AT)
     chain = connect().chain("AAA", TODAY, APRIL)
     assert (chain.unread, len(chain.rows)) == (("AAA1240419P00095000",), 2)
-
-
-def test_greeks_are_computed_where_alpaca_gives_none(connect: Connect, make_context: MakeContext, call: Call) -> None:
-    context = make_context(connect(yields=0.02), risk_free_rate=0.05)
-    answer = call(context, "option_greeks_get", contracts=[LATE])
-    (row,), (chain,) = answer.payload["contracts"], answer.payload["chains"]
-    terms = Terms("put", 100.0, 90.0, (MAY - TODAY).days / 365, 0.05, 0.02)
-    iv, _ = implied_volatility(terms, 2.1)
-    assert iv is not None
-    assert math.isclose(row["delta"], greeks(terms, iv).delta, abs_tol=1e-4)
-    assert (row["greeks"], chain["dividendYield"]) == ("computed", 0.02)

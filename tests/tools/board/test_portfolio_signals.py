@@ -100,24 +100,6 @@ def hold_again(tool: ToolContext, symbol: str, quantity: float) -> ToolContext:
     return tool
 
 
-def test_room_for_the_next_position(hold: Hold) -> None:
-    tool = hold(waves(), ("A", 100), cash=0.0, max_drawdown=0.025, max_symbol_share=0.9)
-    found = {one.subjects: one for one in harvested("portfolio", board(tool, "B", "D"))}
-    same, other = found[("D",)].data, found[("B",)].data
-    unit = same["heatAtFullEquity"]
-    assert same["correlation"] == pytest.approx(1)
-    assert same["room"] == pytest.approx((0.025 - unit) / unit, rel=0.02), "its heat adds to the other one"
-    assert other["room"] == pytest.approx(math.sqrt(0.025**2 - unit**2) / other["heatAtFullEquity"], rel=0.02)
-    assert list(found)[-1] == ("B",), "the least room first"
-    assert same["boundBy"] == "heat"
-    capped = hold_again(tool, "A", 1)
-    (only,) = [one for one in harvested("portfolio", board(capped, "A")) if one.subjects == ("A",)]
-    assert (only.data["room"], only.data["share"]) == (0.0, 1.0)
-    assert only.headline == (
-        "A: correlation 1.00 with the holdings by heat; at most 0.0% of equity more, by the limit of one symbol"
-    )
-
-
 def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:
     market = waves()
     gone = FarMarket({**market.histories, "YOUNG": daily("YOUNG", [100.0] * 5)})
@@ -129,25 +111,10 @@ def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:
     assert data["holdings"] == 1
 
 
-def test_a_holding_without_returns_counts_as_the_same_bet(hold: Hold) -> None:
-    market = waves()
-    young = FarMarket({**market.histories, "YOUNG": daily("YOUNG", priced(SLOW[:39]))})
-    tool = hold(young, ("A", 10), ("YOUNG", 10))
-    data, _ = whole(board(tool))
-    assert data["assumedToMoveTogether"] == ["YOUNG"]
-    assert data["correlatedHeat"] == pytest.approx(data["heat"], abs=1e-4)
-
-
 def test_without_equity_or_a_ledger_it_is_dormant(hold: Hold, make_context: MakeContext) -> None:
     assert dormant("portfolio", board(make_context(waves()), "A")) == "not available: configure DESK_DATABASE_URL"
     tool = hold(waves(), ("NOPE", 10), cash=100.0)
     assert dormant("portfolio", board(tool, "A")) == "no equity to measure heat by: no price of NOPE"
-
-
-def test_an_empty_account_has_all_its_heat_left(hold: Hold) -> None:
-    data, headline = whole(board(hold(waves(), cash=5000.0), "A"))
-    assert (data["heat"], data["heatLeft"], data["missing"]) == (0.0, 0.15, [])
-    assert headline.startswith("No holding with a known heat, 15.0% of equity left of 15.0%")
 
 
 def test_contracts_lose_what_was_paid_and_written_ones_count_as_shares(hold: Hold) -> None:
@@ -226,24 +193,6 @@ def test_a_sector_against_its_share_of_the_universe(make_context: MakeContext) -
     assert sector.confidence == pytest.approx(0.375)
     assert (sector.subjects, sector.data["missing"]) == (("A", "B", "C"), ["F"])
     assert sector.direction == "neutral"
-
-
-def test_correlation_against_the_universe_s(make_context: MakeContext) -> None:
-    """A, B and D swing as one; of the universe's 15 pairs, 6 do and 9 do not at all."""
-    found = harvested("factors", board(make_context(sectored()), "A", "B", "D"))
-    (moves,) = [one for one in found if "correlation" in one.data]
-    assert moves.data["correlation"] == pytest.approx(1)
-    assert moves.data["universeCorrelation"] == pytest.approx(0.4)
-    assert moves.data["effectiveBets"] == pytest.approx(1)
-    assert moves.confidence == pytest.approx(1)
-    assert moves.headline == (
-        "3 symbols of questions and holdings have a mean correlation of 1.00 over 60 sessions (the universe 0.40): "
-        "as many as 1.0 independent ones"
-    )
-
-
-def test_two_symbols_are_no_crowd(make_context: MakeContext) -> None:
-    assert dormant("factors", board(make_context(sectored()), "A", "B")).startswith("fewer than 3 symbols")
 
 
 def test_unanimous_voices_are_an_alarm_and_a_usual_split_is_none(make_context: MakeContext) -> None:

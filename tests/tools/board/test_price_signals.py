@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ import pytest
 from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools import figures
-from chordesk.tools import price_panel as prices_panel
 from chordesk.tools.board.patterns import NO_PATTERN, described_pattern, pattern_codes, record_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
@@ -50,58 +46,6 @@ def rising(names: Sequence[str], sessions: int, step: float = 0.001) -> dict[str
 
 
 TWELVE = [f"N{place:02d}" for place in range(1, 13)]
-
-
-def test_four_harvesters_read_each_name_once(make_context: MakeContext) -> None:
-    asked: Counter[str] = Counter()
-    market = closing(rising(TWELVE, 90))
-    market.before = lambda symbol: asked.update([symbol])
-    context = board(make_context(market), "N01", "N12")
-    for tool in ("momentum", "reversal", "temporal", "volatility"):
-        harvested(tool, context)
-    assert set(asked.values()) == {1}
-    market.clock.day = market.clock.day.replace(day=16)
-    panel_of(context.tool, context.symbols)
-    assert set(asked.values()) == {2}, "another session is another table"
-
-
-def test_harvesters_that_start_together_ask_once(make_context: MakeContext) -> None:
-    asked: Counter[str] = Counter()
-    market = closing(rising(TWELVE, 90))
-
-    def slowly(symbol: str) -> None:
-        asked.update([symbol])
-        time.sleep(0.01)
-
-    market.before = slowly
-    context = board(make_context(market), "N01")
-    with ThreadPoolExecutor(4) as threads:
-        panels = list(threads.map(lambda _: panel_of(context.tool, context.symbols), range(4)))
-    assert set(asked.values()) == {1}
-    assert all(panel is panels[0] for panel in panels)
-
-
-def test_a_table_without_what_a_source_failed_to_give_is_built_again_later(
-    make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    market = closing(rising(TWELVE, 90))
-    market.trouble = {"N02": MarketUnavailable("away")}
-    context = board(make_context(market), "N01")
-    first = panel_of(context.tool, context.symbols)
-    assert first.absent == {"N02": "away"}
-    assert np.isnan(first.close[first.place["N02"]]).all()
-    assert panel_of(context.tool, context.symbols) is first, (
-        "kept for a while: the others of the same board do not wait for it again"
-    )
-    monkeypatch.setattr(prices_panel, "AWAY_SECONDS", -1.0)
-    later = board(make_context(closing(rising(TWELVE, 90))), "N01")
-    later.tool.market.trouble = {"N02": MarketUnavailable("away")}  # type: ignore[attr-defined]
-    assert panel_of(later.tool, later.symbols).absent == {"N02": "away"}
-    later.tool.market.trouble = {}  # type: ignore[attr-defined]
-    whole = panel_of(later.tool, later.symbols)
-    assert whole.absent == {}
-    later.tool.market.trouble = {"N03": MarketError("gone")}  # type: ignore[attr-defined]
-    assert panel_of(later.tool, later.symbols) is whole
 
 
 def test_without_any_bar_the_market_s_own_failure_shows(make_context: MakeContext) -> None:
@@ -246,24 +190,6 @@ def test_a_record_counts_dates_and_not_instances() -> None:
     assert not found.enough
 
 
-def test_the_interval_of_a_pattern_widens_with_overlap_and_looks() -> None:
-    moves = np.random.default_rng(1).normal(size=420)
-    up = np.array([moves[day : day + 20].sum() > 0 for day in range(400)])
-    mask, outcome = np.vstack([up >= 0, up < 0]).astype(bool), np.vstack([up, ~up]).astype(float)
-    apart, overlapping, short = (
-        record_of(panel(np.ones((2, 400))), mask, outcome, horizon) for horizon in (1, 20, 100)
-    )
-    assert apart is not None
-    assert overlapping is not None
-    assert short is not None
-    once, many = overlapping.interval(1), overlapping.interval(12)
-    assert once is not None
-    assert many is not None
-    assert many[0] < once[0] < overlapping.share < once[1] < many[1]
-    assert (overlapping.edge.effective or 0) < 100
-    assert short.interval(1) is None, "four spans without overlap are too few"
-
-
 def test_no_instance_has_no_record() -> None:
     outcome = np.full((2, 3), math.nan)
     assert record_of(panel(np.ones((2, 3))), np.ones((2, 3), dtype=bool), outcome, 1) is None
@@ -307,47 +233,6 @@ def test_a_name_without_the_figure_is_named_and_not_ranked(make_context: MakeCon
     assert dormant("momentum", board(make_context(market), "YOUNG", "NOPE")).endswith(": YOUNG, NOPE")
 
 
-def test_a_hole_where_a_figure_begins_is_missing(make_context: MakeContext) -> None:
-    closes = rising(NAMES, 61)
-    market = closing(closes)
-    bars = market.histories["N03"]
-    kept = [place for place in range(61) if place != 0]
-    holed = daily("N03", bars.close[kept])
-    assert holed.dates[0] == bars.dates[1]
-    found = harvested("momentum", board(make_context(FarMarket({**market.histories, "N03": holed})), "N03", "N04"))
-    assert [finding.subjects for finding in found] == [("N04",)]
-    assert found[0].data["missing"] == ["N03"]
-
-
-def test_too_few_names_are_no_universe(make_context: MakeContext) -> None:
-    market = closing(rising(NAMES[:9], 61))
-    assert "nothing to compare it with: N01" in dormant("momentum", board(make_context(market), "N01"))
-    assert "nothing to compare it with: N01" in dormant("reversal", board(make_context(market), "N01"))
-
-
-@pytest.mark.parametrize("adjusted", [True, False])
-def test_a_halved_price_is_no_fall_where_splits_are_not_adjusted(make_context: MakeContext, adjusted: bool) -> None:
-    closes = rising(NAMES, 61)
-    closes["N11"][-3:] = [price / 2 for price in closes["N11"][-3:]]
-    found = harvested("reversal", board(make_context(closing(closes, adjusted)), "N11", "N10"))
-    assert (("N11",) in [finding.subjects for finding in found]) == adjusted
-    assert all(finding.data["missing"] == ([] if adjusted else ["N11"]) for finding in found)
-
-
-def test_a_name_that_left_the_market_has_no_rank(make_context: MakeContext) -> None:
-    market = closing(rising(NAMES, 61))
-    bars = market.histories["N05"]
-    left = daily("N05", bars.close[:-1], last=bars.dates[-2])
-    found = harvested("reversal", board(make_context(FarMarket({**market.histories, "N05": left})), "N05", "N04"))
-    assert found[0].data["missing"] == ["N05"]
-    assert found[0].data["of"] == 10
-
-
-def test_five_of_many_are_shown_the_furthest_from_the_middle_first(make_context: MakeContext) -> None:
-    found = harvested("reversal", board(make_context(closing(rising(NAMES, 6))), *NAMES))
-    assert [finding.subjects[0] for finding in found] == ["N01", "N11", "N02", "N10", "N03"]
-
-
 def test_ties_stand_in_the_middle_of_their_ranks() -> None:
     values = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, np.nan, 8.0])
     tied, none = standing(values, 2), standing(values, 9)
@@ -389,17 +274,6 @@ def test_an_edge_of_a_made_market_is_found(make_context: MakeContext) -> None:
     assert found.confidence == min(0.3, round(2 * (found.data["shareFrom"] - found.data["base"]), 4))
     assert "an edge above the base rate" in found.headline
     assert (implied(found, 0.5) or 0) > 0.5
-
-
-def test_the_default_data_show_none(data: ReplayData, make_context: MakeContext) -> None:
-    market = ReplayMarket(data, ReplayClock(dt.date(2010, 8, 12)))
-    found = harvested("temporal", board(make_context(market), *ON_2010_08_12))
-    assert found
-    for one in found:
-        assert (one.direction, one.confidence, one.data["reading"]) == ("neutral", 0.0, "no edge shown")
-        assert one.data["shareFrom"] < one.data["base"] < one.data["shareTo"]
-        assert one.data["patternsLookedAt"] == len(found)
-        assert implied(one, 0.5) is None
 
 
 def test_below_thirty_dates_is_not_enough(data: ReplayData, make_context: MakeContext) -> None:
@@ -452,15 +326,6 @@ def test_volatility_by_hand(make_context: MakeContext) -> None:
     assert (one.direction, implied(one, 0.5)) == ("neutral", None)
     assert (found["N11"].data["shareBelow"], found["N11"].data["rank"]) == (0.0, 1)
     assert found["N11"].data["volatility"] == pytest.approx(figures.volatility(np.array(closes["N11"])), abs=5e-5)
-
-
-def test_a_short_past_gives_no_percentile(make_context: MakeContext) -> None:
-    closes = {name: swinging(0.01 * (place + 1), 81) for place, name in enumerate(ELEVEN)}
-    closes["YOUNG"] = swinging(0.01, 40)
-    market = closing(closes)
-    assert "YOUNG" in dormant("volatility", board(make_context(market), "YOUNG"))
-    found = harvested("volatility", board(make_context(market), "N02", "YOUNG"))
-    assert [one.data["missing"] for one in found] == [["YOUNG"]]
 
 
 def fell(close: Floats, sessions: int) -> Floats:

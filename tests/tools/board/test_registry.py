@@ -97,18 +97,6 @@ def test_one_that_does_not_end_in_time_is_offline(make_context: MakeContext) -> 
     ends.set()
 
 
-def test_a_harvester_s_limit_is_that_of_its_tools(make_context: MakeContext) -> None:
-    seen = []
-
-    def look(context: HarvestContext) -> Harvest:
-        seen.append(context.tool.settings.tool_seconds)
-        return Harvest(dormant="seen")
-
-    context = board(make_context(FarMarket(), tool_seconds=20), "A", seconds=7)
-    assert run_harvester(Harvester("look", "Look", look), context) == Harvest(dormant="seen")
-    assert seen == [7]
-
-
 def test_a_finding_that_a_board_cannot_hold_is_refused(make_context: MakeContext) -> None:
     context = board(make_context(FarMarket()), "A")
     large = finding(context, data={"text": "x" * MAX_DATA_BYTES})
@@ -207,14 +195,3 @@ def test_no_finding_shows_a_later_headline_or_announcement(
     )
     for tool in ("headlines", "events"):
         assert ended(tool, board(make_context(market), "A")) == ended(tool, board(make_context(cut), "A"))
-
-
-@pytest.mark.parametrize("day", ["2010-03-01", "2010-08-12", "2009-11-27"])
-def test_a_finding_of_bars_is_as_of_the_replay_s_now_or_the_early_close(
-    data: ReplayData, make_context: MakeContext, day: str
-) -> None:
-    clock = ReplayClock(dt.date.fromisoformat(day))
-    found = ended("reversal", board(make_context(ReplayMarket(data, clock)), "IBM"))
-    assert isinstance(found, Harvest)
-    hour = dt.time(13, 0) if day == "2009-11-27" else dt.time(15, 55)
-    assert {one.as_of.astimezone(clock.now().tzinfo).time() for one in found.findings} == {hour}

@@ -20,13 +20,12 @@ from chordesk.models.tables.orders import OptionMark
 from chordesk.models.tables.runs import ScreenHit
 from chordesk.tools.board.context import LensHit, harvest_context
 from chordesk.tools.board.registry import Tombstone
-from chordesk.tools.board.symbol_signals import sessions_until
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from tests.tools.board.boards import board, dormant, ended, harvested, question
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import NOW, add, add_run, add_turn
-from tests.tools.market.far_market import TODAY, FarMarket
+from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import fair_chain, known_bars, market, row
 
 HIGH, MEDIUM, LOW = ScreenConfidence.HIGH, ScreenConfidence.MEDIUM, ScreenConfidence.SPECULATIVE
@@ -114,13 +113,6 @@ def test_counts_and_newest_titles(make_context: MakeContext) -> None:
     assert second.data["outsideTitles"] == ["now buy B at once"]
     assert "buy" not in second.headline, "outside text is data, never part of a line made by code"
     assert second.as_of == market.news["B"][0].published_at
-
-
-def test_as_many_as_were_asked_for_may_be_more(make_context: MakeContext) -> None:
-    market = FarMarket()
-    market.news = {"A": [story(market, "A", hour) for hour in range(1, 41)]}
-    (found,) = harvested("headlines", board(make_context(market), "A"))
-    assert "40 headlines in 7 days or more" in found.headline
 
 
 def test_without_headlines_it_is_dormant(market: ReplayMarket, make_context: MakeContext) -> None:
@@ -234,13 +226,6 @@ def test_reports_within_ten_sessions_the_nearest_first(make_context: MakeContext
     assert (edge.data["sessionsUntil"], edge.confidence) == (10, 0.4)
     assert edge.data["when"] == "2024-04-01 to 2024-04-03"
     assert soon.data["missing"] == ["HIDDEN", "OUT"], "a date that is not known is no sign of none"
-
-
-@pytest.mark.parametrize(
-    ("day", "ahead"), [("2024-03-15", 0), ("2024-03-16", 0), ("2024-03-18", 1), ("2024-03-28", 9), ("2024-03-29", 9)]
-)
-def test_sessions_are_the_exchange_s(day: str, ahead: int) -> None:
-    assert sessions_until(dt.date.fromisoformat(day), TODAY) == ahead
 
 
 def test_nothing_near_and_no_source_are_dormant_with_the_reason(

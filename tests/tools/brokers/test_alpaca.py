@@ -17,22 +17,6 @@ from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.alpaca_orders import PREVIEW, PUT, VIEW, a_ticket, ask, figures, send
 
 
-def test_an_order_is_sent_under_the_desks_own_id(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    ticket = a_ticket(order_type="limit", limit_price=99.5)
-    answer = send(broker, ticket)
-    (row,) = alpaca.orders.values()
-    assert (answer.status, answer.broker_order_id, answer.fills) == ("submitted", row["id"], [])
-    assert row["client_order_id"] == str(ticket.order_id)
-    assert (row["symbol"], row["qty"], row["side"], row["type"], row["limit_price"], row["time_in_force"]) == (
-        "AAPL",
-        "10",
-        "buy",
-        "limit",
-        "99.5",
-        "day",
-    )
-
-
 @pytest.mark.parametrize(
     ("terms", "wire"),
     [
@@ -66,14 +50,6 @@ def test_each_type_is_sent_with_its_own_prices(
 def test_a_market_order_is_sent_with_its_time_in_force(alpaca: Alpaca, broker: AlpacaBroker, tif: str) -> None:
     assert send(broker, a_ticket(time_in_force=tif)).status == "submitted"
     assert [body["time_in_force"] for body in alpaca.bodies] == [tif]
-
-
-def test_a_type_that_the_broker_does_not_take_is_rejected_with_its_reason(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    stop = {"order_type": "stop", "stop_price": 92.5, "time_in_force": "ioc"}
-    answer = send(broker, a_ticket(side="sell", action="close", **stop))
-    assert answer.status == "rejected"
-    assert "time_in_force" in (answer.message or "")
-    assert alpaca.orders == {}
 
 
 @pytest.mark.parametrize(
@@ -129,15 +105,6 @@ def test_an_end_is_returned_only_with_all_fills(alpaca: Alpaca, broker: AlpacaBr
     alpaca.hidden = False
     ended = ask(broker, ticket)
     assert (ended.status, figures(ended)) == ("cancelled", [("4", 4, 100)])
-
-
-def test_many_fills_are_read_page_by_page(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    ticket = a_ticket(quantity=230)
-    send(broker, ticket)
-    for _ in range(230):
-        alpaca.fill(str(ticket.order_id), 1, 100)
-    answer = ask(broker, ticket)
-    assert (answer.status, len(answer.fills)) == ("filled", 230)
 
 
 def test_an_order_that_was_never_sent_is_not_known(broker: AlpacaBroker) -> None:

@@ -67,11 +67,6 @@ def test_its_fills_are_those_of_its_legs(alpaca: Alpaca, broker: AlpacaBroker) -
     assert {row.symbol: row.quantity for row in state.positions} == {PUT: -3, LOWER: 6}
 
 
-def test_a_lost_answer_is_looked_up_with_its_legs(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    alpaca.faults = ["500-after"]
-    assert send(broker, a_spread()).status == "submitted"
-
-
 def test_other_legs_are_no_answer(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     ticket = a_spread()
     send(broker, ticket)
@@ -79,11 +74,3 @@ def test_other_legs_are_no_answer(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     row["legs"][1]["qty"] = "7"
     with pytest.raises(Exception, match="legs differ"):
         broker.lookup(ticket, PREVIEW, VIEW)
-
-
-def test_a_cancel_ends_all_of_it(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    ticket = a_spread()
-    send(broker, ticket)
-    answer = broker.cancel(ticket)
-    assert answer is not None
-    assert (answer.status, answer.fills) == ("cancelled", [])

@@ -181,20 +181,6 @@ def test_a_sale_of_what_is_held_needs_no_cash(ask: Ask) -> None:
     assert ask(_tape(), cash=0, held=9, side="sell").status == "rejected"
 
 
-def test_without_a_price_an_order_rests(ask: Ask) -> None:
-    answer = ask(Tape({"AAA": 100.0}, opens={"AAA": None}))
-    assert (answer.status, answer.fills) == ("submitted", [])
-    assert answer.message == "the market has no price to fill AAA at"
-
-
-def test_a_day_order_does_not_outlive_its_day(ask: Ask) -> None:
-    market = _tape()
-    placed = market.clock.now()
-    assert ask(market, placed_at=placed.astimezone(dt.UTC)).status == "filled"
-    market.clock.at += dt.timedelta(days=1)
-    assert ask(market, placed_at=placed).status == "expired"
-
-
 @pytest.mark.parametrize(("hour", "status"), [(9, "rejected"), (15, "filled"), (16, "rejected")])
 def test_nothing_is_taken_while_the_exchange_is_closed(ask: Ask, hour: int, status: str) -> None:
     market = _tape()
@@ -326,13 +312,6 @@ def test_a_covered_call_is_assigned_at_its_strike_or_ends(
     assert (desk.positions(), desk.cash()) == (positions, 100_150 + gain)
 
 
-def test_a_contract_without_a_known_close_waits(new_desk: NewDesk) -> None:
-    desk, market = _written(new_desk, 89.0)
-    market.closes = {"AAA": {dt.date(2010, 8, 1): 50.0}}
-    found = reconcile(desk.store, desk.settings, desk.broker, "a test")
-    assert (found.agreed, found.differences, desk.positions()) == (True, [], {PUT: -2})
-
-
 def test_an_earlier_close_does_not_stand_for_the_last_days(new_desk: NewDesk) -> None:
     desk, market = _written(new_desk, 89.0)
     market.closes = {"AAA": {EXPIRY - dt.timedelta(days=1): 89.0}}
@@ -352,15 +331,3 @@ def test_a_contract_that_ends_on_a_day_without_a_session_goes_by_the_one_before(
     books = Books(Decimal(0), {f"AAA{day}P00090000": (Decimal(-2), Decimal(1))})
     (leg,) = settlements(books, market, 1, {})
     assert (leg.kind, leg.quantity) == ("expired", 2)
-
-
-def test_the_books_are_made_of_the_fills_alone(new_desk: NewDesk) -> None:
-    desk = new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), commission_per_share=0.01)
-    desk.run(action(), action("BBB", quantity=4.0))
-    desk.run(action(kind="reduce", quantity=3.0))
-    state = desk.broker.state()
-    assert {row.symbol: (row.quantity, row.average_cost) for row in state.positions} == {
-        "AAA": (7, 100),
-        "BBB": (4, 50),
-    }
-    assert state.cash == desk.cash() == pytest.approx(100_000 - 700 - 200 - 0.17)

@@ -203,23 +203,6 @@ def test_a_quantity_that_a_session_cannot_take_is_left_to_the_next(ask: Ask) -> 
     assert (day.status, [fill.quantity for fill in day.fills]) == ("cancelled", [6])
 
 
-def test_a_stop_that_the_trader_orders_waits_in_a_kept_home_for_a_later_day(new_desk: NewDesk) -> None:
-    market = sessions((100, 101, 98, 99), (97, 98, 91, 93), FLAT)
-    desk = new_desk(market)
-    desk.run(action())
-    assert (desk.positions(), desk.cash()) == ({}, 100_000), "the next open has not come"
-    market.go(DAYS[1])
-    desk.run(action(kind="hold"))
-    assert desk.positions() == {"AAA": 10.0}
-    stop = action(kind="close", orderType="stop", stopPrice=92.0, timeInForce="gtc")
-    (order,) = desk.run(stop)
-    assert (order.state, order.time_in_force, order.stop_price) == ("submitted", "gtc", 92.0)
-    market.go(DAYS[2])
-    desk.run(action(kind="hold"))
-    assert desk.positions() == {}
-    assert [fill.price for fill in desk.fills()] == [100.0, 92.0]
-
-
 def test_after_a_fill_of_a_later_session_no_order_of_a_day_before_it_is_cleared(new_desk: NewDesk) -> None:
     market = sessions((100, 101, 98, 99), (97, 98, 91, 93), FLAT)
     desk = new_desk(market)

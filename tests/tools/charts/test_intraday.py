@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 
 from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of, slots
@@ -77,34 +76,3 @@ def test_the_bars_fit_in_an_answer(make_context: MakeContext, call: Call) -> Non
     assert len(answer.text().encode()) < MAX_OUTPUT_BYTES
     more = call(context, "price_history_get", symbols=["A", "B"], interval="15min", sessions=20)
     assert "2 symbols of 520 quarters of an hour are 1040 rows, more than 520" in more.payload["error"]
-
-
-def test_a_longer_period_is_cut_to_what_is_kept(call: Call) -> None:
-    answer = call(HourMarket(), "chart_study_get", symbols=["A"], interval="hour")
-    assert reasons(answer) == {"sessions": "hours of the last 60 sessions at most, not of 126"}
-    assert answer.payload["studies"][0]["bars"] == 59 * 7 + 5
-
-
-def test_figures_begin_after_a_hole(call: Call) -> None:
-    market = HourMarket(lost=(60, 61, 300))
-    answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=20)
-    (row,) = answer.payload["studies"]
-    assert row["bars"] == 60
-    assert reasons(answer)["hours"] == (f"2 of the last 138 are missing; figures are of those from {row['from']} on")
-
-
-def test_a_move_of_a_split_ends_what_came_before(call: Call) -> None:
-    market = HourMarket(factor=0.1)
-    answer = call(market, "chart_study_get", symbols=["A"], interval="hour", sessions=60)
-    (row,) = answer.payload["studies"]
-    assert reasons(answer)["bars before that move"] == (
-        f"left out: only the {row['bars']} bars from {row['from']} on compare"
-    )
-
-
-def test_the_picture_names_its_days(call: Call) -> None:
-    answer = call(HourMarket(lost=(30,)), "chart_render", symbols=["A"], interval="hour", sessions=20)
-    assert answer.image is not None
-    (row,) = answer.payload["charts"]
-    assert row["barIncomplete"] is True
-    assert np.isfinite(row["close"])

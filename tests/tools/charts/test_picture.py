@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -135,43 +134,6 @@ def test_a_candle_is_as_high_as_its_prices() -> None:
             assert row == pytest.approx(high + (110 - price) / 20 * (low - high), abs=1)
 
 
-def test_a_hole_is_a_gap_in_the_picture() -> None:
-    whole = walk(1).last(30)
-    columns = [values.copy() for values in (whole.open, whole.high, whole.low, whole.close, whole.volume)]
-    for values in columns:
-        values[10:13] = np.nan
-    holed = type(whole)("W", whole.dates, True, *columns)
-    full, cut = (np.count_nonzero(_candles(pixels(picture([Panel("W", bars)])))) for bars in (whole, holed))
-    assert (full, cut) == (30, 27)
-
-
-def _candles(found: Pixels) -> npt.NDArray[np.intp]:
-    """First columns of the candles' volume: a bar of at least one pixel each."""
-    seen = (is_colour(found[373:430, PLOT], RISE) | is_colour(found[373:430, PLOT], FALL)).any(axis=0)
-    columns = np.flatnonzero(seen)
-    return columns[np.r_[True, np.diff(columns) > 1]] + 1
-
-
-@pytest.mark.parametrize("close", [[50.0] * 60, [3.0], [0.0001, 0.0002] * 30, [1e6, 2e6] * 20])
-def test_odd_prices_have_a_picture(make_context: MakeContext, call: Call, close: Sequence[float]) -> None:
-    context = make_context(FarMarket({"X": daily("X", close)}))
-    answer = call(context, "chart_render", symbols=["X"], overlays=list(OVERLAYS))
-    assert answer.success, answer.payload
-    assert answer.image is not None
-    found = pixels(answer.image.data)
-    assert found.shape == (MODEL.height, MODEL.width, 3)
-    assert candle_rows(found, 36, 310)
-
-
-def test_ten_bars_have_a_picture_and_its_gaps_are_named(make_context: MakeContext, call: Call) -> None:
-    context = make_context(FarMarket({"X": daily("X", range(10, 20))}))
-    answer = call(context, "chart_render", symbols=["X"], overlays=["levels", "sma50", "rsi14"])
-    (row,) = answer.payload["charts"]
-    assert (row["bars"], row["levels"], row["indicators"]) == (10, [], {"sma50": None, "rsi14": None})
-    reasons = {gap["what"]: gap["reason"] for gap in answer.payload["missing"]}
-    assert reasons["sma50, rsi14"] == "too few sessions: 10"
-
-
 def test_four_symbols_make_a_square_of_four_charts(call: Call) -> None:
     names = ("A", "B", "C", "D")
     market = FarMarket({name: daily(name, walk(at, 420).close) for at, name in enumerate(names)})
@@ -221,11 +183,6 @@ def test_ticks_are_round_and_few_and_a_price_that_never_moved_is_in_the_middle()
         assert " ".join(f"{tick:.{digits}f}" for tick in ticks) == expected
     scale = scale_of(50, 50, 10, 600, 301)
     assert (scale.y(50), scale.holds(50.4), scale.holds(51)) == (150, True, False)
-
-
-def test_a_refused_argument_names_the_overlays_there_are(call: Call) -> None:
-    found: Any = call(apple_market(), "chart_render", symbols=["AAPL"], overlays=["ichimoku"]).payload
-    assert "argument 'overlays.0' is 'ichimoku': Input should be 'levels', 'fib', 'trendlines'" in found["error"]
 
 
 @pytest.mark.parametrize(

@@ -51,18 +51,6 @@ def test_twice_the_price_is_twice_each_level(seed: int, factor: float) -> None:
 
 
 @MANY
-@given(seed=seeds)
-def test_a_price_that_is_higher_by_so_much_has_levels_higher_by_as_much(seed: int) -> None:
-    """Of what is measured in average true ranges; trend and the least width of a level are shares of the price."""
-    one, other = studied(seed), studied(seed, shift=64.0)
-    assert places(one) == places(other)
-    for id, price in one.prices().items():
-        if id[0] != "C":
-            assert other.prices()[id] == pytest.approx(price + 64, rel=1e-9), id
-    assert (other.atr, other.adx) == pytest.approx((one.atr, one.adx))
-
-
-@MANY
 @given(seed=seeds, lookback=st.integers(2, 6), count=st.integers(1, 260))
 def test_later_bars_change_no_swing_that_is_confirmed(seed: int, lookback: int, count: int) -> None:
     whole = walk(seed)

@@ -15,24 +15,6 @@ def at(day: str, time: str) -> dt.datetime:
     return dt.datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=NEW_YORK)
 
 
-@pytest.mark.parametrize(
-    ("day", "opens", "closes"),
-    [
-        ("2010-08-12", "09:30", "16:00"),  # daylight saving time
-        ("2010-01-12", "09:30", "16:00"),  # standard time
-        ("2009-11-27", "09:30", "13:00"),  # the day after Thanksgiving closes early
-        ("1990-01-02", "09:30", "16:00"),
-    ],
-)
-def test_hours_of_a_session(day: str, opens: str, closes: str) -> None:
-    hours = exchange_hours()
-    session = dt.date.fromisoformat(day)
-    assert hours.is_session(session)
-    assert hours.open_of(session) == at(day, opens)
-    assert hours.close_of(session) == at(day, closes)
-    assert hours.open_of(session).tzinfo is NEW_YORK
-
-
 def test_weekends_and_holidays_are_no_sessions() -> None:
     for day in ("2010-08-14", "2010-07-05", "2009-11-26"):
         assert not exchange_hours().is_session(dt.date.fromisoformat(day))

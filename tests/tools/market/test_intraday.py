@@ -62,12 +62,6 @@ def test_a_bar_begins_before_now(until: tuple[int, int], count: int) -> None:
     assert len(today) == count
 
 
-def test_the_clocks_change_and_the_session_opens_at_half_past_nine() -> None:
-    starts = [start for start in slots(at(FRIDAY, 20), 60, 8) if start.minute == 30 and start.hour == 9]
-    assert {start.utcoffset() for start in starts} == {dt.timedelta(hours=-5), dt.timedelta(hours=-4)}
-    assert len(starts) == 8
-
-
 def test_a_bar_that_goes_on_is_flagged_and_given_live_alone() -> None:
     until = at(FRIDAY, 11, 45)
     starts = slots(until, 60, 2)
@@ -85,13 +79,6 @@ def test_a_hole_cuts_the_run_and_shows_as_no_number() -> None:
     assert np.isnan(found.spread.close).tolist() == [place == 9 for place in range(14)]
     assert list(found.run.dates) == starts[10:]
     assert list(found.bars.dates) == starts[:9] + starts[10:]
-
-
-def test_rows_outside_of_regular_hours_are_left_out() -> None:
-    until = at(FRIDAY, 20)
-    starts = slots(until, 60, 1)
-    odd = [at(FRIDAY, 8, 30), at(FRIDAY, 16), at(FRIDAY, 10, 12), at(FRIDAY + dt.timedelta(days=1), 9, 30)]
-    assert list(taken([*odd[:1], *starts, *odd[1:]], until, 1).bars.dates) == starts
 
 
 def test_a_last_session_without_a_bar_is_an_error_once_it_is_on() -> None:

@@ -45,13 +45,6 @@ def test_an_error_in_a_universe_is_named(market: ReplayMarket, text: str, messag
     assert "one symbol a line" in caught.value.remedy
 
 
-def test_a_file_that_is_no_text(market: ReplayMarket, tmp_path: Path) -> None:
-    file = tmp_path / "names.txt"
-    file.write_bytes(b"\xff\xfe\x00\xd8")
-    with pytest.raises(UsageError, match="not a text file"):
-        resolve_universe(str(file), market)
-
-
 def test_unknown_symbols_are_named_up_to_ten(market: ReplayMarket) -> None:
     with pytest.raises(UsageError, match="replay market does not carry NOPE, TSLA on 2010-08-12"):
         resolve_universe("AAPL,NOPE,TSLA", market)

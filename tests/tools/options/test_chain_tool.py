@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pytest
 
 from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketUnavailable
-from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from chordesk.tools.option_contracts import liquidity_of, mid_of
 from tests.tools.conftest import Call, MakeContext, reasons, symbol_reasons
 from tests.tools.market.far_market import FarMarket
@@ -104,13 +101,6 @@ def test_unusable_rows_are_named_and_never_priced(call: Call) -> None:
     }
 
 
-def test_greeks_are_the_markets_or_computed_and_labelled(call: Call) -> None:
-    own = market({"AAA": [row(PUT, 1.0, 1.1, iv=0.4, greeks=OWN)]})
-    for tool, wish in (("option_chain_get", {"symbols": ["AAA"]}), ("option_greeks_get", {"contracts": [PUT]})):
-        (found,) = call(own, tool, **wish).payload["contracts"]
-        assert (found["greeks"], found["iv"], found["delta"], found["theta"]) == ("market", 0.4, -0.2, -0.05)
-
-
 def test_named_contracts_have_their_figures(make_context: MakeContext, call: Call) -> None:
     context = make_context(market(), risk_free_rate=0.0)
     answer = call(context, "option_greeks_get", contracts=[NEAR_PUT.lower(), CALL, NEAR_PUT])
@@ -146,60 +136,6 @@ def test_a_contract_outside_a_chain_is_named_beside_those_it_lists(call: Call) -
 
 
 @pytest.mark.parametrize(
-    ("quote", "problem"),
-    [
-        ((1.2, 1.1), "a crossed quote, its bid above its ask"),
-        ((0.0, 1.1), "no bid"),
-        ((None, None), "no quote"),
-        ((0.001, 0.002), "its time value is under a tick"),
-        ((94.99, 95.05), "its price 95.02 is more than any volatility gives"),
-    ],
-)
-def test_a_contract_without_greeks_has_the_reason(call: Call, quote: Any, problem: str) -> None:
-    far = market({"AAA": [row(NEAR_PUT, *quote)]})
-    (found,) = call(far, "option_greeks_get", contracts=[NEAR_PUT]).payload["contracts"]
-    assert (found["iv"], found["delta"], found["pop"], found["problem"]) == (None, None, None, problem)
-
-
-def test_a_contract_that_expires_today_has_no_greeks(call: Call) -> None:
-    today = "AAA240315P00105000"
-    far = market({"AAA": [row(today, 5.1, 5.3)]})
-    (found,) = call(far, "option_greeks_get", contracts=[today]).payload["contracts"]
-    assert (found["dte"], found["mid"], found["roc"], found["problem"]) == (0, 5.2, None, "it expires today")
-
-
-def test_unknown_figures_of_a_contract_are_null(make_context: MakeContext, call: Call) -> None:
-    context = make_context(market({"AAA": [row(PUT, 1.0, 1.1, volume=None, open_interest=None)]}))
-    (found,) = call(context, "option_chain_get", symbols=["AAA"]).payload["contracts"]
-    assert (found["volume"], found["openInterest"], found["liquidity"]) == (None, None, "unknown")
-    strict = call(context, "option_chain_get", symbols=["AAA"], minOpenInterest=1)
-    assert strict.payload["contracts"] == []
-    assert reasons(strict) == {"contracts left out": "1 puts: 1 open interest not known"}
-
-
-def test_a_market_without_chains_is_one_gap(call: Call, market: ReplayMarket) -> None:
-    for tool, wish in (
-        ("option_chain_get", {"symbols": ["AAPL", "MSFT"]}),
-        ("option_greeks_get", {"contracts": ["AAPL100917P00240000", "MSFT100917P00024000"]}),
-    ):
-        answer = call(market, tool, **wish)
-        assert not answer.has_data
-        (reason,) = reasons(answer).values()
-        assert "configure DESK_MARKET=yahoo for them, or DESK_REPLAY_OPTIONS=modelled" in reason
-
-
-def test_a_symbol_without_options_is_its_own_gap(call: Call) -> None:
-    far = market(trouble={"BBB": MarketUnavailable("far is down")})
-    answer = call(far, "option_chain_get", symbols=["BBB", "AAA", "CCC"], **WIDE)
-    assert answer.has_data
-    gaps = {gap["symbol"]: gap["reason"] for gap in answer.payload["missing"] if gap["what"] == "option chain"}
-    assert gaps == {"BBB": "far is down", "CCC": "the far market has no options of CCC"}
-    none = call(market({"AAA": []}), "option_chain_get", symbols=["AAA"])
-    assert not none.has_data
-    assert reasons(none) == {"contracts": "no contract expires in 14 to 45 days"}
-
-
-@pytest.mark.parametrize(
     ("tool", "wish", "error"),
     [
         ("option_chain_get", {"dteMin": 50}, "dteMin 50 is above dteMax 45"),
@@ -215,20 +151,6 @@ def test_wrong_wishes_are_explained(call: Call, tool: str, wish: dict[str, Any],
     answer = call(FarMarket(), tool, **({"symbols": ["AAA"]} if tool == "option_chain_get" else {}), **wish)
     assert not answer.success
     assert error in answer.payload["error"]
-
-
-def test_the_longest_answer_fits_and_a_modelled_row_has_its_label(data: ReplayData, call: Call) -> None:
-    names = ["ORCL", "PEP", "MMM", "XOM", "IBM", "KO", "WMT", "CVX", "PG", "HPQ"]
-    modelled = ModelledReplay(data, ReplayClock(dt.date(2010, 8, 12)), 0.04)
-    answer = call(modelled, "option_chain_get", symbols=names, near=[50, 60, 70, 80, 90, 100], **WIDE)
-    assert answer.success, answer.payload
-    whole = call(modelled, "option_chain_get", symbols=names, **WIDE)
-    assert whole.success, whole.payload
-    assert len(whole.payload["contracts"]) == 100
-    answer = call(modelled, "option_chain_get", symbols=["MMM"])
-    assert {(found["source"], found["greeks"]) for found in answer.payload["contracts"]} == {("modelled", "modelled")}
-    assert all(0.1 <= -found["delta"] <= 0.35 for found in answer.payload["contracts"])
-    assert answer.payload["chains"][0]["note"].startswith("modelled, no market's quotes")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from chordesk.models.contracts import MODELLED
 from chordesk.models.database.store import Store
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
+from chordesk.tools.market.replay.market import ModelledReplay, ReplayData
 from tests.tools.conftest import Call, MakeContext, reasons
-from tests.tools.market.far_market import TODAY, daily
+from tests.tools.market.far_market import TODAY
 from tests.tools.options.chains import APRIL, ChainMarket, fair_chain, known_bars, market, row
 
 PUT, CALL = "AAA240419P00095000", "AAA240419C00105000"
@@ -62,13 +62,6 @@ def test_volume_over_its_own_past(make_context: MakeContext, call: Call, store: 
     (total,) = call(context, "options_unusual", symbols=["AAA"]).payload["volumes"]
     assert (total["putVolumeToUsual"], total["putUnusual"]) == (2.0, True)
     assert (total["callVolumeToUsual"], total["callUnusual"]) == (1.5, False)
-
-
-def test_a_limit_is_stated(call: Call) -> None:
-    listed = [row(f"AAA240419P{strike:05d}000", 1.0, 1.1, volume=1e4) for strike in range(90, 96)]
-    answer = call(market({"AAA": listed}), "options_unusual", symbols=["AAA"], limit=2)
-    assert len(answer.payload["contracts"]) == 2
-    assert reasons(answer)["rows"] == "6 contracts are unusual, 2 are shown"
 
 
 def test_a_modelled_chain_has_no_volume(data: ReplayData, make_context: MakeContext, call: Call) -> None:
@@ -177,30 +170,6 @@ def test_a_mark_of_today_or_later_is_no_history(
     assert (found["ivRank"], found["ivRankDays"]) == (None, 0)
 
 
-def test_without_a_chain_the_realised_figures_stay(call: Call, market: ReplayMarket) -> None:
-    answer = call(market, "volatility_get", symbols=["MMM"])
-    found = only(answer)
-    assert found["hv20"] is not None
-    assert (found["iv"], found["impliedMove"], found["ivRank"]) == (None, None, None)
-    assert "DESK_REPLAY_OPTIONS=modelled" in reasons(answer)["option chain"]
-
-
-def test_without_bars_the_implied_figures_stay(call: Call) -> None:
-    answer = call(market(), "volatility_get", symbols=["AAA"])
-    found = only(answer)
-    assert (found["hv20"], found["yangZhang20"], found["ivHvRatio"]) == (None, None, None)
-    assert found["iv"] is not None
-    assert reasons(answer)["bars"] == "unknown symbol AAA"
-
-
-def test_ten_bars_and_a_flat_line_give_nothing_false(call: Call) -> None:
-    histories = {"AAA": daily("AAA", [10.0, 11.0] * 5), "BBB": daily("BBB", [10.0] * 100)}
-    far = market({"AAA": fair_chain(), "BBB": fair_chain("BBB")}, histories=histories)
-    short, flat = call(far, "volatility_get", symbols=["AAA", "BBB"]).payload["volatilities"]
-    assert (short["hv20"], short["yangZhang20"], short["hvRank"], short["ivHvRatio"]) == (None, None, None, None)
-    assert (flat["hv20"], flat["yangZhang20"], flat["hvRank"], flat["ivHvRatio"]) == (0.0, 0.0, None, None)
-
-
 def test_a_chain_without_a_price_at_the_money(call: Call, known: ChainMarket) -> None:
     put, call_ = "AAA240419P00100000", "AAA240419C00100000"
     known.rows = {"AAA": [row(put, 2.0, 1.0), row(call_, 2.0, 2.1), row("AAA240419P00050000", 0.0, 0.1)]}
@@ -214,12 +183,3 @@ def test_a_chain_without_a_price_at_the_money(call: Call, known: ChainMarket) ->
     known.rows = {"AAA": []}
     answer = call(known, "volatility_get", symbols=["AAA"])
     assert reasons(answer)["iv"] == "no contract expires in 7 to 60 days"
-
-
-def test_a_modelled_chain_is_labelled(data: ReplayData, make_context: MakeContext, call: Call) -> None:
-    context = make_context(ModelledReplay(data, ReplayClock(dt.date(2010, 5, 5)), 0.04))
-    answer = call(context, "volatility_get", symbols=["AAPL"])
-    (chain,) = answer.payload["chains"]
-    assert (chain["source"], only(answer)["dte"]) == (MODELLED, 16)
-    assert only(answer)["iv"] == pytest.approx(1.1 * only(answer)["yangZhang20"], rel=0.02)
-    assert only(answer)["putSkew"] > 0

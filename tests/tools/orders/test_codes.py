@@ -64,13 +64,6 @@ def test_just_well_formed(new_desk: NewDesk) -> None:
     assert lower.symbol == "BBB"
 
 
-def test_hold_and_watch_make_no_order(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    outcomes = desk.run(action(kind="hold", quantity=None), action("BBB"), action("CCC", kind="watch", quantity=None))
-    assert [(row.symbol, row.ordinal) for row in outcomes] == [("BBB", 1)]
-    assert len(desk.orders()) == 1
-
-
 def test_a_symbol_without_a_verdict_of_its_runs_is_denied(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     desk.run(action("CCC"))  # another run's verdict does not count
@@ -174,26 +167,6 @@ def test_a_preview_of_a_later_day_bars_no_earlier_one(new_desk: NewDesk) -> None
     assert desk.run(action("AAA"))[0].state == PREVIEWED
 
 
-def test_selling_more_than_is_held(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-    desk.hold("AAA", 10)
-    over, inside, again = desk.run(
-        action(kind="reduce", quantity=11), action(kind="reduce", quantity=10), action(kind="reduce", quantity=1)
-    )
-    assert "would go short" in denied(over, DenialCode.LONG_ONLY)
-    assert inside.state == PREVIEWED
-    denied(again, DenialCode.LONG_ONLY)  # the shares are reserved
-    short = new_desk(trader_live=False, allow_short=True)
-    assert short.run(action(side="sell"))[0].state == PREVIEWED
-
-
-def test_options_are_not_traded(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-    denied(desk.run(action(), instrument="option")[0], DenialCode.STOCKS_ONLY)
-    denied(desk.run(action(), instrument="warrant")[0], DenialCode.STOCKS_ONLY)
-    assert desk.run(action(), instrument="etf")[0].state == PREVIEWED
-
-
 def test_notional_counts_the_higher_of_quote_and_limit(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False, max_order_notional=1_000)
     inside, over, limit = desk.run(
@@ -206,14 +179,6 @@ def test_notional_counts_the_higher_of_quote_and_limit(new_desk: NewDesk) -> Non
     denied(limit, DenialCode.NOTIONAL_PER_ORDER)
 
 
-def test_share_counts_what_is_held_and_what_this_decision_took(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False, starting_cash=10_000)
-    desk.hold("AAA", 4)  # equity 10,400, so 1,040 at most
-    first, over = desk.run(action(kind="add", quantity=6), action(kind="add", quantity=1))
-    assert first.state == PREVIEWED
-    denied(over, DenialCode.SHARE_PER_SYMBOL)
-
-
 def test_a_position_without_a_price_stops_buys_and_not_sells(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False)
     desk.hold("GONE", 5)
@@ -221,25 +186,6 @@ def test_a_position_without_a_price_stops_buys_and_not_sells(new_desk: NewDesk) 
     buy, sell = desk.run(action("BBB"), action("AAA", kind="reduce", quantity=5))
     assert "no price for GONE" in denied(buy, DenialCode.SHARE_PER_SYMBOL)
     assert sell.state == PREVIEWED
-
-
-def test_buying_power_counts_this_decision_and_sells_fund_nothing(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False, starting_cash=1_500, max_symbol_share=1)
-    desk.hold("CCC", 100)
-    sell, first, over, rest = desk.run(
-        action("CCC", kind="close", quantity=100), action("AAA"), action("BBB", quantity=11), action("BBB", quantity=10)
-    )
-    assert (sell.state, first.state, rest.state) == (PREVIEWED,) * 3
-    assert (over.denied.code, over.denied.measured) == (DenialCode.BUYING_POWER, "needs 550.00")
-    assert over.denied.limit == "500.00 free"
-
-
-def test_an_order_resting_at_the_broker_keeps_its_cash(new_desk: NewDesk) -> None:
-    market = Tape({"AAA": 100.0, "BBB": 50.0}, opens={"AAA": None})
-    desk = new_desk(market, starting_cash=1_500, max_symbol_share=1)
-    assert desk.run(action("AAA"))[0].state == OrderState.SUBMITTED
-    denied(desk.run(action("BBB", quantity=11))[0], DenialCode.BUYING_POWER)
-    assert desk.run(action("BBB", quantity=10))[0].state == OrderState.FILLED
 
 
 @pytest.mark.parametrize(
@@ -259,35 +205,6 @@ def test_market_hours(new_desk: NewDesk, clock: TapeClock, open_: bool) -> None:
         assert outcome.state == OrderState.FILLED
     else:
         denied(outcome, DenialCode.MARKET_CLOSED)
-
-
-def test_a_rulebook_may_not_trade_elsewhere(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-
-    class Elsewhere:
-        name = "alpaca-paper"
-
-    desk.broker = Elsewhere()  # type: ignore[assignment]
-    reason = denied(desk.run(action(), provider="rulebook")[0], DenialCode.PROVIDER_NOT_ALLOWED)
-    assert "rulebook may trade with the paper broker only" in reason
-
-
-AGES = [(dt.timedelta(minutes=15), True), (dt.timedelta(minutes=15, seconds=1), False), (-dt.timedelta(hours=1), False)]
-
-
-@pytest.mark.parametrize(("age", "fresh"), AGES)
-def test_a_preview_ages_in_market_time(new_desk: NewDesk, age: dt.timedelta, fresh: bool) -> None:
-    market = Tape({"AAA": 100.0})
-    market.clock.at = market.clock.at.replace(hour=12)
-    desk = new_desk(market)
-    decision = desk.decide(action())
-    assert desk.process(decision, trader_live=False)[0].state == PREVIEWED
-    market.clock.at += age
-    outcome = desk.process(decision)[0]
-    if fresh:
-        assert outcome.state == OrderState.FILLED
-    else:
-        denied(outcome, DenialCode.PREVIEW_STALE)
 
 
 @pytest.mark.parametrize(("minutes", "fresh"), [(14.5, True), (15.5, False)])

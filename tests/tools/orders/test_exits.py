@@ -124,13 +124,6 @@ def test_where_no_price_is_known_an_exit_waits_for_a_person(new_desk: NewDesk) -
     assert (desk.orders()[-1].state, desk.positions()) == ("filled", {})
 
 
-def test_a_person_may_refuse_an_exit_without_a_price(new_desk: NewDesk) -> None:
-    desk, sold = _unpriced(new_desk)
-    with desk.store.session() as session:
-        approvals.decide(session, desk.settings, str(sold.order_id), False, "somebody", "not now")
-    assert (desk.orders()[-1].denial_code, desk.positions()) == ("approval_denied", {"AAA": 10})
-
-
 def test_an_amount_of_money_cannot_be_given_back_without_a_price(new_desk: NewDesk) -> None:
     market = Hollow({"AAA": 100.0})
     desk = new_desk(market)
@@ -157,13 +150,3 @@ def test_flattening_sells_at_an_old_price_within_the_collar_and_else_at_the_mark
     assert "instead of at the market" in (desk.orders()[0].message or "")
     assert (gone.order_type, gone.limit_price, gone.price) == ("market", None, 10.0)
     assert desk.positions() == {"GONE": 2}
-
-
-def test_a_halt_still_stops_exits_and_reduce_only_lets_them_pass(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.hold("AAA", 10)
-    halting.halt(desk.store, "paper", "fire", "somebody")
-    assert _code(desk.run(action(kind="close"))[0]) == DenialCode.HALTED
-    with desk.store.session() as session:
-        halting.resume(session, desk.settings, "paper", "somebody", reduce_only=True)
-    assert desk.run(action(kind="close"))[0].state == OrderState.FILLED

@@ -246,13 +246,3 @@ def test_a_position_that_is_gone_is_not_sold_and_the_rest_is(new_desk: NewDesk) 
     assert [(row.symbol, row.state) for row in outcomes] == [("AAA", "filled"), ("BBB", "denied"), ("CCC", "filled")]
     denied(outcomes[1], DenialCode.REDUCING)
     assert broker.submitted == ["AAA", "CCC"]
-
-
-def test_the_account_agrees_with_its_broker_afterwards(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.run(action(), action("BBB"))
-    desk.flatten(_command(desk), "somebody", "fire")
-    maintain_orders(desk.context())
-    with desk.store.read() as session:
-        assert halting.trading_state(session, desk.settings, "paper")[0] == "active"
-    assert desk.positions() == {}

@@ -5,23 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import event
-from sqlmodel import col, select, update
+from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import FencedOff, OrderError, ServiceError
+from chordesk.models.errors import OrderError, ServiceError
 from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import new_id
-from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Position, Preview
+from chordesk.models.tables.orders import Account, EquityMark, Order, Position, Preview
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock
@@ -133,27 +132,6 @@ def test_a_second_call_changes_nothing(new_desk: NewDesk) -> None:
         assert [row.order_id for row in desk.process(decision)] == [row.order_id for row in first]
         assert [row.model_dump() for row in desk.orders()] == [row.model_dump() for row in rows]
         assert desk.cash() == cash
-
-
-def test_the_id_is_of_the_place_and_not_of_the_content(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-    one, two = desk.run(action("AAA"), action("AAA"))
-    assert one.order_id != two.order_id
-    assert uuid.UUID(one.order_id).version == 5
-    assert desk.run(action("AAA"))[0].order_id not in (one.order_id, two.order_id)
-
-
-def test_a_crash_between_submission_and_fill_fills_once(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    decision = desk.decide(action("AAA"), action("BBB"))
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).where(col(Order.symbol) == "AAA").values(state="submitting"))
-    assert [row.state for row in desk.process(decision)] == ["filled", "filled"]
-    assert [row.state for row in desk.process(decision)] == ["filled", "filled"]
-    assert len(desk.fills()) == 2
-    assert desk.positions() == {"AAA": 10, "BBB": 10}
-    assert desk.cash() == 100_000 - 1_000 - 500
 
 
 class Killed(BaseException):
@@ -269,37 +247,10 @@ class FarBroker:
         return self._books.state()
 
 
-def test_an_order_that_the_broker_does_not_know_is_never_sent_again(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    broker = desk.broker = FarBroker(desk, None)
-    decision = desk.decide(action())
-    first = desk.process(decision)[0]
-    assert (first.state, first.message) == ("unknown", "no answer from the broker: the answer was lost")
-    second = desk.process(decision)[0]
-    assert (second.state, second.message) == ("unknown", "the broker does not know this order; it is not sent again")
-    blocked, other = desk.run(action(), action("BBB"))
-    assert (blocked.denied.code, other.state) == ("unresolved", "unknown")
-    assert broker.sent == 2
-    assert desk.positions() == {}
-
-
 def _answer_of(status: str, *fills: tuple[float, float], message: str | None = None) -> BrokerAnswer:
     at = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
     made = [{"quantity": quantity, "price": price, "commission": 0.5, "at": at} for quantity, price in fills]
     return BrokerAnswer.model_validate({"status": status, "broker_order_id": "b1", "fills": made, "message": message})
-
-
-def test_a_lost_answer_is_found_and_booked_fill_by_fill(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.broker = FarBroker(desk, _answer_of("filled", (4, 100.0), (6, 101.0)))
-    decision = desk.decide(action())
-    desk.process(decision)
-    outcome = desk.process(decision)[0]
-    assert outcome.state == OrderState.FILLED
-    assert [(fill.quantity, fill.price) for fill in outcome.fills] == [(4, 100), (6, 101)]
-    assert desk.cash() == 100_000 - 400 - 606 - 1
-    assert desk.positions() == {"AAA": 10}
-    assert desk.orders()[0].broker_order_id == "b1"
 
 
 @pytest.mark.parametrize(
@@ -335,43 +286,9 @@ def test_a_refused_order_moves_no_money(new_desk: NewDesk, status: str) -> None:
     assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
 
 
-def test_an_order_previewed_by_an_earlier_call_is_checked_anew(new_desk: NewDesk) -> None:
-    desk = new_desk(max_symbol_share=0.01)
-    gated, first = desk.decide(action()), desk.decide(action(quantity=1))
-    assert desk.process(gated, trader_live=False)[0].state == OrderState.PREVIEWED
-    assert desk.process(first)[0].state == OrderState.FILLED
-    outcome = desk.process(gated)[0]
-    assert outcome.state == OrderState.DENIED
-    assert outcome.denied.code == "share_per_symbol"
-    assert desk.positions() == {"AAA": 1}
-
-
-def test_switching_live_off_leaves_a_sent_order_alone(new_desk: NewDesk) -> None:
-    market = Tape({"AAA": 100.0}, opens={"AAA": None})
-    desk = new_desk(market)
-    decision = desk.decide(action())
-    desk.process(decision)
-    market.opens = {}
-    off = desk.process(decision, trader_live=False)[0]
-    assert off.state == "submitted"
-    assert desk.fills() == []
-
-
 def test_an_unknown_decision_is_an_error(new_desk: NewDesk) -> None:
     with pytest.raises(OrderError, match="no decision 'nope'"):
         new_desk().process("nope")
-
-
-def test_lineage_of_a_fill_by_sql(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.run(action())
-    with desk.store.read() as session:
-        found = session.exec(
-            select(Order.verdict_id, Preview.payload_hash, Fill.price)
-            .join(Preview, col(Preview.order_id) == col(Order.id))
-            .join(Fill, col(Fill.order_id) == col(Order.id))
-        ).one()
-    assert all(found)
 
 
 @pytest.fixture(scope="module")
@@ -437,17 +354,3 @@ def test_the_desks_own_broker_denies_an_order_of_a_backtest(new_desk: NewDesk, p
     process_decision(store, settings, past, broker, decision, FencingLease(store, "paper", "a test"))
     (order,) = desk.orders()
     assert (order.state, order.denial_code) == ("denied", "provider_not_allowed")
-
-
-def test_a_step_that_was_thought_dead_is_fenced_off(new_desk: NewDesk, past: MarketData) -> None:
-    store, settings, desk = decided(new_desk(), past)
-    old = simulated_context(store, settings, past)
-    old.lease.acquire()
-    decision = desk.decide(action("IBM"))
-    new = simulated_context(store, settings, past)
-    process_decision(store, settings, past, new.broker, decision, new.lease)
-    again = desk.decide(action("KO"))
-    with pytest.raises(FencedOff, match="no longer in force"):
-        process_decision(store, settings, past, old.broker, again, old.lease)
-    with store.read() as session:
-        assert [(row.symbol, row.state) for row in session.exec(select(Order)).all()] == [("IBM", "submitted")]

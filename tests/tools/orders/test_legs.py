@@ -196,10 +196,3 @@ def test_reduce_only_lets_legs_close_and_not_open(new_desk: NewDesk) -> None:
     assert _code(_run(desk, package("add"))[0]) == DenialCode.REDUCING
     (closed,) = _run(desk, package("close", "buy", legs=[f"buy 1 {PUT90}", f"sell 1 {PUT85}"]))
     assert closed.state == OrderState.FILLED
-
-
-def test_a_held_position_is_reduced_without_a_verdict(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.hold("AAA", 10)
-    (sold,) = desk.run(action(kind="reduce", quantity=4.0), ratings={})
-    assert (sold.state, desk.positions()) == (OrderState.FILLED, {"AAA": 6})

@@ -5,21 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from sqlmodel import Session, select
 
 from chordesk.models.errors import FencedOff
-from chordesk.models.orders import MandateTerms
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Account, Order
-from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, last_entries
-from chordesk.tools.orders.mandates import in_force
 from tests.patience import PATIENCE
 from tests.tools.orders.desk import Desk, action
 
@@ -128,17 +123,3 @@ def _touch(session: Session) -> None:
     account = session.get_one(Account, "paper", with_for_update=True, populate_existing=True)
     account.cash += 1
     session.add(account)
-
-
-def test_a_mandate_holds_until_it_is_taken_back(new_desk: NewDesk, tmp_path: Path) -> None:
-    key = arming.signing_key(tmp_path / "mandate.key")
-    public = arming.public_text(key)
-    desk = new_desk(mandate_public_key=public)
-    store, settings = desk.store, desk.settings
-    limits = {"max_notional": Decimal(10_000), "max_orders": 3, "symbols": ["IBM"], "hours": 1.0, "by": "ann"}
-    terms = arming.arm(store, settings, key, "alpaca-live", **limits)  # type: ignore[arg-type]
-    with store.read() as session:
-        assert in_force(session, settings, "alpaca-live") == terms
-    assert halting.disarm(store, settings, "alpaca-live", "bob") == [terms.version]
-    with store.read() as session:
-        assert not isinstance(in_force(session, settings, "alpaca-live"), MandateTerms)

@@ -13,7 +13,6 @@ from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, TraderNote
 from chordesk.tools.orders import accounts
-from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import cancel_open, maintain_orders
 from chordesk.tools.orders.submitting import cancel
 from tests.tools.orders.desk import Desk, action, denied
@@ -191,11 +190,3 @@ def refuse_updates(session: Session) -> None:
     else:
         rule = """alter table "order" add constraint full_disk check (state = 'submitted')"""
     session.connection().exec_driver_sql(rule)
-
-
-def test_a_new_process_compares_again(wired: tuple[Desk, Wire]) -> None:
-    desk, wire = wired
-    desk.run(action())
-    desk.lease = FencingLease(desk.store, "paper", "after the restart")
-    desk.run(action("BBB"))
-    assert wire.calls.count("state") == 2

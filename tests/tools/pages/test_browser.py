@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import random
 import shutil
 import stat
 import time
@@ -19,7 +18,6 @@ from chordesk.models.urls import page_hosts
 from chordesk.tools.pages.browser import HEIGHT, NAMES, WIDTH, find_browser, resolver_rules
 from chordesk.tools.pages.reading import PageError, target_of
 from chordesk.tools.registry import ToolAnswer
-from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.patience import PATIENCE
 from tests.tools.pages.conftest import Read
@@ -160,31 +158,6 @@ def test_the_browser_gets_no_setting_of_the_desk(
     read(f"{pages.url}/a", pages.place, page_browser=path)
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert names <= {"PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_"}
-
-
-def test_a_large_picture_is_made_to_fit(pages: FakePages, read: Read, program: MakeProgram, tmp_path: Path) -> None:
-    noise = Image.frombytes("RGB", (WIDTH, HEIGHT), random.Random(1).randbytes(WIDTH * HEIGHT * 3))
-    noise.save(tmp_path / "noise.png")
-    assert (tmp_path / "noise.png").stat().st_size > 3 * MAX_IMAGE_BYTES
-    pages.pages["/a"] = reply(ARTICLE)
-    copy = f'for one; do case $one in --screenshot=*) cp {tmp_path}/noise.png "${{one#*=}}";; esac; done'
-    answer = read(f"{pages.url}/a", pages.place, page_browser=program(copy))
-    width, height = picture(answer).size
-    assert answer.image is not None
-    assert len(answer.image.data) <= MAX_IMAGE_BYTES
-    assert width / height == pytest.approx(WIDTH / HEIGHT, rel=0.01)
-    assert width > WIDTH / 2
-
-
-def test_a_page_read_on_has_its_picture_once(
-    pages: FakePages, read: Read, program: MakeProgram, tmp_path: Path
-) -> None:
-    Image.new("RGB", (10, 10)).save(tmp_path / "small.png")
-    pages.pages["/a"] = reply(ARTICLE)
-    path = program(f'for one; do case $one in --screenshot=*) cp {tmp_path}/small.png "${{one#*=}}";; esac; done')
-    url, more = f"{pages.url}/a", {"run": "pictured", "page_browser": path}
-    assert picture(read(url, pages.place, **more)).size == (10, 10)
-    assert read(url, pages.place, start=5, **more).image is None
 
 
 def test_without_a_browser_the_answer_has_the_text(

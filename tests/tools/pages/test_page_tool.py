@@ -51,13 +51,6 @@ def test_a_page_gives_its_text_and_what_it_states(pages: FakePages, read: Read) 
     ]
 
 
-def test_a_page_without_a_date_has_none(pages: FakePages, read: Read) -> None:
-    pages.pages["/2021/05/06/a"] = reply(re.sub("<meta[^>]*>", "", ARTICLE).replace("Shares", "On 5 May 2021 shares"))
-    page = read(f"{pages.url}/2021/05/06/a", pages.place).payload["page"]
-    assert page["published"] is None
-    assert page["author"] is None
-
-
 def test_nothing_is_read_without_hosts_or_in_a_replay(
     call: Call, make_context: MakeContext, market: ReplayMarket, pages: FakePages, read: Read
 ) -> None:
@@ -78,13 +71,6 @@ def test_a_run_reads_a_url_once(pages: FakePages, read: Read) -> None:
     assert pages.paths == ["/robots.txt", "/a", "/robots.txt", "/a"]
 
 
-def test_a_failure_is_not_kept(pages: FakePages, read: Read) -> None:
-    pages.pages["/a"] = reply("", status=500)
-    assert reason(read(f"{pages.url}/a", pages.place, run="one")) == f"{pages.url}/a answers with 500"
-    pages.pages["/a"] = reply(ARTICLE)
-    assert read(f"{pages.url}/a", pages.place, run="one").has_data
-
-
 def test_a_long_text_is_read_on(pages: FakePages, read: Read) -> None:
     pages.pages["/a"] = reply("".join(f"{number:05d} line\n" for number in range(3000)), "text/plain")
     url, run = f"{pages.url}/a", "long"
@@ -97,11 +83,6 @@ def test_a_long_text_is_read_on(pages: FakePages, read: Read) -> None:
     assert rest["cut"] == page["cut"] - TEXT_CHARS
     beyond = read(url, pages.place, run=run, start=2_000_000).payload["page"]
     assert (inner(beyond["text"]), beyond["cut"]) == ("", 0)
-
-
-def test_a_text_of_large_signs_fits_an_answer(pages: FakePages, read: Read) -> None:
-    pages.pages["/a"] = reply("\U0001f4c8" * 50_000, "text/plain; charset=utf-8")
-    assert read(f"{pages.url}/a", pages.place).has_data
 
 
 def test_markup_that_takes_long_is_given_up(pages: FakePages, read: Read) -> None:

@@ -98,12 +98,6 @@ def test_a_setting_that_names_no_host_is_refused() -> None:
             page_hosts(text)
 
 
-def test_a_setting_is_read_as_hosts() -> None:
-    hosts = page_hosts(" www.sec.gov, *.Example.com ,127.0.0.1:8080,[::1]:81,10.0.0.7, www.sec.gov ")
-    assert [str(host) for host in hosts] == ["www.sec.gov", "*.example.com", "127.0.0.1:8080", "[::1]:81", "10.0.0.7"]
-    assert page_hosts("") == ()
-
-
 PRIVATE = [
     "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.100.100.200", "168.63.129.16",
     "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::", "::1", "fe80::1", "fd00:ec2::254", "ff02::1",
@@ -203,12 +197,6 @@ def test_redirects_come_to_an_end(pages: FakePages, read: Read) -> None:
     assert "more than 5 times" in reason(read(f"{pages.url}/0", pages.place))
     pages.pages["/5"] = redirect("/5")
     assert "more than 5 times" in reason(read(f"{pages.url}/5", pages.place))
-
-
-def test_a_page_of_an_ipv6_address_is_read(read: Read) -> None:
-    with FakePages("::1") as pages:
-        pages.pages["/a"] = reply(ARTICLE)
-        assert read(f"{pages.url}/a", pages.place).payload["page"]["source"] == "::1"
 
 
 def certificate(folder: Path, name: str) -> Path:

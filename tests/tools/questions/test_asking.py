@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlmodel import Session, func, select
 
-from chordesk.models.board import BeatsMedian, QuestionSource
+from chordesk.models.board import BeatsMedian
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
@@ -24,7 +24,7 @@ from chordesk.tools.questions.person import add_question, entered, moment_of, ou
 from chordesk.tools.questions.resolving import rule_of, settle
 from tests.tools.ledger_rows import add_candidate, add_run, add_verdict
 from tests.tools.market.far_market import FarMarket
-from tests.tools.questions.rows import ASKED, CLOSED, desk_questions, on, person_question
+from tests.tools.questions.rows import ASKED, CLOSED, desk_questions, on
 
 
 def test_a_question_names_its_universe_its_sessions_and_its_closing(store: Store, data: ReplayData) -> None:
@@ -50,14 +50,6 @@ def test_asking_again_writes_nothing_more(store: Store, data: ReplayData) -> Non
     assert [row.id for row in again[:2]] == [first[1].id, first[0].id]
     assert again[2].subjects == ["GE"]
     assert other[0].id not in {row.id for row in again}
-
-
-def test_a_question_of_a_verdict_is_the_desks_too(store: Store, data: ReplayData) -> None:
-    with store.session() as session:
-        (first,) = desk_questions(session, on(data, ASKED), ["AAPL"], "sp500", 10, source=QuestionSource.VERDICT)
-        (again,) = desk_questions(session, on(data, ASKED), ["AAPL"], "sp500", 10)
-    assert again.id == first.id
-    assert again.source == QuestionSource.VERDICT
 
 
 def test_a_universe_by_comma_is_kept_as_its_symbols(store: Store, data: ReplayData) -> None:
@@ -125,17 +117,6 @@ def test_ratings_that_expect_something_have_a_question(
         "Will AAPL beat the sp500's median over the next 5 sessions after 2010-03-01?"
     ] * asked
     assert all(row.source == "verdict" for row in found)
-
-
-def test_verdicts_of_a_day_and_the_desk_share_a_question(store: Store, data: ReplayData, tmp_path: Path) -> None:
-    market = on(data, ASKED)
-    with store.session() as session:
-        (own,) = desk_questions(session, market, ["AAPL"], "sp500", 10)
-        for rating in ("BUY", "PASS"):
-            write = verdict_question(market, settings(tmp_path), a_verdict(session, rating))
-            assert write is not None
-            write(session)
-        assert list(session.exec(select(VerdictQuestion.question_id))) == [own.id, own.id]
 
 
 def test_a_run_on_named_symbols_is_measured_against_the_markets_universe(
@@ -260,10 +241,3 @@ def test_a_person_may_only_void_a_question_of_bars_and_once_it_has_closed(store:
     with pytest.raises(UsageError, match="closes at 2010-03-02 16:00 EST"):
         entered(asked, None, "no data", "Bob", NOW)
     assert entered(asked, None, "no data", "Bob", later).outcome is None
-
-
-def test_a_person_may_only_void_a_venues_question(store: Store) -> None:
-    with store.session() as session:
-        asked = person_question(session, source="kalshi", rule={"kind": "venue", "venue": "kalshi", "id": "K"})
-    with pytest.raises(UsageError, match="is resolved by kalshi, not by a person"):
-        entered(asked, 0.0, "I want it", "Bob", NOW + dt.timedelta(days=9))

@@ -6,14 +6,14 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from sqlmodel import Session, select
+from sqlmodel import select
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import MarketUnavailable, UsageError
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question
 from chordesk.tools.market.replay.market import ReplayData
-from chordesk.tools.questions.importing import import_markets, import_one, import_term, refresh, resolution_of, watched
+from chordesk.tools.questions.importing import import_markets, import_one, import_term, refresh, watched
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import ResolveReport, resolve_due, settle
 from chordesk.tools.venues.factory import build_venue, build_venues
@@ -109,17 +109,6 @@ def test_a_closed_market_is_refused_unless_it_is_a_question(
     with pytest.raises(UsageError, match="manifold has its market b resolved: no forecast"):
         import_one(store, venue, "b", "Ann")
     assert set(stored(store)) == {"a"}
-
-
-@pytest.mark.parametrize("kind", ["html", "half"])
-def test_a_venue_that_answers_otherwise_writes_nothing(
-    store: Store, far: FarVenues, venue_settings: Settings, kind: str
-) -> None:
-    far.kalshi["K-1"] = kalshi_row("K-1", "Will it rain?")
-    far.faults["/trade-api"] = Fault(kind)
-    with pytest.raises(MarketUnavailable, match="Kalshi"):
-        import_one(store, build_venue("kalshi"), "K-1", "Ann")
-    assert stored(store) == {}
 
 
 def test_a_long_or_odd_text_is_kept_on_one_line(store: Store) -> None:
@@ -222,36 +211,6 @@ def test_an_outcome_comes_from_the_venue_with_its_evidence(
     assert passed(store, data, venue_settings).resolved == ()
 
 
-def test_a_cancelled_market_is_void(
-    store: Store, data: ReplayData, venue_settings: Settings, far: FarVenues, asked: dict[str, str]
-) -> None:
-    far.manifold["m"] = manifold_row("m", "Will it rain?", isResolved=True, resolution="CANCEL")
-    (row,) = passed(store, data, venue_settings).resolved
-    assert row.outcome is None
-    assert (stored_by_id(store, asked["m"]).state, stored_by_id(store, asked["m"]).outcome) == ("void", None)
-
-
-def test_a_resolution_that_changes_is_shown_and_changes_nothing(
-    store: Store, data: ReplayData, venue_settings: Settings, far: FarVenues, asked: dict[str, str]
-) -> None:
-    booked: list[str] = []
-
-    def book(session: Session, question: Question, account: str) -> None:
-        booked.append(question.id)
-
-    far.manifold["m"] = manifold_row("m", "Will it rain?", isResolved=True, resolution="YES")
-    assert len(passed(store, data, venue_settings, on_resolved=[book]).resolved) == 1
-    far.manifold["m"] = manifold_row("m", "Will it rain?", isResolved=True, resolution="NO")
-    for _ in range(2):
-        report = passed(store, data, venue_settings, on_resolved=[book])
-        assert report.resolved == ()
-        assert [row.note for row in report.changed] == ["manifold gave m the outcome 1.0 and now gives it 0.0"]
-    found = stored_by_id(store, asked["m"])
-    assert (found.outcome, found.state, booked) == (1.0, "resolved", [asked["m"]])
-    assert found.evidence is not None
-    assert len(found.evidence["changes"]) == 1
-
-
 def test_a_pass_brings_the_present_price(
     store: Store, data: ReplayData, venue_settings: Settings, far: FarVenues, asked: dict[str, str]
 ) -> None:
@@ -276,25 +235,6 @@ def test_a_venue_that_fails_holds_up_nothing_else(
     assert stored_by_id(store, asked["K-1"]).state == "open"
 
 
-def test_without_wires_questions_of_venues_are_left_alone(
-    store: Store, data: ReplayData, asked: dict[str, str], far: FarVenues
-) -> None:
-    before = len(far.asked)
-    report = resolve_due(store, on(data, ASKED), "paper")
-    assert (report.resolved, report.waiting, len(far.asked)) == ((), (), before)
-
-
-def test_one_question_alone_can_be_looked_at(
-    store: Store, data: ReplayData, venue_settings: Settings, far: FarVenues, asked: dict[str, str]
-) -> None:
-    before = len(far.asked)
-    far.manifold["m"] = manifold_row("m", "Will it rain?", isResolved=True, resolution="YES")
-    report = passed(store, data, venue_settings, only=asked["m"])
-    assert [row.id for row in report.resolved] == [asked["m"]]
-    assert len(far.asked) == before + 1
-    assert stored_by_id(store, asked["K-1"]).note is None
-
-
 def test_the_watch_is_of_what_is_open_and_what_has_just_ended(store: Store) -> None:
     with store.session() as session:
         for name, days in (("late", -1), ("soon", 1), ("later", 9)):
@@ -309,7 +249,3 @@ def test_the_watch_is_of_what_is_open_and_what_has_just_ended(store: Store) -> N
         session.flush()
         assert [row.external_id for row in watched(session, ["kalshi"], NOW)] == ["late", "soon", "later", "ended"]
         assert watched(session, [], NOW) == []
-
-
-def test_a_resolved_market_without_an_outcome_is_none() -> None:
-    assert "resolved at" in resolution_of(market_of(state="resolved", outcome=None)).note  # type: ignore[union-attr]

@@ -89,14 +89,6 @@ def test_in_a_replay_an_outcome_of_a_later_day_is_not_seen(store: Store, data: R
     assert chosen(store, data, NEXT) == before == ["Will AAPL beat | fresh, closes 2010-03-15"]
 
 
-def test_another_accounts_episodes_and_later_ones_make_nothing_stale(store: Store, data: ReplayData) -> None:
-    with store.session() as session:
-        desk_questions(session, on(data, ASKED), ["AAPL"], "sp500", 10)
-        add_episode(session, ASKED, account="other")
-        add_episode(session, dt.date(2010, 3, 8))
-    assert chosen(store, data, NEXT) == ["Will AAPL beat | fresh, closes 2010-03-15"]
-
-
 def test_the_brief_calls_to_mind_the_unused_tools(store: Store, data: ReplayData) -> None:
     market = on(data, NEXT)
     with store.session() as session:

@@ -86,13 +86,6 @@ def test_the_universe_beats_its_own_median_half_of_the_time(changes: list[float]
     assert all((change > median) == (outcome == 1) for change, outcome in zip(changes, outcomes, strict=True))
 
 
-def test_the_median_itself_is_half(data: ReplayData) -> None:
-    """Of three names the one in the middle is the median, exactly."""
-    found = RelativeOutcomes(on(data, CLOSED)).of(rule("XOM", universe="AAPL,IBM,XOM"))
-    assert isinstance(found, Resolved)
-    assert found.outcome == 0.5
-
-
 @MEDIANS
 @given(choice=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_no_outcome_is_known_before_its_last_session(data: ReplayData, choice: st.DataObject, seed: int) -> None:
@@ -125,12 +118,6 @@ def test_a_name_that_is_traded_no_more_resolves_by_its_last_trade(data: ReplayDa
     assert found.outcome == 0.0, "a total loss beats no median"
 
 
-def test_a_session_that_the_data_lost_keeps_all_open(data: ReplayData) -> None:
-    found = RelativeOutcomes(on(data, dt.date(2010, 8, 20))).of(rule("AAPL", dt.date(2010, 8, 4)))
-    assert isinstance(found, Pending)
-    assert "of 2010-08-04 and 2010-08-18 of 0 of " in found.note
-
-
 def test_bars_of_less_than_half_of_the_universe_are_not_enough() -> None:
     histories = {"AAA": daily("AAA", [1.0, 2.0, 3.0]), "BBB": daily("BBB", [1.0, 2.0, 3.0])}
     market = FarMarket(histories)
@@ -150,22 +137,6 @@ def test_a_close_that_is_no_price_counts_as_none(odd: float) -> None:
     found = span_of(FarMarket(histories), ["AAA", "BBB"], dt.date(2024, 3, 14), dt.date(2024, 3, 15))
     assert found.closes["AAA"] == Closes(1.0, None, adjusted=True)
     assert found.with_both == 1
-
-
-def test_a_universe_is_read_once_for_all_its_questions(data: ReplayData) -> None:
-    asked: list[str] = []
-
-    class Counting(type(on(data, CLOSED))):  # type: ignore[misc]
-        def bars(self, symbol: str, sessions: int):  # type: ignore[no-untyped-def]
-            asked.append(symbol)
-            return super().bars(symbol, sessions)
-
-    market = Counting(data, on(data, CLOSED).clock)
-    outcomes = RelativeOutcomes(market)
-    names = [listing.symbol for listing in market.universe("sp500")]
-    resolved = [outcomes.of(rule(symbol)) for symbol in names]
-    assert len(asked) == len(names)
-    assert sum(isinstance(one, Resolved) for one in resolved) == 500
 
 
 NAMES = ["AAPL", "IBM", "XOM"]
@@ -196,13 +167,6 @@ def test_a_question_resolves_from_later_bars_with_its_evidence(store: Store, dat
     assert stored(store, asked["AAPL"]).resolved_at == found.resolved_at
 
 
-def test_nothing_is_due_a_day_before_it_closes(store: Store, data: ReplayData) -> None:
-    asked = ask(store, data)
-    report = resolve_due(store, on(data, dt.date(2010, 3, 12)), "paper")
-    assert (report.resolved, report.waiting) == ((), ())
-    assert stored(store, asked["AAPL"]).state == "open"
-
-
 @QUIET
 @given(choice=st.data())
 def test_a_market_never_resolves_what_closes_after_its_day(
@@ -231,19 +195,6 @@ def test_a_question_without_its_bars_stays_open_with_a_note(store: Store, data: 
     assert found.note is not None
     assert "2010-08-18" in found.note
     assert {row.note for row in report.waiting} == {found.note}
-
-
-def test_a_question_beyond_the_data_is_not_due(store: Store, data: ReplayData) -> None:
-    asked = ask(store, data, data.sessions[-1])
-    assert resolve_due(store, on(data, data.sessions[-1]), "paper").waiting == ()
-    assert stored(store, asked["AAPL"]).note is None
-
-
-def test_another_market_leaves_a_question_alone(store: Store, data: ReplayData) -> None:
-    ask(store, data)
-    other = on(data, CLOSED)
-    other.name = "files-0a1b2c3d"
-    assert resolve_due(store, other, "paper").resolved == ()
 
 
 def test_a_persons_question_waits_for_a_person(store: Store, data: ReplayData) -> None:

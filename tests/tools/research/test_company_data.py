@@ -20,18 +20,14 @@ from chordesk.models.company import (
     RatingChange,
     ShortInterest,
 )
-from chordesk.models.errors import MarketUnavailable
-from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.model_tools.company_data import plain_text
 from tests.examples import examples
-from tests.patience import PATIENCE
-from tests.tools.conftest import Call, MakeContext, every_tool, reasons
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket
+from tests.tools.conftest import Call, MakeContext, every_tool
+from tests.tools.market.far_market import TODAY, FarClock
 from tests.tools.research.company_market import CompanyMarket
 
 NOW = FarClock().now()
 TEXTS = ("firm", "action", "rating", "prior_rating")
-TRADE_TEXTS = ("insider", "position", "text")
 QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KINDS = {
     "earnings_dates": ("reports", "earnings"),
@@ -85,67 +81,7 @@ def test_no_row_is_shown_before_it_was_known(make_context: MakeContext, tool: st
     assert all(int(minutes) <= 0 for minutes in re.findall(r"known(-?\d+)", str(found)))
 
 
-@QUIET
-@given(rows=ROWS)
-def test_no_figure_of_a_report_that_is_not_out(make_context: MakeContext, rows: list[tuple[int, int]]) -> None:
-    asked = {"symbols": ["A"], "limit": 25}
-    answer = asyncio.run(every_tool(make_context(market_of(rows))).call("earnings_dates", asked)).payload
-    for found in answer["earnings"]:
-        assert all(row["date"] < str(TODAY) for row in found["past"])
-        assert "epsActual" not in (found["next"] or {})
-
-
-@pytest.mark.parametrize(("tool", "what"), [(tool, tool.replace("_", " ")) for tool in KINDS])
-def test_the_replay_has_none(market: ReplayMarket, call: Call, tool: str, what: str) -> None:
-    answer = call(market, tool, symbols=["AAPL", "MMM"])
-    assert answer.success
-    assert not answer.has_data
-    reason = f"not available: the replay market has no {what}; configure DESK_MARKET=yahoo for them"
-    assert answer.payload["missing"] == [{"what": what, "reason": f"{reason}, which has those of now alone"}]
-    live = FarMarket()
-    live.clock.day, live.clock.now = None, lambda: NOW  # type: ignore[assignment, method-assign]
-    assert reasons(call(live, tool, symbols=["A"])) == {what: reason.replace("replay", "far")}
-
-
-@pytest.mark.parametrize("tool", KINDS)
-def test_one_symbol_s_trouble_is_its_own(call: Call, tool: str) -> None:
-    market = market_of([(-10, -5)])
-    market.trouble = {"B": MarketUnavailable("too busy")}
-    answer = call(market, tool, symbols=["B", "A"])
-    assert [row["symbol"] for row in answer.payload[KINDS[tool][1]]] == ["A"]
-    assert {"symbol": "B", "what": tool.replace("_", " "), "reason": "too busy"} in answer.payload["missing"]
-
-
-def test_a_source_without_rows_of_a_symbol_has_no_data(call: Call) -> None:
-    for tool in KINDS:
-        answer = call(CompanyMarket(), tool, symbols=["A"])
-        assert not answer.has_data
-        assert {row["symbol"] for row in answer.payload["missing"]} == {"A"}
-
-
 LONG = "Executive Vice President, \u00e9" * 20
-
-
-def test_the_largest_question_has_an_answer(make_context: MakeContext, call: Call) -> None:
-    """Rows with long texts fit, thousands of the first name: a turn's answer is at most 46 KB."""
-    many = market_of([(-at, -1 - at % 80) for at in range(2000)])
-    many.changes = {"A": [row.model_copy(update=dict.fromkeys(TEXTS, LONG)) for row in many.changes["A"]]}
-    many.trades = {"A": [row.model_copy(update=dict.fromkeys(TRADE_TEXTS, LONG)) for row in many.trades["A"]]}
-    for tool, most in (
-        ("earnings_dates", 150),
-        ("short_interest", 150),
-        ("analyst_ratings", 30),
-        ("insider_trades", 30),
-    ):
-        names = [f"SYM{number}" for number in range(most)]
-        for name in ("reports", "shorts", "changes", "targets", "trades"):
-            rows = getattr(many, name).get("A", [])
-            setattr(many, name, {**getattr(many, name), **dict.fromkeys(names, rows[:200]), names[0]: rows})
-        asked = {} if tool == "short_interest" else {"limit": 25}
-        slow = {"tool_seconds": PATIENCE}
-        answer = call(make_context(many, **slow), tool, symbols=names, **asked)
-        assert answer.success, answer.payload
-        assert len(answer.payload[KINDS[tool][1]]) == most
 
 
 def test_text_from_outside_stays_data() -> None:
@@ -204,29 +140,6 @@ def test_a_report_is_ahead_until_it_is_out(
     assert "epsActual" not in (row["next"] or {})
 
 
-def test_a_date_that_was_announced_later_is_not_known(call: Call) -> None:
-    later = NOW + dt.timedelta(minutes=1)
-    market = CompanyMarket(reports={"A": [report(20, known=later), report(-1, known=later)], "B": []})
-    answer = call(market, "earnings_dates", symbols=["A", "B"])
-    assert not answer.has_data
-    assert answer.payload["earnings"] == []
-    assert answer.payload["missing"] == [
-        {"symbol": symbol, "what": f"{which} earnings date{'s' * (which == 'past')}", "reason": "not known"}
-        for symbol in ("A", "B")
-        for which in ("next", "past")
-    ]
-
-
-def test_many_symbols_share_the_answer(call: Call) -> None:
-    past = [report(-90 * quarter, eps_estimate=1.0, eps_actual=1.25) for quarter in range(1, 30)]
-    names = [f"A{number}" for number in range(150)]
-    market = CompanyMarket(reports={name: [report(9), *past] for name in names})
-    answer = call(market, "earnings_dates", symbols=names, limit=40)
-    assert answer.success
-    assert [len(row["past"]) for row in answer.payload["earnings"]] == [1] * 150
-    assert answer.payload["missing"][0]["reason"] == "29 are known, 1 are shown"
-
-
 def trade(days: int, side: Any, shares: float | None, value: float | None, **fields: Any) -> InsiderTrade:
     day = TODAY + dt.timedelta(days=days)
     given = {"symbol": "A", "date": day, "insider": "COOK TIMOTHY D", "known_at": NOW, **fields}
@@ -253,13 +166,6 @@ def test_the_net_is_of_the_window_and_of_the_market_alone(call: Call) -> None:
     assert answer.payload["missing"] == [
         {"symbol": "A", "what": "older insider trades", "reason": "4 are known, 2 are shown"}
     ]
-
-
-def test_a_trade_without_its_value_leaves_the_net_unknown(call: Call) -> None:
-    rows = [trade(-1, "buy", 100, None), trade(-2, "sell", 10, 50)]
-    answer = call(CompanyMarket(trades={"A": rows}), "insider_trades", symbols=["A"])
-    net = answer.payload["insiders"][0]["net"]
-    assert (net["boughtValue"], net["netValue"], net["netShares"]) == (None, None, 90)
 
 
 def change(days: float, firm: str, action: str | None = "up", **fields: Any) -> RatingChange:
@@ -293,14 +199,6 @@ def test_changes_are_counted_and_the_newest_shown(call: Call) -> None:
     ]
 
 
-def test_targets_without_changes_are_data(call: Call) -> None:
-    market = CompanyMarket(targets={"A": [PriceTargets(symbol="A", rating="buy", known_at=NOW)]})
-    answer = call(market, "analyst_ratings", symbols=["A"])
-    assert answer.has_data
-    assert answer.payload["ratings"][0]["targets"] == {"rating": "buy", "knownAt": NOW.isoformat()}
-    assert answer.payload["missing"] == [{"symbol": "A", "what": "rating changes", "reason": "the source has none"}]
-
-
 def test_the_newest_known_settlement_counts(call: Call) -> None:
     rows = [
         ShortInterest(symbol="A", date=TODAY - dt.timedelta(days=days), shares_short=shares, known_at=at, **fields)
@@ -316,9 +214,3 @@ def test_the_newest_known_settlement_counts(call: Call) -> None:
         "symbol": "A", "date": str(TODAY - dt.timedelta(days=15)), "sharesShort": 120.0, "ratio": 2.5, "ofFloat": 0.05,
         "priorSharesShort": 100.0, "knownAt": NOW.isoformat(), "change": 0.2, "ageDays": 15,
     }  # fmt: skip
-
-
-def test_without_a_settlement_before_there_is_no_change(call: Call) -> None:
-    rows = [ShortInterest(symbol="A", date=TODAY, shares_short=5, prior_shares_short=0, known_at=NOW)]
-    answer = call(CompanyMarket(shorts={"A": rows}), "short_interest", symbols=["A"])
-    assert answer.payload["shortInterest"][0]["change"] is None

@@ -207,26 +207,3 @@ def test_a_worker_that_is_warm_can_load_edgartools(tmp_path: Path, sec: FarSec) 
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("4\n", "")
-
-
-def test_a_closed_port_is_unavailable(tmp_path: Path, sec: FarSec) -> None:
-    """In a process of its own, whose archive is nowhere; it opens no other connection, and does not try again."""
-    code = (
-        "import socket, sys\n"
-        "made = []\n"
-        "connect = socket.socket.connect\n"
-        "socket.socket.connect = lambda self, address: (made.append(address), connect(self, address))[1]\n"
-        "from pathlib import Path\n"
-        "from chordesk.tools.market.clock import LiveClock\n"
-        "from chordesk.tools.model_tools.filings import Edgar\n"
-        f"try:\n    Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')\n"
-        "except Exception as error:\n    print(type(error).__name__, error)\n"
-        "print(made)\n"
-    )
-    environ = {**os.environ, **dict.fromkeys(BASES, "http://127.0.0.1:9")}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "MarketUnavailable the SEC does not answer for AAPL: ConnectError",
-        "[('127.0.0.1', 9)]",
-    ]
-    assert done.stderr == ""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-import pytest
-
 from chordesk.models.company import Holder, InsiderTrade
-from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.model_tools.company import summary_markdown
 from tests.tools.conftest import Call, MakeContext
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket, daily
+from tests.tools.market.far_market import TODAY, FarClock, daily
 from tests.tools.research.company_market import CompanyMarket
 
 NOW = FarClock().now()
@@ -69,12 +66,6 @@ def test_insiders_and_institutions_are_sums_of_what_was_known(call: Call) -> Non
     ]
 
 
-def test_a_holder_without_its_share_leaves_the_sum_unknown(call: Call) -> None:
-    market = CompanyMarket({"A": daily("A", [1])}, held={"A": [holder("B", None, None)]})
-    (row,) = call(market, "company_get", symbols=["A"], parts=["hedgeFunds"]).payload["companies"]
-    assert (row["hedgeFunds"]["ofOutstanding"], row["hedgeFunds"]["increased"]) == (None, 0)
-
-
 def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(market: ReplayMarket, call: Call) -> None:
     answer = call(market, "company_get", symbols=["AAPL"], parts=["summaryMarkdown"])
     assert answer.has_data
@@ -87,15 +78,6 @@ def test_the_replay_s_summary_has_its_prices_and_names_what_is_not_known(market:
     assert lacking == "- Not known: fundamentals, earnings, ratings, insiders"
     assert row.keys().isdisjoint({"signals", "fundamentals"})
     assert {gap["what"] for gap in answer.payload["missing"]} >= {"fundamentals", "earnings", "ratings", "insiders"}
-
-
-def test_a_summary_of_nothing_is_no_data(call: Call) -> None:
-    market = CompanyMarket({"A": daily("A", [1], last=TODAY - dt.timedelta(days=3))})
-    answer = call(market, "company_get", symbols=["A"], parts=["summaryMarkdown"])
-    assert not answer.has_data
-    assert answer.payload["companies"][0]["summaryMarkdown"] == (
-        "**A** A Inc., last price 1\n- Not known: signals, fundamentals, earnings, ratings, insiders"
-    )
 
 
 def test_markup_in_a_name_has_no_meaning_in_the_summary() -> None:
@@ -128,41 +110,3 @@ def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, call: Cal
     missing = {(row["symbol"], row["what"]): row["reason"] for row in answer.payload["missing"]}
     assert missing["WYE", "lastClose"] == "WYE has not traded since 2009-10-15"
     assert ("NOPE", "company") in missing
-
-
-def test_a_close_of_an_older_session_is_no_last_close(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "company_get", symbols=["WYNN", "IBM"])
-    assert [row["lastClose"] is None for row in answer.payload["companies"]] == [True, False]
-    (missing,) = answer.payload["missing"]
-    assert (missing["symbol"], missing["what"]) == ("WYNN", "lastClose")
-    assert missing["reason"] == "no bar of 2010-08-12, the market's latest session; the last is of 2010-08-11"
-
-
-@pytest.mark.parametrize("section", ["fundamentals", "earnings", "ratings", "options", "statements", "news"])
-def test_a_part_without_a_source_is_no_data_and_is_named_once(market: ReplayMarket, call: Call, section: str) -> None:
-    answer = call(market, "company_get", symbols=["AAPL", "MMM"], parts=[section, section])
-    assert answer.success
-    assert not answer.has_data
-    (gap,) = answer.payload["missing"]
-    assert gap["what"] == section
-    assert gap["reason"].startswith("not available: ")
-    assert all(section not in row for row in answer.payload["companies"])
-
-
-def test_sections_that_are_there(call: Call) -> None:
-    market = FarMarket({"A": daily("A", [1, 2]), "B": daily("B", [3])}, sections={"ratings": {"A": {"analysts": 5.0}}})
-    answer = call(market, "company_get", symbols=["A", "B"], parts=["ratings", "earnings"])
-    assert answer.has_data
-    assert answer.payload["companies"][0]["ratings"] == {"source": "far", "analysts": 5.0}
-    assert "ratings" not in answer.payload["companies"][1]
-    assert answer.payload["missing"] == [
-        *({**gap, "what": "earnings"} for gap in call(market, "earnings_dates", symbols=["A"]).payload["missing"]),
-        {"symbol": "B", "what": "ratings", "reason": "no ratings of B"},
-    ]
-
-
-def test_a_source_that_is_down_is_no_data(call: Call) -> None:
-    market = FarMarket({"A": daily("A", [1])}, trouble={"A": MarketUnavailable("down")})
-    answer = call(market, "company_get", symbols=["A"])
-    assert not answer.has_data
-    assert answer.payload["missing"] == [{"symbol": "A", "what": "company", "reason": "down"}]

@@ -72,30 +72,6 @@ def bought(order: Order, quantity: float) -> Fill:
     )
 
 
-@pytest.mark.parametrize("state", [TradingState.HALTED, TradingState.REDUCING])
-def test_the_trading_state_of_the_account(new_desk: NewDesk, state: TradingState) -> None:
-    desk = new_desk(trader_live=False)
-    desk.hold("BBB", 10)
-    with desk.store.session() as session:
-        session.add(Trading(account="paper", state=state.value, why="a test", by="somebody"))
-    buy, sell = desk.run(action("AAA"), action("BBB", kind="close"))
-    assert "a test" in denied(buy, DenialCode(state.value))
-    if state is TradingState.HALTED:
-        denied(sell, DenialCode.HALTED)
-    else:
-        assert sell.state == PREVIEWED
-    write(desk, update(Trading).values(state=TradingState.ACTIVE.value))
-    assert desk.run(action("AAA"))[0].state == PREVIEWED
-
-
-def test_a_halt_file_halts_without_a_row(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-    (desk.settings.home / "HALT").write_text("the door is open")
-    assert "the door is open" in denied(desk.run(action("NOPE"))[0], DenialCode.HALTED)
-    (desk.settings.home / "HALT").unlink()
-    assert desk.run(action("AAA"))[0].state == PREVIEWED
-
-
 def test_a_verdict_is_as_old_as_the_oldest_report_that_it_rests_on(new_desk: NewDesk) -> None:
     """One over the portfolio may rest on reports of earlier runs: a new run does not make them young."""
     market = Tape({"AAA": 100.0})
@@ -152,17 +128,6 @@ def test_a_quote_that_is_fetched_for_the_check_is_not_later_than_the_check(new_d
     assert [outcome.state for outcome in outcomes] == [PREVIEWED, PREVIEWED]
 
 
-@pytest.mark.parametrize("minutes", [15, 16])
-def test_the_age_of_a_quote(new_desk: NewDesk, minutes: int) -> None:
-    market = Tape({"AAA": 100.0})
-    market.quoted_at = market.clock.now() - dt.timedelta(minutes=minutes)
-    (outcome,) = new_desk(market, trader_live=False).run(action("AAA"))
-    if minutes <= 15:
-        assert outcome.state == PREVIEWED
-    else:
-        denied(outcome, DenialCode.QUOTE_STALE)
-
-
 def replayed(new_desk: NewDesk, home: Path, **settings: Any) -> Desk:
     return new_desk(ReplayMarket(replay_data(home), ReplayClock(dt.date(2010, 8, 12))), trader_live=False, **settings)
 
@@ -200,17 +165,6 @@ def test_a_sector_counts_what_is_held_and_what_this_decision_took(new_desk: NewD
     assert "the sector tech" in denied(tech, DenialCode.SHARE_PER_SECTOR)
     assert oil.state == PREVIEWED
     assert "which is not known" in denied(unknown, DenialCode.SHARE_PER_SECTOR)
-
-
-def test_a_denial_by_sector_names_the_amount_of_unknown_sector(new_desk: NewDesk) -> None:
-    market = Sectors({"AAA": 100.0, "BBB": 50.0, "DDD": 10.0})
-    market.sectors = {"AAA": "tech", "BBB": "tech", "DDD": None}
-    desk = new_desk(market, trader_live=False, max_sector_share=0.1, starting_cash=89_000)
-    desk.hold("AAA", 100)
-    desk.hold("DDD", 100)
-    (tech,) = desk.run(action("BBB", quantity=1))
-    reason = denied(tech, DenialCode.SHARE_PER_SECTOR)
-    assert "the sector tech would be 11,050.00, 1,000.00 in symbols of an unknown sector counted in," in reason
 
 
 @pytest.mark.parametrize("state", [OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED, OrderState.APPROVAL_PENDING])
@@ -297,26 +251,6 @@ def test_refusals_in_a_row_end_with_a_fill_a_day_or_a_resume(new_desk: NewDesk) 
         newest = session.exec(select(Order).where(col(Order.state) == "rejected").order_by(col(Order.updated_at))).all()
         newest[-1].state = OrderState.FILLED.value
     assert desk.run(action("AAA"))[0].state == PREVIEWED
-
-
-@pytest.mark.parametrize("price", [97.0, 96.99])
-def test_a_days_loss_is_measured_from_the_look_before(new_desk: NewDesk, price: float) -> None:
-    market = Tape({"AAA": 100.0, "BBB": 50.0})
-    desk = new_desk(market, trader_live=False, starting_cash=0.01)
-    desk.hold("AAA", 1_000)
-    denied(desk.run(action("BBB", quantity=1))[0], DenialCode.BUYING_POWER)  # a look: equity 100,000.01
-    with desk.store.session() as session:
-        mark = session.exec(select(EquityMark)).one()
-        assert (mark.opening, mark.last, mark.high_water) == (100_000.01, 100_000.01, 100_000.01)
-    market.clock.at += DAY
-    market.prices["AAA"] = price
-    write(desk, update(EquityMark).values(last=100_000.0))
-    write(desk, _give(desk, 10_000, price))
-    (outcome,) = desk.run(action("BBB", quantity=1))
-    if price == 97.0:
-        assert outcome.state == PREVIEWED
-    else:
-        denied(outcome, DenialCode.DAILY_LOSS)
 
 
 def _give(desk: Desk, cash: float, price: float) -> Any:

@@ -8,10 +8,10 @@ from chordesk.models.orders import Cleared, DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.risk import check
-from chordesk.tools.risk.check import CODES_OF, RULES, measured
+from chordesk.tools.risk.check import measured
 from tests.tools.risk.amount_cases import AMOUNTS, LOSSES
 from tests.tools.risk.conduct_cases import CONDUCT
-from tests.tools.risk.figures import HOUR, NOW, account, context, held, limits, ticket
+from tests.tools.risk.figures import HOUR, NOW, account, context, limits, ticket
 from tests.tools.risk.instrument_cases import INSTRUMENTS
 
 NUMERIC = {
@@ -60,13 +60,6 @@ def test_a_cooldown_states_the_time_left() -> None:
     assert (denied.measured, denied.limit) == ("30 min since the last order", "at least 24 h")
 
 
-def test_unknown_equity_names_the_position_without_a_price() -> None:
-    unknown = account(1e5, None, held("ZZZ", 5, None))
-    denied = check(ticket(), context(account=unknown), limits())
-    assert isinstance(denied, Denied)
-    assert "no price for ZZZ" in denied.reason
-
-
 @pytest.mark.parametrize(
     ("settings", "options", "shares"),
     [
@@ -80,11 +73,6 @@ def test_unknown_equity_names_the_position_without_a_price() -> None:
 def test_the_settings_allow_shares_options_or_both(settings: dict, options: bool, shares: bool) -> None:
     found = Settings(**settings)
     assert (found.options_allowed, found.shares_allowed) == (options, shares)
-
-
-def test_every_rule_has_its_codes_in_the_order_of_the_check() -> None:
-    assert [row.codes for row in measured(ticket(), context(), limits())] == [CODES_OF[rule] for rule in RULES]
-    assert set(CODES_OF) == set(RULES)
 
 
 def test_an_order_that_passes_has_the_figures_of_what_is_measured() -> None:

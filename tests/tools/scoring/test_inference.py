@@ -215,25 +215,6 @@ def observed(values: Sequence[float], span: int = 1) -> Iterator[Observation]:
     return (Observation(value, day, day + span) for day, value in enumerate(values))
 
 
-def test_independent_values_have_the_usual_error() -> None:
-    """Over many draws the squared error is on average the variance over n."""
-    draws = np.random.default_rng(3)
-    found = [estimate(observed(draws.normal(0, 2, 100))) for _ in range(400)]
-    squares = [one.error**2 for one in found if one is not None and one.error is not None]
-    assert np.mean(squares) == pytest.approx(4 / 100, rel=0.1)
-    effective = [one.effective for one in found if one is not None and one.effective is not None]
-    assert 50 < np.median(effective) <= 100
-
-
-def test_copies_within_a_date_prove_nothing() -> None:
-    values = np.random.default_rng(4).normal(size=40)
-    once, often = estimate(observed(values)), estimate(one for one in observed(values) for _ in range(9))
-    assert once is not None
-    assert often is not None
-    assert often.n == 9 * once.n
-    assert often.error == pytest.approx(once.error)
-
-
 def test_weights_count_a_date_once() -> None:
     """Nine values of a ninth are one value; the mean is that of the dates."""
     draws = np.random.default_rng(5)
@@ -294,10 +275,6 @@ def test_an_error_is_never_written_as_zero() -> None:
     assert reach_text(known_estimate(0.5, 0.02, 30, 99, 99, 99, 99), ".1%") == "± 4.1%"
 
 
-def test_without_a_value_there_is_none() -> None:
-    assert estimate([]) is None
-
-
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 30, 121])
 def test_t_is_that_of_scipy(degrees: int) -> None:
     for chance in (0.5, 0.05, 0.002, 1e-6):
@@ -318,14 +295,6 @@ def test_what_is_told_apart_is_what_benjamini_and_hochberg_reject(drawn: list[tu
     for at, (low, high) in told.items():
         assert low > 0 or high < 0
         assert high - low >= (found[at].high or 0) - (found[at].low or 0) - 1e-9
-
-
-def test_of_a_hundred_without_skill_none_is_told_in_most_draws() -> None:
-    draws = np.random.default_rng(8)
-    false = sum(
-        bool(told_apart({at: estimate(observed(draws.normal(size=60))) for at in range(100)})) for _ in range(40)
-    )
-    assert false <= 5
 
 
 def test_known_intervals() -> None:

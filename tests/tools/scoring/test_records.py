@@ -31,7 +31,6 @@ from chordesk.tools.scoring.track_records import (
     verdict_judgements,
     voice_forecasts,
     voice_plans,
-    voice_records,
     walked,
 )
 from chordesk.tools.scoring.verdict_calibration import (
@@ -73,18 +72,6 @@ def test_an_outcome_before_the_deadline_is_known_from_then_on(session: Session) 
         a_forecast(session, a_run_on(session, 0), a_question(session, name, 1.0, resolved_at=resolved_at), "ada", 0.7)
     assert [one.known for one in voice_forecasts(session, "paper", early)] == [early]
     assert sorted(one.known for one in voice_forecasts(session, "paper", late)) == [early, on_day(14)]
-
-
-def test_a_record_is_alpha_of_the_last_positions(session: Session) -> None:
-    for day, outcome in ((0, 1.0), (1, 0.0)):
-        run, question = a_run_on(session, day), a_question(session, f"q{day}", outcome, day)
-        a_forecast(session, run, question, "ada", 0.2)
-        a_forecast(session, run, question, "ada", 0.7, round=2)
-    ada, newcomer = voice_records(voice_forecasts(session, "paper"), ["ada", "newcomer"])
-    assert ada.alpha is not None
-    assert ada.alpha.mean == pytest.approx((0.16 - 0.24) / 2)
-    assert (ada.alpha.n, ada.alpha.dates) == (2, 2)
-    assert newcomer.alpha is None
 
 
 def a_hit(session: Session, run: Run, lens: str, symbol: str, confidence: str = "high", model: str = RULES) -> None:
@@ -135,13 +122,6 @@ def test_reports_and_verdicts_are_scored_by_the_question_of_the_verdict(session:
     assert (rated.source, rated.label, rated.question, rated.author) == ("BUY", "BUY high", mine.id, run.model)
 
 
-def test_a_report_that_failed_judged_nothing(session: Session) -> None:
-    a_question(session, "q", 1.0)
-    step = a_step(session, a_run_on(session, 0), role="risk")
-    a_report(session, step, a_turn(session, step), status="failed", verdict=None, confidence=None)
-    assert role_judgements(session, "paper") == []
-
-
 def test_a_signal_is_scored_on_the_questions_of_its_board_that_it_concerns(session: Session) -> None:
     run = a_run_on(session, 0)
     aapl, ibm = a_question(session, "aapl", 1.0), a_question(session, "ibm", 0.0, symbol="IBM")
@@ -184,14 +164,6 @@ def test_a_tool_s_directions_count_by_their_record_up_to_that_day(session: Sessi
     assert precisions(session, "paper", on_day(800)) == {}, "nobody learns from what is years ago"
 
 
-def test_a_question_without_a_baseline_is_not_scored(session: Session) -> None:
-    run = a_run_on(session, 0)
-    question = a_question(session, "q", 1.0, baseline=None)
-    on_board(session, run, question, "Q1", baseline=None)
-    a_signal(session, run, "momentum", 0.7, "AAPL")
-    assert tool_forecasts(session, "paper") == []
-
-
 VOICES = ("ada", "bo", "cy", "di")
 GOOD, BAD = record("ada", 0.05, 0.01), record("bo", -0.05, 0.01)
 UNKNOWN = (VoiceRecord("cy"), VoiceRecord("di"))
@@ -199,11 +171,6 @@ UNKNOWN = (VoiceRecord("cy"), VoiceRecord("di"))
 
 def settings(**values: Any) -> Settings:
     return Settings(home=Path("/nowhere"), **values)
-
-
-def test_without_a_record_all_are_alike() -> None:
-    plans = plan_voices([VoiceRecord(voice) for voice in VOICES], settings(), 2)
-    assert plans == dict.fromkeys(VOICES, VoicePlan(pytest.approx(0.25), 2, 2, "standard"))
 
 
 def test_a_proven_voice_goes_deeper_and_a_costly_one_is_left_out() -> None:
@@ -240,11 +207,6 @@ def test_models_go_by_the_rank_of_the_shares() -> None:
     assert tiers_of(dict.fromkeys(VOICES, 0.25), 3) == dict.fromkeys(VOICES, 1)
     assert tiers_of(dict.fromkeys(VOICES, 0.25), 1) == dict.fromkeys(VOICES, 0)
     assert tiers_of({"ada": 1.0}, 0) == {"ada": None}
-
-
-def test_plans_name_the_tier_where_there_are_models_of_voices() -> None:
-    plans = plan_voices([GOOD, *UNKNOWN], settings(voice_models="codex:big; codex:small;"), 2)
-    assert {voice: plan.tier for voice, plan in plans.items()} == {"ada": 0, "cy": 1, "di": 1}
 
 
 def test_plans_come_from_what_was_known_on_the_day(session: Session) -> None:
@@ -354,16 +316,6 @@ def test_before_thirty_dates_there_is_none(session: Session) -> None:
     assert more.found is None
 
 
-def test_verdicts_of_thirty_dates_that_overlap_are_not_enough(session: Session) -> None:
-    for day in range(30):
-        run = a_run_on(session, day)
-        question = a_question(session, f"q{day}", float(day % 2), day, closes_at=on_day(day + 28))
-        a_verdict_on(session, a_candidate(session, run, "AAPL").id, question.id)
-    (found,) = verdict_odds(session, "paper", {})
-    assert (found.n, found.dates, found.found) == (30, 30, None)
-    assert found.spans == pytest.approx(30 / 28)
-
-
 def test_each_date_has_one_vote(session: Session) -> None:
     """30 dates of which 15 went well, one of them with 40 verdicts: still one half."""
     for day in range(30):
@@ -390,16 +342,6 @@ def test_it_is_stored_once_and_holds_for_its_model_account_and_time(session: Ses
         assert probability_of(session, *other) is None
     assert probability_of(session, "paper", RULES, "PASS", "high") is None
     assert probability_of(session, "paper", RULES, "BUY", "low") is None
-
-
-def test_the_newest_is_in_force(session: Session) -> None:
-    for day in range(30):
-        a_verdict(session, day, "AAPL", float(day % 3 != 0))
-    store_odds(session, "paper", verdict_odds(session, "paper", {}))
-    a_verdict(session, 30, "AAPL", 1.0)
-    (newer,) = store_odds(session, "paper", verdict_odds(session, "paper", {}))
-    assert probability_of(session, "paper", RULES, "BUY", "high") == newer.probability == pytest.approx(21 / 31)
-    assert probability_of(session, "paper", RULES, "BUY", "high", on_day(3 * 29 + 14)) == pytest.approx(2 / 3)
 
 
 def test_verdicts_that_the_model_may_have_read_about_are_left_out(session: Session) -> None:

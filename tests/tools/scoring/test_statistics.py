@@ -80,14 +80,6 @@ def a_table(points: list[tuple[float, float]], buckets: int = 10) -> list[Calibr
     return calibration_table(rows, buckets)
 
 
-def test_a_table_by_hand() -> None:
-    rows = a_table([(0.62, 1), (0.68, 0), (0.6, 1), (0.1, 0), (1.0, 1)])
-    assert [(row.low, row.high, row.n) for row in rows] == [(0.1, 0.2, 1), (0.6, 0.7, 3), (0.9, 1.0, 1)]
-    middle = rows[1]
-    assert (middle.forecast, middle.rate) == pytest.approx((1.9 / 3, 2 / 3))
-    assert (middle.least, middle.most) == (None, None), "three are too few"
-
-
 def test_forecasts_that_overlap_are_worth_fewer() -> None:
     """Outcomes of a sum of 14 daily moves, asked daily: 400 questions of one bucket are no 400 draws."""
     moves = np.random.default_rng(1).normal(size=414)
@@ -139,7 +131,3 @@ def test_a_question_that_is_forecast_daily_counts_once() -> None:
     mean = sum((0.5 - day / 20) ** 2 for day in range(9)) / 9
     assert found.brier.mean == pytest.approx((mean + 0.81) / 2)
     assert [(row.low, row.n) for row in found.calibration] == [(0.5, 1), (0.9, 1)]
-
-
-def test_without_a_forecast_there_is_no_score() -> None:
-    assert score([]) is None

@@ -21,14 +21,11 @@ from chordesk.tools.scoring.voices import (
     effective_voices,
     error_correlation,
     extinct,
-    last_positions,
     majority_by_chance,
     plan_turns,
     revision_gain,
 )
 from tests.tools.scoring.test_statistics import forecast
-
-SIX = ("a", "b", "c", "d", "e", "f")
 
 
 def record(voice: str, mean: float, error: float | None, n: int = 400) -> VoiceRecord:
@@ -54,15 +51,6 @@ def test_half_goes_by_the_lower_bound() -> None:
         "c": 0.125,
         "d": 0.125,
     }
-
-
-def test_turns_follow_shares_and_keep_their_sum() -> None:
-    equal = compute_shares([VoiceRecord(voice) for voice in SIX])
-    assert plan_turns(equal, SIX, 2) == dict.fromkeys(SIX, 2)
-    skilled = compute_shares([record("a", 0.05, 0.01), *(VoiceRecord(voice) for voice in SIX[1:])])
-    assert plan_turns(skilled, SIX, 2) == {"a": 7, **dict.fromkeys(SIX[1:], 1)}
-    assert plan_turns({}, SIX, 2) == dict.fromkeys(SIX, 2)
-    assert plan_turns(equal, [], 2) == {}
 
 
 records = st.lists(
@@ -201,16 +189,6 @@ def test_a_gain_is_paired_by_run_and_question() -> None:
     assert (found.n, found.dates) == (2, 2)
     assert found.mean == pytest.approx((0.12 - 0.07) / 2)
     assert revision_gain(rows[:1]) is None
-
-
-def test_the_last_position_is_that_of_the_last_round_of_each_run() -> None:
-    rows = [
-        forecast("q1", 0.8, 1, round=2),
-        forecast("q1", 0.6, 1),
-        forecast("q1", 0.7, 1, day=1, run="s"),
-        forecast("q1", 0.2, 1, source="b"),
-    ]
-    assert sorted(one.probability for one in last_positions(rows)) == [0.2, 0.7, 0.8]
 
 
 def test_the_aggregates_of_both_rounds_are_scored_on_the_same_questions() -> None:

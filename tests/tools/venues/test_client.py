@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.fetching import PACES, Pace, Source
-from chordesk.tools.venues import factory, json_client, kalshi, manifold, polymarket
+from chordesk.tools.venues import json_client, kalshi, manifold, polymarket
 from chordesk.tools.venues.factory import build_funding, build_venue, build_venues
 from chordesk.tools.venues.json_client import JsonClient
 from chordesk.tools.venues.kalshi import Kalshi
@@ -34,10 +34,6 @@ ANY: TypeAdapter[Any] = TypeAdapter(Any)
 def made(far: FarVenues, seconds: float = PATIENCE) -> JsonClient:
     far.manifold["m1"] = manifold_row("m1", "Will it rain?")
     return JsonClient(far.url, Source("Manifold", Pace(QUICK, 100)), seconds)
-
-
-def test_an_answer_is_its_json(far: FarVenues) -> None:
-    assert made(far).get(ANY, PATH)["id"] == "m1"
 
 
 @pytest.mark.parametrize(
@@ -112,15 +108,6 @@ def test_too_many_requests_twice_are_an_error(far: FarVenues) -> None:
     with pytest.raises(MarketUnavailable, match=r"HTTP 429.*try again in 30 s"):
         made(far).get(ANY, PATH)
     assert len(far.asked) == 2
-
-
-def test_requests_wait_for_their_turn(far: FarVenues) -> None:
-    far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    asking = JsonClient(far.url, Source("Manifold", Pace(10.0, 1)))
-    begun = time.monotonic()
-    for _ in range(4):
-        asking.get(ANY, PATH)
-    assert time.monotonic() - begun >= 0.3
 
 
 ROWS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -230,17 +217,6 @@ def check(market: VenueMarket) -> None:
         assert market.bid is not None
         assert market.ask is not None
     assert market.closes_at is None or market.closes_at.tzinfo is not None
-
-
-def test_the_venues_of_the_settings_are_built(venue_settings: Settings, far: FarVenues) -> None:
-    far.manifold["m1"] = manifold_row("m1", "Will it rain?")
-    venues = build_venues(venue_settings)
-    assert {name: venue.name for name, venue in venues.items()} == {name: name for name in factory.VENUES}
-    assert venues["manifold"].market("m1").question == "Will it rain?"
-
-
-def test_no_venue_is_built_unless_it_is_named() -> None:
-    assert build_venues(Settings()) == {}
 
 
 def test_an_unknown_venue_is_an_error() -> None:

@@ -16,8 +16,6 @@ from chordesk.tools.venues.funding import (
     FundingRate,
     annual_rate,
     funding_figures,
-    same_sign,
-    z_score,
 )
 from chordesk.tools.venues.kalshi import FEE as KALSHI
 from chordesk.tools.venues.markets import (
@@ -27,7 +25,6 @@ from chordesk.tools.venues.markets import (
     VenueMarket,
     VenueState,
     changed_resolution,
-    fee_per_share,
     price_between,
     shares_for,
     taker_fee,
@@ -86,12 +83,6 @@ def test_a_fee_of_no_price_or_number_is_an_error(price: float, contracts: float)
         taker_fee(KALSHI, price, contracts)
 
 
-@given(price=prices, contracts=st.integers(0, 10_000))
-def test_rounding_costs_less_than_a_cent(price: float, contracts: int) -> None:
-    exact = fee_per_share(KALSHI, price) * contracts
-    assert -1e-9 <= taker_fee(KALSHI, price, contracts) - exact < 0.01
-
-
 amounts = st.floats(1, 1e5)
 pools = st.builds(Pool, amounts, amounts, st.floats(0.05, 0.95))
 sides = st.sampled_from(("yes", "no"))
@@ -135,30 +126,9 @@ def paid(rates: list[float]) -> list[FundingPaid]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rate", "hours", "annual"), [(0.0001, 8, 0.1095), (0.0000125, 1, 0.1095), (-0.0002, 4, -0.438)]
-)
-def test_an_annual_rate(rate: float, hours: float, annual: float) -> None:
-    assert annual_rate(rate, hours) == pytest.approx(annual)
-
-
 def test_a_rate_without_an_interval_is_an_error() -> None:
     with pytest.raises(UsageError, match="every 0 hours"):
         annual_rate(0.0001, 0)
-
-
-def test_a_z_score_is_against_what_was_before() -> None:
-    before = [1.0, 2.0, 3.0] * 24  # mean 2, sample deviation sqrt(48 / 71)
-    assert z_score(4.0, before) == pytest.approx(2 / (48 / 71) ** 0.5)
-    assert z_score(4.0, before[1:]) is None
-    assert z_score(4.0, [1.0] * LEAST) is None
-
-
-@pytest.mark.parametrize(
-    ("rates", "count"), [([1, -1, 2, 3], 3), ([1, 1, -1], 1), ([0.0, 1], 1), ([1, 0.0], 0), ([], 0)]
-)
-def test_payments_of_the_last_sign_are_counted(rates: list[float], count: int) -> None:
-    assert same_sign(rates) == count
 
 
 def test_figures_of_a_coin() -> None:

@@ -64,10 +64,6 @@ def test_a_pair_is_likely_by_title_figures_and_closing(text: str, hours: float, 
     assert bool(likely_pairs([question("kalshi"), other])) is likely
 
 
-def test_questions_of_one_venue_are_no_pair() -> None:
-    assert likely_pairs([question("kalshi"), question("kalshi")]) == []
-
-
 def test_a_pair_has_the_likeness_of_its_titles() -> None:
     first, second, third = (
         question("kalshi"),
@@ -108,12 +104,6 @@ def test_a_person_confirms_and_rejects(store: Store) -> None:
         assert (rejected.id, rejected.state, rejected.inverse) == (pair.id, "rejected", True)
         assert suggest_pairs(session) == []
         assert len(session.exec(select(QuestionPair)).all()) == 1
-
-
-def test_a_pair_that_nothing_suggested_can_be_confirmed(store: Store) -> None:
-    with store.session() as session:
-        first, second = stored(session, question("kalshi", "Rate cut?"), question("manifold"))
-        assert confirm_pair(session, first, second, "Ada").score < 90
 
 
 @pytest.mark.parametrize(
@@ -213,18 +203,6 @@ def test_an_arbitrage_at_depth() -> None:
     assert found.basis == "net edge 0.0411 a share at a depth of 150 shares"
 
 
-def test_offers_that_only_cost_are_not_taken() -> None:
-    book = EventBook((), levels((0.40, 100), (0.47, 50)), NOW)
-    edge = best_edge(
-        Leg("kalshi", "yes", book.asks, KALSHI),
-        Leg("polymarket", "no", SECOND_BOOK.offers("no"), POLYMARKET),
-        0.05,
-        0.2,
-    )
-    assert edge is not None
-    assert edge.shares == 100
-
-
 def test_an_inverse_pair_is_the_same_side_at_both() -> None:
     """YES of the second is NO of the first: YES at 0.40 and YES at 0.52 leave 0.08 before costs."""
     found = compare((FIRST, SECOND), (FIRST_BOOK, SECOND_BOOK), "confirmed", inverse=True, rate=0.0, now=NOW)
@@ -284,20 +262,6 @@ books = st.builds(
     st.integers(1, 20),
     sizes,
 )
-
-
-@given(
-    first=books,
-    second=books,
-    pair=st.sampled_from(("none", "suggested", "rejected")),
-    inverse=st.booleans(),
-    rate=st.floats(-0.05, 0.5),
-)
-def test_there_is_no_edge_without_a_pair(
-    first: EventBook, second: EventBook, pair: str, inverse: bool, rate: float
-) -> None:
-    found = compare((FIRST, SECOND), (first, second), pair, inverse=inverse, rate=rate, now=NOW)
-    assert (found.kind, found.edge, found.confidence) == ("divergence", None, None)
 
 
 @given(book=books, fee=st.sampled_from((NO_FEE, POLYMARKET, KALSHI)), rate=st.floats(0, 0.5), years=st.floats(0, 3))

@@ -23,7 +23,7 @@ from chordesk.tools.market.protocol import ChainSource, OptionSource
 from chordesk.tools.option_contracts import contract_figures
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
-from tests.tools.conftest import Call, MakeContext
+from tests.tools.conftest import Call
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
 DAYS = sessions("2026-03-20", 12)
@@ -65,14 +65,6 @@ def test_a_chain_s_computed_figures_are_the_golden_ones(tmp_path: Path) -> None:
     assert (found.returns.annual, found.returns.break_even) == pytest.approx((0.20235, 331.10), abs=5e-6)
 
 
-def test_the_tools_give_the_file_s_own_greeks(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
-    context = make_context(chained(tmp_path, write(tmp_path, PUT)))
-    (row,) = call(context, "option_chain_get", symbols=["MSFT"]).payload["contracts"]
-    assert (row["contract"], row["iv"], row["delta"], row["greeks"]) == (GOLDEN, 0.3673, -0.21, "market")
-    assert row["source"].startswith("files-")
-    assert call(context, "option_greeks_get", contracts=[GOLDEN]).success
-
-
 def test_greeks_are_computed_where_the_file_has_none(tmp_path: Path, call: Call) -> None:
     header = ("symbol", "expiry", "type", "strike", "date", "bid", "ask")
     rows = [("MSFT", "2026-04-17", "P", "340", TODAY, 4.9, 5.1)]
@@ -93,14 +85,6 @@ def test_a_later_quote_does_not_exist(tmp_path: Path) -> None:
         chained(tmp_path, folder, dt.date(2026, 3, 24)).chain("MSFT", TODAY, dt.date(2026, 12, 31))
 
 
-def test_the_age_of_the_quotes_is_stated(tmp_path: Path, make_context: MakeContext, call: Call) -> None:
-    context = make_context(chained(tmp_path, write(tmp_path, quoted("2026-03-25"))))
-    answer = call(context, "option_chain_get", symbols=["MSFT"]).payload
-    assert answer["chains"][0]["quotedAt"] == "2026-03-25T15:55:00-04:00"
-    reason = "its quotes are of 2026-03-25, 2 days before 2026-03-27"
-    assert {"symbol": "MSFT", "what": "quotes of today", "reason": reason} in answer["missing"]
-
-
 @pytest.mark.parametrize(
     ("time", "bid"),
     [
@@ -116,18 +100,6 @@ def test_a_quote_with_a_time_counts_from_it_on(tmp_path: Path, time: str, bid: f
     folder = write(tmp_path, quoted("2026-03-26", 1.0, 1.2), quoted(time, 5.0, 5.2))
     (row,) = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
     assert row.bid == bid
-
-
-def test_of_a_day_each_contract_has_its_newest_quote(tmp_path: Path) -> None:
-    other = "MSFT260417P00340000"
-    folder = write(
-        tmp_path,
-        quoted("2026-03-27 10:00", 1.0, 1.2),
-        quoted("2026-03-27 14:00", 2.0, 2.2),
-        quoted("2026-03-27 11:00", 3.0, 3.2, other),
-    )
-    rows = chained(tmp_path, folder).chain("MSFT", TODAY, dt.date(2026, 12, 31)).rows
-    assert {row.contract.symbol: row.bid for row in rows} == {GOLDEN: 2.0, other: 3.0}
 
 
 def test_a_chain_without_the_share_s_price_takes_that_day_s_raw_close(tmp_path: Path) -> None:
@@ -179,16 +151,6 @@ def test_odd_quotes_are_named(tmp_path: Path, level: str, row: tuple[object, ...
     report = check_folder(write(tmp_path, row), "auto", 9)
     found = [str(one) for one in report.problems.of(level) if one.file == "chains.csv"]  # type: ignore[arg-type]
     assert problem in "\n".join(found)
-
-
-def test_a_contract_quoted_twice_is_an_error_where_it_differs(tmp_path: Path) -> None:
-    report = check_folder(write(tmp_path, PUT, PUT), "auto", 9)
-    assert report.problems.errors == 0
-    assert "1 rows repeat a quote" in "\n".join(map(str, report.problems.of("warning")))
-    report = check_folder(write(tmp_path, PUT, quoted(TODAY, 3.8)), "auto", 9)
-    assert [str(one) for one in report.problems.of("error")] == [
-        f"chains.csv, row 3: {GOLDEN}: the contract has another quote of the same time"
-    ]
 
 
 def test_parquet_chains_are_read_as_csv_is(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import os
 import uuid
 from pathlib import Path
@@ -55,15 +54,6 @@ def test_the_same_rows_give_the_same_bars_quotes_and_fills(own: FilesMarket, mar
         own.section("AAPL", "fundamentals")
 
 
-def test_a_tool_gives_the_same_figures_on_both(own: FilesMarket, market: ReplayMarket, call: Call) -> None:
-    symbols = ["AAPL", "IBM", "MMM"]
-    ours = call(own, "signals_get", symbols=symbols).payload
-    theirs = call(market, "signals_get", symbols=symbols).payload
-    assert ours["signals"] == theirs["signals"]
-    assert ours["missing"] == theirs["missing"]
-    assert ours["source"].startswith("files-")
-
-
 def test_the_universe_is_the_folder_s_own(own: FilesMarket, tmp_path: Path, folder: Path) -> None:
     assert [listing.symbol for listing in own.universe("sp500")] == ["AAPL", "IBM", "MMM", "QEP", "XTO"]
     assert own.unknown(["AAPL", "XTO", "NOPE"]) == ["NOPE"]
@@ -83,18 +73,6 @@ def test_any_session_that_the_data_cover_can_be_replayed(tmp_path: Path, folder:
     assert "DESK_REPLAY_DATE=2010-08-14 is no session of the New York Stock Exchange" in str(caught.value)
     with pytest.raises(SettingError, match=r"is outside the data of .*own \(2009-08-21 to 2010-08-20\)"):
         market(tmp_path, folder, dt.date(2012, 8, 14))
-
-
-def test_one_long_table_is_the_same_market(tmp_path: Path, folder: Path, own: FilesMarket) -> None:
-    rows = []
-    for file in (folder / "bars").iterdir():
-        lines = file.read_text(encoding="utf-8").splitlines()[1:]
-        rows += [(file.stem, *line.split(",")) for line in lines]
-    long = tmp_path / "long"
-    write_table(long / "bars.csv", ("Ticker", "DATE", "Open", "High", "Low", "Close", "Vol"), rows)
-    table = market(tmp_path, long, TODAY)
-    for symbol in NAMES:
-        assert table.bars(symbol, 300).close.tolist() == own.bars(symbol, 300).close.tolist()
 
 
 @pytest.mark.parametrize("form", ["bars.parquet", "bars/AAPL.parquet"])
@@ -244,35 +222,6 @@ def test_closes_alone_fill_at_the_end_of_the_next_session_and_lack_ranges(
         assert reason in {gap["reason"] for gap in answer["missing"]}
     (history,) = call(context, "price_history_get", symbols=["A"], sessions=20).payload["histories"]
     assert history["rows"][-1] == [str(days[100]), None, None, None, rows[100][1], None]
-
-
-FURTHER = {
-    "headlines.csv": (("symbol", "published", "headline"), ("A", "2020-06-02T10:00-04:00", "A opens a shop")),
-    "earnings.csv": (("symbol", "date", "time", "announced"), ("A", "2020-07-20", "amc", "2020-06-01")),
-    "chains.csv": (
-        ("quote date", "contract", "bid", "ask", "volume", "open interest", "iv", "spot"),
-        ("2020-06-03", "A200717P00095000", 1.5, 1.6, 30, 400, 0.3, 100.0),
-    ),
-}
-
-
-@pytest.mark.parametrize("files", [some for count in range(4) for some in itertools.combinations(FURTHER, count)])
-def test_no_tool_misses_what_another_has(tmp_path: Path, files: tuple[str, ...], call: Call) -> None:
-    days = sessions("2020-01-02", 110)
-    write_table(tmp_path / "own" / "bars" / "A.csv", HEADER, walk(days))
-    for name in files:
-        write_table(tmp_path / "own" / name, FURTHER[name][0], [FURTHER[name][1]])
-    at = market(tmp_path, tmp_path / "own", dt.date(2020, 6, 4))
-    section_answers = {name: call(at, "company_get", symbols=["A"], parts=[name]) for name in ("earnings", "options")}
-    assert section_answers["earnings"].has_data == call(at, "earnings_dates", symbols=["A"]).has_data
-    assert section_answers["earnings"].has_data == ("earnings.csv" in files)
-    assert section_answers["options"].has_data == call(at, "option_chain_get", symbols=["A"]).has_data
-    assert section_answers["options"].has_data == ("chains.csv" in files)
-    assert call(at, "news_list", symbols=["A"]).has_data == ("headlines.csv" in files)
-    for name, answer in section_answers.items():
-        reasons = [gap["reason"] for gap in answer.payload["missing"] if gap["what"] == name]
-        assert bool(reasons) != answer.has_data
-        assert all(reason.startswith("not available: ") for reason in reasons)
 
 
 def test_a_universe_has_its_members_of_the_day(tmp_path: Path) -> None:

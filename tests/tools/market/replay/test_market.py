@@ -145,27 +145,6 @@ def test_every_row_is_the_file_s_row(data: ReplayData, raw: Raw) -> None:
             assert columns.high[at] == max(row.high, row.open, row.close)
 
 
-def test_no_row_breaks_its_own_range(data: ReplayData) -> None:
-    columns = data.columns
-    assert (columns.low <= np.minimum(columns.open, columns.close)).all()
-    assert (columns.high >= np.maximum(columns.open, columns.close)).all()
-    assert (columns.low > 0).all()
-
-
-def test_rows_end_at_the_asked_day(data: ReplayData) -> None:
-    rows = data.rows("AAPL", dt.date(2010, 8, 14))
-    assert dt.date.fromordinal(int(data.columns.day[rows][-1])) == dt.date(2010, 8, 13)
-    empty = data.rows("QEP", dt.date(2010, 6, 30))
-    assert empty.start == empty.stop
-    assert data.rows("NOPE", dt.date(2010, 8, 20)) == slice(0, 0)
-
-
-def test_sectors_come_from_the_package(data: ReplayData) -> None:
-    listing = data.listings["MMM"]
-    assert (listing.name, listing.sector, listing.industry) == ("3M Company", "Industrials", "Industrial Conglomerates")
-    assert sum(symbol in data.listings for symbol in data.symbols) == 442
-
-
 def test_a_later_process_reads_the_cache(data: ReplayData, replay_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = list((replay_home / "cache").glob("replay-*.npz"))
     assert len(kept) == 1

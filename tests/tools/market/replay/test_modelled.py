@@ -18,7 +18,7 @@ from chordesk.models.contracts import MODELLED, ChainRow, OptionChain, contract_
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
-from chordesk.tools.market.prices import chain_of, quote_of
+from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, build
 from chordesk.tools.market.replay.modelled_options import ModelledChains, monthly_expiries
@@ -130,13 +130,6 @@ def test_no_quote_depends_on_a_later_row(data: ReplayData, choice: st.DataObject
     true = listed(ModelledReplay(data, ReplayClock(today), 0.04), symbol)
     for other in (future_spoiled(data, today, seed), future_removed(data, today)):
         assert listed(ModelledReplay(other, ReplayClock(today), 0.04), symbol) == true
-
-
-def test_each_contract_of_a_chain_is_quoted_alike(modelled: ModelledReplay) -> None:
-    for row in modelled.chain("AAPL", *MONTHS).rows:
-        quote = quote_of(modelled, row.contract.symbol)
-        assert (quote.source, quote.bid or 0.0, quote.ask) == (MODELLED, row.bid, row.ask)
-        assert quote.at == modelled.clock.now()
 
 
 @pytest.mark.parametrize(

@@ -108,28 +108,6 @@ def test_a_date_that_is_fixed_and_on_the_calendar_is_one_row(live: YahooMarket, 
     assert row == expected
 
 
-def test_one_half_of_the_earnings_is_better_than_none(live: YahooMarket, apple: FarYahoo) -> None:
-    apple.trouble["/calendar/earnings"] = (503, "<html>down</html>")
-    assert [row.date for row in live.earnings("AAPL")] == [dt.date(2024, 5, 2)]
-    apple.infos["MSFT"], apple.reports["MSFT"] = {}, [("August 1, 2024 at 4 PM EDT", "1.35", "-")]
-    del apple.trouble["/calendar/earnings"]
-    apple.trouble["/v10/finance/quoteSummary"] = (200, "<html>")
-    assert [row.date for row in live.earnings("MSFT")] == [dt.date(2024, 8, 1)]
-
-
-def test_the_calendar_is_asked_again_when_it_is_too_old(
-    live: YahooMarket, apple: FarYahoo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """yfinance itself would give the page of the first request for as long as the process lives."""
-    live.earnings("AAPL")
-    live.earnings("AAPL")
-    assert apple.asked_for("/calendar/earnings") == 1
-    monkeypatch.setattr("chordesk.tools.market.yahoo.companies.RESEARCH_AGE", dt.timedelta(0))
-    apple.reports["AAPL"] = [("June 3, 2024 at 4 PM EDT", "1.35", "-")]
-    assert dt.date(2024, 6, 3) in {row.date for row in live.earnings("AAPL")}
-    assert apple.asked_for("/calendar/earnings") == 2
-
-
 def test_short_interest_is_of_its_settlement(live: YahooMarket, apple: FarYahoo) -> None:
     assert isinstance(live, ShortInterestSource)
     (row,) = live.short_interest("AAPL")

@@ -17,7 +17,6 @@ from chordesk.tools.market.protocol import Action, ChainSource, ClosedSet, Optio
 from chordesk.tools.market.replay import market as replay_data
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
-from chordesk.tools.market.yahoo.wire import yahoo_symbol
 from tests.builders import uninstalled
 from tests.fakes.yahoo import FarYahoo
 from tests.tools.conftest import Call
@@ -110,17 +109,6 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(far: FarYahoo, tmp_path: P
     assert market.bars("AAPL", 1).close.tolist() == [50]
     assert market.bars("AAPL", 1).close.tolist() == [50]
     assert far.asked_for("/v8/finance/chart/AAPL") <= 2  # time zone and history
-
-
-def test_data_that_is_too_old_is_requested_again(
-    market: YahooMarket, far: FarYahoo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    market.bars("AAPL", 3)
-    asked = far.asked_for("/v8/finance/chart/AAPL")
-    monkeypatch.setattr("chordesk.tools.market.yahoo.market.BARS_AGE", dt.timedelta(0))
-    far.charts["AAPL"][-1] = (TODAY, 1, 1, 1, 1, 1)
-    assert market.bars("AAPL", 1).close.tolist() == [1]
-    assert far.asked_for("/v8/finance/chart/AAPL") == asked + 1
 
 
 def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> None:
@@ -310,13 +298,6 @@ def test_a_closed_wire_is_unavailable(market: YahooMarket, far: FarYahoo) -> Non
     far.server_close()
     with pytest.raises(MarketUnavailable, match="Yahoo does not answer for AAPL"):
         market.bars("AAPL", 5)
-
-
-def test_share_classes_are_spelt_yahoo_s_way(market: YahooMarket, far: FarYahoo) -> None:
-    for name, spelt in {"BRK.B": "BRK-B", "AAPL": "AAPL", "VOD.L": "VOD.L", "0700.HK": "0700.HK"}.items():
-        assert yahoo_symbol(name) == spelt
-    far.charts["BRK-B"] = far.charts["AAPL"]
-    assert market.bars("BRK.B", 1).symbol == "BRK.B"
 
 
 def test_many_symbols_are_fetched_at_once(market: YahooMarket, far: FarYahoo, call: Call) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from sqlalchemy import event
 from chordesk.models.errors import OrderError
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.orders import Account
-from chordesk.tools.orders.audit import ABANDONED, FIRST_PREV, OPENED, ChainAnchor, best_effort, chain_of, record
+from chordesk.tools.orders.audit import ABANDONED, OPENED, best_effort, record
 from chordesk.tools.orders.audit_reading import entries_of
 from tests.patience import PATIENCE
 from tests.tools.orders.log_desk import LogDesk, lines
@@ -70,14 +69,6 @@ def test_the_lines_of_a_transaction_come_in_the_order_of_the_calls(desk: LogDesk
     assert desk.kinds() == [OPENED, "a", "b", "c", "d", "e"]
 
 
-def test_each_line_has_the_hash_of_the_one_before(desk: LogDesk) -> None:
-    for kind in "abc":
-        desk.record(kind)
-    found = lines(desk.path)
-    assert [line["prev"] for line in found] == [FIRST_PREV, *(line["hash"] for line in found[:-1])]
-    assert desk.anchor() == ChainAnchor(4, found[-1]["hash"], desk.path.stat().st_size)
-
-
 def test_only_its_owner_can_read_the_file(desk: LogDesk) -> None:
     desk.record("a")
     assert desk.path.stat().st_mode & 0o077 == 0
@@ -115,18 +106,6 @@ def test_a_mark_that_did_not_commit_is_struck_out_with_what_it_struck(desk: LogD
     assert desk.kinds() == [ABANDONED, OPENED, "a", ABANDONED, "b"]
 
 
-KILLED_WRITER = """
-import os, signal, sys
-from pathlib import Path
-from sqlalchemy import event
-from chordesk.models.settings import Settings
-from chordesk.models.database.store import Store
-from chordesk.tools.orders.audit import record
-settings = Settings(home=Path(sys.argv[1]))
-with Store(settings.database).session() as session:
-    record(session, settings, "dying")
-    event.listen(session, "before_commit", lambda _: os.kill(os.getpid(), signal.SIGKILL))
-"""
 BUSY = """
 import sys
 from pathlib import Path
@@ -146,15 +125,6 @@ def start(code: str, desk: LogDesk, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def test_a_process_killed_between_line_and_commit_breaks_nothing(desk: LogDesk) -> None:
-    desk.record("a")
-    assert start(KILLED_WRITER, desk).wait(PATIENCE) == -signal.SIGKILL
-    assert lines(desk.path)[-1]["kind"] == "dying"
-    assert (desk.kinds(), desk.reading().beyond) == ([OPENED, "a"], 1)
-    desk.record("b")
-    assert desk.kinds() == [OPENED, "a", ABANDONED, "b"]
-
-
 def test_two_processes_write_one_chain(desk: LogDesk) -> None:
     running = [start(BUSY, desk, name) for name in ("one", "two")]
     assert [process.wait(PATIENCE) for process in running] == [0, 0]
@@ -162,15 +132,6 @@ def test_two_processes_write_one_chain(desk: LogDesk) -> None:
     for name in ("one", "two"):
         assert [entry.facts["number"] for entry in entries if entry.facts["who"] == name] == list(range(30))
     assert desk.kinds() == [OPENED, *["busy"] * 60]
-
-
-def test_half_a_line_that_a_full_disk_left_is_struck_out(desk: LogDesk) -> None:
-    desk.record("a")
-    with desk.path.open("ab") as file:
-        file.write(b'{"at":"2026')
-    assert desk.kinds() == [OPENED, "a"]
-    desk.record("b")
-    assert desk.kinds() == [OPENED, "a", ABANDONED, "b"]
 
 
 def test_a_change_that_cannot_be_recorded_does_not_happen(desk: LogDesk) -> None:
@@ -238,7 +199,3 @@ def test_no_secret_gets_into_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert re.search(r'"fence":7', text)
     assert "redis://me:********@host/0" in text
     desk.store.close()
-
-
-def test_the_id_of_a_chain_is_made_once(tmp_path: Path) -> None:
-    assert chain_of(tmp_path / "audit", make=True) == chain_of(tmp_path / "audit", make=True)

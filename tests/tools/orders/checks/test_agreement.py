@@ -21,17 +21,6 @@ def kept(desk: Desk, **changes: Any) -> dict[str, Any]:
     return snapshot(desk.settings.model_copy(update=changes))
 
 
-def test_an_order_of_a_run_with_the_workers_own_settings_is_sent(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    decision = desk.decide(action(), settings=kept(desk, max_candidates=3, turn_seconds=1.0))
-    assert desk.process(decision)[0].state == OrderState.FILLED
-
-
-def test_a_run_of_an_older_version_keeps_none_and_goes_on(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    assert desk.process(desk.decide(action(), settings=None))[0].state == OrderState.FILLED
-
-
 @pytest.mark.parametrize(
     ("changes", "theirs", "ours"),
     [

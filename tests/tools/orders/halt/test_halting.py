@@ -55,10 +55,6 @@ def _left_by_a_lost_worker(desk: Desk, state: str) -> str:
     return decision
 
 
-def test_no_file_and_no_row_is_active(new_desk: NewDesk) -> None:
-    assert _state(new_desk()) == (TradingState.ACTIVE, "")
-
-
 def test_the_file_wins_over_the_row(new_desk: NewDesk) -> None:
     desk = new_desk()
     with desk.store.session() as session:
@@ -372,15 +368,6 @@ def test_each_change_is_on_record(new_desk: NewDesk) -> None:
         "halt", "decision", "drafted", "denied", "resume",
         "decision", "drafted", "previewed", "approved", "submitting", "answer", "fill",
     ]  # fmt: skip
-
-
-@pytest.mark.both_databases
-def test_a_change_that_cannot_be_recorded_does_not_happen(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    (desk.settings.home / "audit").write_text("in the way")
-    with pytest.raises(OrderError, match="cannot be written"):
-        desk.run(action())
-    assert desk.orders() == []
 
 
 def test_reducing_cancels_open_orders_that_would_take_exposure_on(new_desk: NewDesk) -> None:

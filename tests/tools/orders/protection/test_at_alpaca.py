@@ -66,13 +66,6 @@ def test_a_fill_is_followed_by_a_stop_that_is_good_until_cancelled(desk: Desk, a
     covered(desk)
 
 
-def test_a_trail_is_moved_by_the_broker(desk: Desk, alpaca: Alpaca) -> None:
-    desk.settings = desk.settings.model_copy(update={"protect": "trail:5%"})
-    bought(desk)
-    assert (alpaca.bodies[1]["type"], alpaca.bodies[1]["trail_percent"]) == ("trailing_stop", 5)
-    assert "stop_price" not in alpaca.bodies[1]
-
-
 def test_a_part_is_protected_as_far_as_it_is_filled(desk: Desk, alpaca: Alpaca) -> None:
     alpaca.fills = "part"
     (order,) = desk.run(action())

@@ -31,16 +31,6 @@ def test_without_a_rule_nothing_is_named(new_desk: NewDesk) -> None:
     assert named(desk, protect="stop:8%", trader_live=False) == [Unprotected("AAA", 10, 10, OFF)]
 
 
-def test_a_stop_that_stands_covers_its_shares_and_no_more(new_desk: NewDesk) -> None:
-    desk = new_desk(protect="stop:8%")
-    desk.run(action())
-    assert (sizes(desk), named(desk)) == ([("AAA", 10, 92)], [])
-    desk.hold("AAA", 5, 100.0)
-    assert named(desk) == [Unprotected("AAA", 5, 5, NEXT)]
-    assert a_pass(desk)["unprotected"] == 0
-    assert named(desk) == []
-
-
 def test_a_halt_is_the_reason(new_desk: NewDesk) -> None:
     desk = new_desk(protect="stop:8%")
     halting.halt(desk.store, "paper", "a test", "somebody")

@@ -6,11 +6,9 @@ import datetime as dt
 import json
 from collections.abc import Callable
 
-import pytest
 from sqlmodel import select
 
 from chordesk.models.orders import DenialCode
-from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tools.orders import halting
@@ -49,11 +47,6 @@ def test_a_fill_gets_a_stop_of_its_own_lineage(new_desk: NewDesk) -> None:
     assert len(desk.orders()) == 2
 
 
-def test_without_a_rule_there_is_none(new_desk: NewDesk) -> None:
-    desk = protected(new_desk, rule="none")
-    assert stops(desk) == []
-
-
 def test_with_live_trading_off_the_preview_states_it_and_nothing_is_placed(new_desk: NewDesk) -> None:
     desk = new_desk(sessions(FLAT), protect="stop:8%")
     (order,) = desk.process(desk.decide(action()), trader_live=False)
@@ -67,28 +60,6 @@ def test_another_rule_than_was_previewed_is_decided_anew(new_desk: NewDesk) -> N
     desk.process(decision, trader_live=False)
     (order,) = desk.process(decision, protect="trail:8%")
     assert (order.denied.code, order.denied.measured) == (DenialCode.PREVIEW_STALE, "protect stop:8%")
-
-
-@pytest.mark.parametrize(("rule", "price"), [("stop:8%", 92.0), ("trail:5%", 104.5)])
-def test_it_fills_against_the_bars_of_a_later_day(new_desk: NewDesk, rule: str, price: float) -> None:
-    desk = protected(new_desk, sessions((100, 110, 99, 108), (107, 108, 91, 93), FLAT), rule)
-    market = desk.market
-    assert isinstance(market, Sessions)
-    covered(desk)
-    market.go(DAYS[2])
-    a_pass(desk)
-    assert (desk.positions(), stops(desk)) == ({}, [])
-    assert [fill.price for fill in desk.fills()] == [100, price]
-    a_pass(desk)
-    assert len(desk.orders()) == 2
-
-
-def test_a_gap_through_it_fills_at_the_open(new_desk: NewDesk) -> None:
-    desk = protected(new_desk, sessions((100, 101, 99, 100), (80, 95, 79, 94)))
-    assert isinstance(desk.market, Sessions)
-    desk.market.go(DAYS[2])
-    a_pass(desk)
-    assert [fill.price for fill in desk.fills()] == [100, 80]
 
 
 def test_a_position_that_grows_has_one_stop_for_all_of_it_at_its_new_cost(new_desk: NewDesk) -> None:
@@ -130,22 +101,6 @@ def test_a_sale_that_does_not_fill_gives_the_stop_back(new_desk: NewDesk) -> Non
     a_pass(desk)
     assert desk.outcomes([sale.order_id])[0].state == "expired"
     assert [order.state for order in desk.orders() if order.protects] == ["cancelled", "submitted"]
-    covered(desk)
-
-
-def test_a_sale_that_is_denied_leaves_the_stop_where_it_is(new_desk: NewDesk) -> None:
-    desk = protected(new_desk)
-    before = stops(desk)[0].id
-    (sale,) = desk.run(action(kind="close", quantity=11.0))
-    assert sale.state == "denied"
-    assert [order.id for order in stops(desk)] == [before]
-
-
-def test_shares_in_a_resting_sale_have_no_stop_and_the_others_have(new_desk: NewDesk) -> None:
-    desk = protected(new_desk)
-    (sale,) = desk.run(action(kind="reduce", quantity=4.0, orderType="limit", limitPrice=104.0, timeInForce="gtc"))
-    assert sale.state == "submitted"
-    assert sizes(desk) == [("AAA", 6, 92)]
     covered(desk)
 
 
@@ -197,20 +152,3 @@ def test_a_halt_leaves_stops_and_places_none(new_desk: NewDesk) -> None:
         halting.resume(session, desk.settings, "paper", "somebody", reduce_only=True)
     assert a_pass(desk)["unprotected"] == 0
     assert sizes(desk) == [("AAA", 10, 92), ("BBB", 3, 46)]
-
-
-def test_flattening_cancels_stops_first_and_sells_each_share_once(new_desk: NewDesk) -> None:
-    desk = protected(new_desk)
-    halting.halt(desk.store, "paper", "a test", "somebody")
-    outcomes, waiting = desk.flatten(desk.context(), "somebody", "a test")
-    assert ([row.state for row in outcomes], waiting) == ([OrderState.FILLED], [])
-    assert (desk.positions(), stops(desk)) == ({}, [])
-    assert sum(fill.quantity for fill in desk.fills() if fill.side == "sell") == 10
-
-
-def test_a_stop_needs_no_person_and_counts_in_no_limit(new_desk: NewDesk) -> None:
-    desk = new_desk(Tape({"AAA": 100.0}), protect="stop:8%", max_trades_per_day=2, max_orders_per_minute=2)
-    desk.run(action())
-    assert [order.state for order in desk.orders()] == ["filled", "submitted"]
-    (sale,) = desk.run(action(kind="close"))
-    assert (sale.state, sale.denied) == ("filled", None)

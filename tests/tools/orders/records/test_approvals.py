@@ -14,13 +14,11 @@ from chordesk.models.errors import OrderError, UsageError
 from chordesk.models.orders import DenialCode
 from chordesk.models.settings import BROKERS, Settings
 from chordesk.models.states import ApprovalState, OrderState, RunState
-from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import Run
 from chordesk.tools.orders import approvals
 from chordesk.tools.orders.flow import maintain_orders
 from tests.tools.orders.desk import Desk, action, denied
-from tests.tools.orders.tape import Tape
 from tests.tools.risk.test_options import PUT, Options, option
 
 NewDesk = Callable[..., Desk]
@@ -162,17 +160,6 @@ def test_a_stopped_run_takes_its_approved_orders_along(new_desk: NewDesk, state:
     assert _order(desk).denial_code == DenialCode.RUN_STOPPED
 
 
-def test_an_unanswered_approval_ends_with_its_run(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    decision = desk.decide(action())
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(state="approved"))
-        session.exec(update(Run).values(state=RunState.DONE))
-    maintain_orders(desk.context())
-    assert _order(desk).denial_code == DenialCode.RUN_STOPPED
-
-
 ALTERED: list[tuple[str, Any]] = [
     ("another hash was approved", update(Approval).values(payload_hash="0" * 64)),
     ("the yes was taken back", update(Approval).values(state="denied")),
@@ -214,20 +201,6 @@ def test_a_policy_made_stricter_meanwhile_asks_after_all(new_desk: NewDesk) -> N
     denied(outcome, DenialCode.APPROVAL_DENIED)
 
 
-@pytest.mark.parametrize(("percent", "sent"), [(5.0, True), (5.01, False), (-5.0, True), (-5.01, False)])
-def test_a_price_that_moved_beyond_the_collar_needs_a_new_preview(
-    new_desk: NewDesk, percent: float, sent: bool
-) -> None:
-    market = Tape({"AAA": 100.0})
-    desk = new_desk(market, approval="manual", max_price_collar=0.05)
-    (outcome,) = desk.run(action())
-    _answer(desk, str(outcome.order_id), True)
-    market.prices["AAA"] = 100.0 + percent
-    maintain_orders(desk.context())
-    order = _order(desk)
-    assert (order.state, order.denial_code) == (("filled", None) if sent else ("denied", DenialCode.PRICE_MOVED))
-
-
 def test_the_rules_are_asked_again_when_the_yes_comes(new_desk: NewDesk) -> None:
     desk = new_desk(approval="manual")
     (outcome,) = desk.run(action())
@@ -250,13 +223,3 @@ def test_an_id_of_two_is_refused(new_desk: NewDesk) -> None:
         shared = next(n for n in range(33) if rows[0].id[:n] != rows[1].id[:n]) - 1
     with pytest.raises(UsageError, match="more than one"):
         _answer(desk, rows[0].id[:shared], True)
-
-
-def test_asked_at_is_real_time_and_the_question_lives_as_long_as_the_preview(new_desk: NewDesk) -> None:
-    desk = new_desk(approval="manual", preview_minutes=90.0)
-    desk.run(action())
-    with desk.store.read() as session:
-        approval, made = session.exec(select(Approval)).one(), session.exec(select(Preview)).one()
-    assert abs(approval.asked_at - utcnow()) < dt.timedelta(minutes=1)
-    assert approval.expires_at == made.created_at + dt.timedelta(minutes=90)
-    assert (approval.payload_hash, approval.notional) == (made.payload_hash, made.notional)

@@ -19,7 +19,7 @@ from chordesk.models import event_log
 from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.orders import BrokerAnswer
-from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, OrderState
+from chordesk.models.states import ORDER_NEXT, OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.tools.orders import approvals, halting
 from chordesk.tools.orders.booking import advance, book, load_order
@@ -196,26 +196,6 @@ def test_only_transitions_of_the_table_are_written(drafted: tuple[Desk, str], wa
             assert _state(desk) == was
 
 
-@rules(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(walk=st.lists(st.sampled_from(list(OrderState)), max_size=8))
-def test_no_walk_leaves_a_final_state_or_the_table(drafted: tuple[Desk, str], walk: list[OrderState]) -> None:
-    desk, order_id = drafted
-    _set(desk, OrderState.DRAFTED)
-    expected = OrderState.DRAFTED
-    for to in walk:
-        legal = to in ORDER_NEXT[expected]
-        try:
-            with desk.store.session() as session:
-                advance(session, load_order(session, order_id), to)
-        except OrderError:
-            assert not legal
-        else:
-            assert legal
-            assert expected not in ORDER_FINAL
-            expected = to
-        assert _state(desk) == expected
-
-
 def test_a_row_that_another_process_moved_is_left_alone(drafted: tuple[Desk, str]) -> None:
     desk, order_id = drafted
     with desk.store.read() as session:
@@ -249,15 +229,6 @@ def test_a_filled_order_emits_each_of_its_states_and_the_fill(new_desk: NewDesk)
     assert (filled.payload["symbol"], filled.payload["quantity"], filled.payload["price"]) == ("AAA", 10, fill.price)
 
 
-def test_a_denied_order_emits_its_reason(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    desk.process(desk.decide(action(), ratings={}))
-    (order,) = desk.orders()
-    assert of_order(desk, order.run_id, "was", "state", "code", "why")[-1] == (
-        "order.state", "drafted", "denied", "no_verdict", order.denial_reason,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_question_and_its_answer(new_desk: NewDesk, yes: bool) -> None:
     desk = new_desk(approval="manual")
@@ -273,16 +244,6 @@ def test_a_question_and_its_answer(new_desk: NewDesk, yes: bool) -> None:
     assert (decided.payload["decision"], decided.payload["by"], decided.payload["why"]) == (
         decision, "somebody", "because",
     )  # fmt: skip
-
-
-def test_an_approval_that_expires_emits_an_event(new_desk: NewDesk) -> None:
-    desk = new_desk(approval="manual", preview_minutes=1e-6)
-    desk.process(desk.decide(action()))
-    (order,) = desk.orders()
-    with desk.store.session() as session:
-        approvals.expire(session, desk.settings)
-    types = [one.type for one in emitted(desk, order.run_id) if one.domain is Domain.APPROVAL]
-    assert types == [EventType.APPROVAL_ASKED, EventType.APPROVAL_EXPIRED]
 
 
 def test_halting_is_published_on_the_desks_own_stream(new_desk: NewDesk) -> None:

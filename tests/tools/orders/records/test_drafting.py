@@ -7,11 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlmodel import col, select, update
+from sqlmodel import select, update
 
 from chordesk.models.errors import OrderError
 from chordesk.models.states import OrderState
-from chordesk.models.tables.orders import Order, TraderNote
+from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.orders.audit import AuditEntry
 from chordesk.tools.orders.audit_reading import check_logs, last_entries
@@ -117,21 +117,6 @@ def test_each_action_leaves_a_line(new_desk: NewDesk) -> None:
     )
 
 
-def test_a_second_call_writes_no_second_line(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    decision = desk.decide(action("AAA"), action("BBB"))
-    desk.process(decision, trader_live=False)
-    assert remembered(desk, "AAA") == {"AAA": ["2010-08-12 open AAA: buy 10 at 100.00: checked, not sent"]}
-    desk.process(decision)
-    assert remembered(desk, "AAA") == {"AAA": ["2010-08-12 open AAA: buy 10 at 100.00: filled, 10 filled"]}
-    with desk.store.read() as session:
-        rows = session.exec(select(TraderNote).order_by(col(TraderNote.ordinal))).all()
-    assert [(row.symbol, row.action, row.outcome) for row in rows] == [
-        ("AAA", "open", "filled"),
-        ("BBB", "open", "filled"),
-    ]
-
-
 def test_a_line_has_the_present_state_of_an_order(new_desk: NewDesk) -> None:
     desk = new_desk(trader_live=False, cooldown_hours=1)
     desk.run(action("AAA"))
@@ -177,10 +162,3 @@ def test_lines_are_bounded(new_desk: NewDesk) -> None:
     lines = [line for found in remembered(desk, *symbols).values() for line in found]
     assert len(lines) == LINES_AT_MOST
     assert max(map(len, lines)) <= LINE_CHARS
-
-
-def test_an_invalid_action_leaves_a_line_and_breaks_nothing(new_desk: NewDesk) -> None:
-    desk = new_desk(trader_live=False)
-    desk.run("buy everything", {"symbol": None, "action": "hold"}, ratings={"AAA": "BUY"})
-    with desk.store.read() as session:
-        assert len(session.exec(select(TraderNote)).all()) == 2

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlmodel import update
 
-from chordesk.models.tables.orders import Order
 from tests.tools.orders.desk import Desk, action
 
 NewDesk = Callable[..., Desk]
@@ -48,17 +46,6 @@ def test_terms_that_no_broker_takes_are_denied_with_the_value_and_the_allowed_on
 def test_a_market_order_takes_every_time_in_force(new_desk: NewDesk, tif: str | None) -> None:
     (order,) = new_desk(trader_live=False).run(action(timeInForce=tif))
     assert (order.state, order.time_in_force) == ("previewed", tif or "day")
-
-
-@pytest.mark.parametrize("changed", [{"stop_price": 103.0}, {"time_in_force": "day"}, {"trail_percent": 5.0}])
-def test_an_order_that_was_changed_after_its_preview_is_not_sent(new_desk: NewDesk, changed: dict[str, Any]) -> None:
-    desk = new_desk()
-    decision = desk.decide(action(orderType="stop", stopPrice=104.0, timeInForce="gtc"))
-    desk.process(decision, trader_live=False)
-    with desk.store.session() as session:
-        session.exec(update(Order).values(**changed))
-    (order,) = desk.process(decision)
-    assert order.denied.code == "preview_altered"
 
 
 def test_a_stop_to_buy_counts_at_its_stop(new_desk: NewDesk) -> None:
