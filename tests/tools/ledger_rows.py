@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Turn, Verdict
 from chordesk.tools.market.clock import ReplayClock
+from tests.builders import a_candidate, a_run, a_step, a_turn, a_verdict_on
 
 NOW = ReplayClock(dt.date(2010, 8, 12)).now()
 
@@ -23,42 +23,18 @@ def add(session: Session, row: Any) -> Any:
 
 
 def add_run(session: Session, at: dt.datetime = NOW, **changes: Any) -> Run:
-    values = {
-        "kind": "research",
-        "state": "done",
-        "account": "paper",
-        "provider": "rulebook",
-        "model": "rules",
-        "market": "replay",
-        "market_now": at,
-        "deadline_at": at + dt.timedelta(hours=1),
-    }
-    return add(session, Run(**values | changes))
+    values = {"kind": "research", "state": "done", "model": "rules", "market_now": at}
+    return a_run(session, **values | {"deadline_at": at + dt.timedelta(hours=1)} | changes)
 
 
 def add_turn(session: Session, run: Run) -> Turn:
-    step = add(session, Step(run_id=run.id, kind="report", state="done", subject=new_id()))
-    turn = Turn(
-        run_id=run.id,
-        step_id=step.id,
-        attempt=1,
-        ordinal=0,
-        role="risk",
-        subject="AAPL",
-        kept=True,
-        provider="rulebook",
-        model="rules",
-        status="completed",
-        outcome="completed",
-        started_at=run.market_now,
-        finished_at=run.market_now,
-    )
-    return add(session, turn)
+    step = a_step(session, run, state="done")
+    times = {"started_at": run.market_now, "finished_at": run.market_now}
+    return a_turn(session, step, role="risk", subject="AAPL", kept=True, model="rules", thread_id=None, **times)
 
 
 def add_candidate(session: Session, run: Run, symbol: str) -> Candidate:
-    values = {"instrument": "equity", "confidence": "high", "origin": "manual", "rank": 1, "score": 1.0}
-    return add(session, Candidate(run_id=run.id, symbol=symbol, **values))
+    return a_candidate(session, run, symbol, confidence="high", origin="manual")
 
 
 def add_report(session: Session, run: Run, candidate: Candidate, role: str, **changes: Any) -> Report:
@@ -83,8 +59,7 @@ def add_report(session: Session, run: Run, candidate: Candidate, role: str, **ch
 
 def add_verdict(session: Session, run: Run, candidate: Candidate, rating: str) -> Verdict:
     values = {"rating": rating, "confidence": "medium", "summary": f"{rating} it", "key_risks": ["one"]}
-    about = {"run_id": run.id, "candidate_id": candidate.id, "symbol": candidate.symbol, "market_at": run.market_now}
-    return add(session, Verdict(**about, **values))
+    return a_verdict_on(session, candidate.id, **values)
 
 
 def filled_order(session: Session) -> Order:

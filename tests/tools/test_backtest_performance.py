@@ -75,14 +75,14 @@ def test_the_matched_differences_cover_a_desk_without_an_edge() -> None:
 def test_a_sharpe_ratio_covers_its_truth() -> None:
     """Of steps with mean .05 and deviation 1 it is .05 * sqrt(252) a year."""
     held = 0
-    for seed in range(200):
+    for seed in range(100):
         course = replace(a_course(0, 250), desk=np.random.default_rng(seed).normal(0.0005, 0.01, 250))
         found = next(one for one in performance(course, None, [], []).measures if one.name.startswith("Sharpe"))
         assert found.low is not None
         assert found.high is not None
         assert found.value == pytest.approx(course.desk.mean() / course.desk.std() * 252**0.5)
         held += found.low <= 0.05 * 252**0.5 <= found.high
-    assert 0.91 <= held / 200 <= 0.985
+    assert 0.89 <= held / 100 <= 0.99
 
 
 @pytest.mark.parametrize(

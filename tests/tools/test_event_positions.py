@@ -86,36 +86,26 @@ def book_of(bids: list[tuple[float, float]], asks: list[tuple[float, float]]) ->
 SHALLOW = book_of([(0.38, 100)], [(0.40, 50), (0.45, 1000)])
 
 
-def test_a_stake_buys_whole_contracts_through_the_book() -> None:
-    """50 at 0.40 + 0.0168 cost 20.84, and 29.16 left buy 62 at 0.45 + .017325: 20 + 27.9 + 0.84 + 1.08 (1.074) =
-    49.82, and one more would cost 0.45 + fee beyond 50."""
-    fill = fill_of(market_of(), SHALLOW, "yes", 50)
+@pytest.mark.parametrize(
+    ("market", "book", "side", "stake", "shares", "cost", "fee"),
+    [
+        # 50 at 0.40 + 0.0168 cost 20.84, and 29.16 left buy 62 at 0.45 + .017325: 20 + 27.9 + 0.84 + 1.08 (1.074) =
+        # 49.82, and one more would cost 0.45 + fee beyond 50.
+        (market_of(), SHALLOW, "yes", 50, 112, 49.82, 1.92),
+        (market_of(), SHALLOW, "no", 6.40, 10, 6.37, 0.17),  # NO costs 1 - 0.38 = 0.62, and a fee of 0.16492
+        (market_of(), book_of([], [(0.40, 5)]), "yes", 50, 5, 2.09, 0.09),
+        # At 0.40 + 0.04 * 0.24 = 0.4096, 10 buy 24.414, of which 24.41.
+        (market_of(fee=FeeTerms(0.04)), SHALLOW, "yes", 10, 24.41, 24.41 * 0.4096, 24.41 * 0.0096),
+        (pool_market(100, 100), None, "yes", 100, 150, 100, 0),
+    ],
+)
+def test_a_stake_buys_by_the_venue_s_own_formula(
+    market: VenueMarket, book: EventBook | None, side: Side, stake: float, shares: float, cost: float, fee: float
+) -> None:
+    fill = fill_of(market, book, side, stake)
     assert fill is not None
-    assert fill.shares == 112
-    assert fill.fee == pytest.approx(1.92)
-    assert fill.cost == pytest.approx(49.82)
-    assert fill.price == pytest.approx(47.9 / 112)
-
-
-def test_no_is_bought_against_the_bids() -> None:
-    """NO costs 1 - 0.38 = 0.62; 10 contracts 6.20 and a fee of 0.17 (0.16492)."""
-    fill = fill_of(market_of(), SHALLOW, "no", 6.40)
-    assert fill is not None
-    assert (fill.shares, fill.cost) == (10, pytest.approx(6.37))
-
-
-def test_parts_of_shares_are_bought_where_there_are_such() -> None:
-    """At 0.40 + 0.04 * 0.24 = 0.4096, 10 buy 24.414, of which 24.41."""
-    fill = fill_of(market_of(fee=FeeTerms(0.04)), SHALLOW, "yes", 10)
-    assert fill is not None
-    assert (fill.shares, fill.cost) == (24.41, pytest.approx(24.41 * 0.4096))
-
-
-def test_a_pool_sells_by_its_own_formula() -> None:
-    """100 into an even pool of 100 buy 150 shares."""
-    fill = fill_of(pool_market(100, 100), None, "yes", 100)
-    assert fill is not None
-    assert (fill.shares, fill.cost, fill.effective) == (pytest.approx(150), pytest.approx(100), pytest.approx(2 / 3))
+    assert (fill.shares, fill.cost, fill.fee) == pytest.approx((shares, cost, fee))
+    assert fill.effective == pytest.approx(cost / shares)
 
 
 @pytest.mark.parametrize("stake", [0, -5, 0.3])

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-import pytest
-
 from chordesk.models.market import Headline
-from chordesk.tools.market.replay.market import ReplayMarket
 from tests.tools.conftest import Call
 from tests.tools.market.far_market import FarClock, FarMarket
 
@@ -34,16 +31,6 @@ def test_newest_first_and_none_from_the_future(call: Call) -> None:
     }
     (row,) = call(market, "news_list", symbols=["A"], limit=1, urls=True).payload["headlines"]
     assert row["url"] == "https://example.org/a"
-
-
-@pytest.mark.parametrize("tool", ["news_list", "news_index"])
-def test_a_source_without_headlines_is_named_once(market: ReplayMarket, call: Call, tool: str) -> None:
-    answer = call(market, tool, symbols=["AAPL", "MMM"])
-    assert answer.success
-    assert not answer.has_data
-    assert answer.payload["missing"] == [
-        {"what": "headlines", "reason": "not available: configure DESK_MARKET=yahoo for headlines"}
-    ]
 
 
 def at_hour(hours: float, source: str = "wire") -> Headline:

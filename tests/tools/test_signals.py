@@ -235,17 +235,3 @@ def test_a_year_s_extremes_need_a_year(market: ReplayMarket, call: Call) -> None
     long = FarMarket({"X": daily("X", np.r_[500.0, np.linspace(100, 200, 252)])})
     (row,) = call(long, "technicals_get", symbols=["X"]).payload["technicals"]
     assert (row["high252"], row["low252"]) == (500, 100)  # the first of the 252 opened at 500
-
-
-def test_indicators_go_across_a_hole_of_at_most_a_tenth(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "technicals_get", symbols=["AAPL", "WYNN"])
-    (row,) = answer.payload["technicals"]
-    bars, days = market.bars("AAPL", 400), market.sessions(400)
-    last = bars.close[-len(set(bars.dates) & set(days[-20:])) :]
-    assert 18 <= len(last) < 20, "it lacks a session of the last month"
-    assert row["sma20"] == pytest.approx(last.mean(), abs=1e-3)
-    assert row["bollingerUpper"] == pytest.approx(last.mean() + 2 * last.std(), abs=1e-3)
-    assert row["macd"] == pytest.approx(talib.MACD(bars.close)[0][-1], abs=1e-3)
-    reasons = {(gap.get("symbol"), gap["what"]): gap["reason"] for gap in answer.payload["missing"]}
-    assert reasons[None, "missing sessions"].endswith("of AAPL; figures are of the others")
-    assert reasons["WYNN", "bars"].startswith("no bar of 2010-08-12")

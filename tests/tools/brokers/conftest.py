@@ -8,19 +8,13 @@ import pytest
 from chordesk.models.settings import Settings
 from chordesk.tools.brokers import alpaca as module
 from chordesk.tools.brokers.alpaca import AlpacaBroker
-from tests.fakes.alpaca import Alpaca, serving
+from tests.fakes.alpaca import Alpaca
 from tests.patience import PATIENCE
 from tests.tools.brokers.alpaca_orders import CREDENTIALS
-from tests.tools.orders.conftest import new_desk
+from tests.tools.orders.conftest import alpaca, new_desk
 from tests.tools.orders.tape import Tape
 
 __all__ = ["alpaca", "broker", "connect", "new_desk"]
-
-
-@pytest.fixture
-def alpaca() -> Iterator[Alpaca]:
-    with serving(Alpaca()) as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 
-import pytest
-
 from chordesk.tools.market.prices import MINUTES, IntradayInterval, intraday_of, slots
 from chordesk.tools.market.protocol import Intraday
 from chordesk.tools.toolsets import MAX_OUTPUT_BYTES
 from tests.tools.charts.samples import walk
-from tests.tools.conftest import Call, MakeContext, reasons
-from tests.tools.market.far_market import TODAY, FarClock, FarMarket, NowClock, daily
+from tests.tools.conftest import Call, MakeContext
+from tests.tools.market.far_market import TODAY, FarClock, FarMarket, NowClock
 
 CLOCK = NowClock(dt.time(14, 10), TODAY - dt.timedelta(days=1))
 NOW = CLOCK.now()
@@ -40,16 +38,6 @@ class HourMarket(FarMarket):
         kept = [place for place in range(len(starts)) if len(starts) - 1 - place not in self.lost]
         rows = {name: [values[place] for place in kept] for name, values in rows.items()}
         return intraday_of(symbol, rows, [starts[place] for place in kept], minutes, sessions, NOW, True)
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("interval", ["hour", "15min"])
-def test_a_market_without_intraday_bars_has_none(tool: str, interval: str, call: Call) -> None:
-    market = FarMarket({"A": daily("A", [1.0, 2.0] * 100)})
-    answer = call(market, tool, symbols=["A"], interval=interval, sessions=20)
-    assert (answer.success, answer.has_data, answer.image) == (True, False, None)
-    reason = "not available: intraday bars need a market that has them; the far market has none"
-    assert reasons(answer) == {"bars": reason}
 
 
 def test_hours_have_figures_with_their_times(call: Call) -> None:

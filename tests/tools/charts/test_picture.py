@@ -14,8 +14,6 @@ from PIL import Image
 from chordesk.models.database.store import Store
 from chordesk.tools.charts.picture import (
     FALL,
-    FIB,
-    MODEL,
     PEOPLE,
     PLAN,
     RESISTANCE,
@@ -26,17 +24,15 @@ from chordesk.tools.charts.picture import (
     Segment,
     Strip,
     picture,
-    size_of,
 )
 from chordesk.tools.charts.scale import price_ticks, scale_of
-from chordesk.tools.charts.study import OVERLAYS, DrawnLevel
+from chordesk.tools.charts.study import DrawnLevel
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.model_tools.charts import picture_for_people
-from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 from tests.tools.charts.samples import apple, apple_market, walk
 from tests.tools.conftest import Call, MakeContext
 from tests.tools.ledger_rows import filled_order
-from tests.tools.market.far_market import FarMarket, daily
+from tests.tools.market.far_market import daily
 
 Pixels = npt.NDArray[np.uint8]
 PLOT = slice(6, 690)  # columns of the candles; the labels are right of them
@@ -93,18 +89,6 @@ def test_each_level_is_drawn_at_its_price(make_context: MakeContext, call: Call)
     assert lines(bare, SUPPORT, 0.1) == []
 
 
-def test_retracements_are_dashed_and_those_beyond_the_prices_are_named(call: Call) -> None:
-    answer = call(apple_market(), "chart_render", symbols=["AAPL"], overlays=["fib"])
-    assert answer.image is not None
-    (row,) = answer.payload["charts"]
-    assert [one["id"] for one in row["levels"]] == ["F23.6", "F38.2", "F50.0", "F61.8", "F78.6"]
-    assert [one["id"] for one in row["outside"]] == ["E127.2", "E161.8", "E261.8"]
-    found, shown = pixels(answer.image.data), apple().last(COUNT)
-    low, high = float(shown.low.min()), float(shown.high.max())
-    rows = [price_of(found, at, low, high) for at in lines(found, FIB, 0.35)]
-    assert rows == pytest.approx([one["price"] for one in row["levels"]], abs=0.6)
-
-
 def test_only_the_levels_that_a_model_names_are_drawn(make_context: MakeContext, call: Call) -> None:
     context = make_context(apple_market())
     answer = call(context, "chart_render", symbols=["AAPL"], overlays=["levels", "fib", "trendlines"], ids=["S2", "TR"])
@@ -132,21 +116,6 @@ def test_a_candle_is_as_high_as_its_prices() -> None:
         rows = np.flatnonzero(is_colour(found[36:368, start : start + 1], colour)) + 36
         for row, price in ((rows[0], max(opened, close)), (rows[-1], min(opened, close))):
             assert row == pytest.approx(high + (110 - price) / 20 * (low - high), abs=1)
-
-
-def test_four_symbols_make_a_square_of_four_charts(call: Call) -> None:
-    names = ("A", "B", "C", "D")
-    market = FarMarket({name: daily(name, walk(at, 420).close) for at, name in enumerate(names)})
-    arguments = {"sessions": 120, "overlays": list(OVERLAYS)}
-    for count in range(1, 5):
-        answer = call(market, "chart_render", symbols=names[:count], **arguments)
-        assert answer.image is not None
-        width, height = size_of(count)
-        assert pixels(answer.image.data).shape == (height, width, 3)
-        assert answer.payload["image"] == {"width": width, "height": height}
-        assert [row["symbol"] for row in answer.payload["charts"]] == list(names[:count])
-        assert len(answer.image.data) < MAX_IMAGE_BYTES / 4
-    assert size_of(4) == (2 * MODEL.width, 2 * MODEL.height)
 
 
 def test_the_same_charts_are_the_same_bytes_in_every_thread() -> None:

@@ -133,18 +133,6 @@ def test_the_rank_needs_history_of_its_own(
     assert "ivRank" not in reasons(answer)
 
 
-def test_each_day_leaves_one_mark(make_context: MakeContext, call: Call, known: ChainMarket, store: Store) -> None:
-    context = make_context(known, store)
-    for _ in range(2):
-        call(context, "volatility_get", symbols=["AAA"])
-    call(context, "options_unusual", symbols=["AAA"])
-    with store.read() as session:
-        (mark,) = session.query(OptionMark).all()
-    assert (mark.symbol, mark.day, mark.source) == ("AAA", TODAY, "far")
-    assert mark.at_the_money_iv == pytest.approx(0.3, abs=0.02)
-    assert (mark.put_volume, mark.call_open_interest) == (1300.0, 13000.0)
-
-
 def test_quotes_of_an_earlier_day_leave_the_mark_of_that_day(
     make_context: MakeContext, call: Call, known: ChainMarket, store: Store
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from chordesk.tools.orders import reconciliation, submitting
+from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.tools.orders.desk import Desk, make_desk
 
 
@@ -16,6 +17,15 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The desk pauses before it asks a broker again; a stand-in has nothing more by then."""
     monkeypatch.setattr(reconciliation, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(submitting, "PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def alpaca(monkeypatch: pytest.MonkeyPatch) -> Iterator[Alpaca]:
+    """Alpaca's stand-in, with its keys in the environment."""
+    monkeypatch.setenv("ALPACA_API_KEY", KEY)
+    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+    with serving(Alpaca()) as running:
+        yield running
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview
-from chordesk.models.tables.runs import Candidate, Decision, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Decision
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker, build_broker
 from chordesk.tools.ledger import apply_fill, ensure_account
@@ -32,6 +32,7 @@ from chordesk.tools.orders.sessions import to_next_session
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import SubmissionContext
 from chordesk.tools.risk import deny
+from tests.builders import a_candidate, a_run, a_step, a_turn, a_verdict_on
 from tests.tools.orders.tape import Tape
 
 BUY = "BUY"
@@ -114,38 +115,24 @@ class Desk:
         }
         rated = dict.fromkeys(symbols, BUY) if ratings is None else ratings
         with self.store.session() as session:
-            found = self._run(parent, **run)
-            session.add(found)
-            session.flush()
-            step = Step(run_id=found.id, kind="decide", state="done")
-            session.add(step)
-            session.flush()
-            turn = self._turn(found.id, step.id)
-            session.add(turn)
-            session.flush()
+            values = {
+                "account": self.settings.account,
+                "provider": "endpoint",
+                "model": "m",
+                "market": self.market.name,
+            }
+            times = {"market_now": self.market.clock.now(), "deadline_at": utcnow()}
+            own = {"parent_run_id": parent, "params": {"across_earnings": True}, **run}
+            found = a_run(session, **values | times | own)
+            step = a_step(session, found, kind="decide", state="done")
+            turn = a_turn(
+                session, step, role="trader", subject="paper", kept=True, provider="endpoint", model="m", thread_id=None
+            )
             for symbol, rating in sorted(rated.items()):
-                candidate = Candidate(
-                    run_id=found.id,
-                    symbol=symbol,
-                    instrument=instrument,
-                    confidence="high",
-                    origin="manual",
-                    rank=1,
-                    score=1,
+                candidate = a_candidate(
+                    session, found, symbol, instrument=instrument, confidence="high", origin="manual"
                 )
-                session.add(candidate)
-                session.flush()
-                session.add(
-                    Verdict(
-                        run_id=found.id,
-                        candidate_id=candidate.id,
-                        symbol=symbol,
-                        rating=rating,
-                        confidence="high",
-                        summary="",
-                        market_at=found.market_now,
-                    )
-                )
+                a_verdict_on(session, candidate.id, rating=rating)
             decision = Decision(
                 run_id=found.id,
                 step_id=step.id,
@@ -157,42 +144,6 @@ class Desk:
             )
             session.add(decision)
         return decision.id
-
-    def _run(self, parent: str | None, **changes: Any) -> Run:
-        now = utcnow()
-        return Run(
-            **{
-                "kind": "screen",
-                "state": "running",
-                "account": self.settings.account,
-                "provider": "endpoint",
-                "model": "m",
-                "market": self.market.name,
-                "market_now": self.market.clock.now(),
-                "deadline_at": now,
-                "parent_run_id": parent,
-                "params": {"across_earnings": True},
-                **changes,
-            }
-        )
-
-    def _turn(self, run_id: str, step_id: str) -> Turn:
-        now = utcnow()
-        return Turn(
-            run_id=run_id,
-            step_id=step_id,
-            attempt=1,
-            ordinal=0,
-            role="trader",
-            subject="paper",
-            kept=True,
-            provider="endpoint",
-            model="m",
-            status="completed",
-            outcome="completed",
-            started_at=now,
-            finished_at=now,
-        )
 
     def process(self, decision_id: str, **changes: Any) -> list[Outcome]:
         settings = self.settings.model_copy(update=changes) if changes else self.settings

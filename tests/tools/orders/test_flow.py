@@ -14,8 +14,8 @@ from sqlalchemy import event
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import OrderError, ServiceError
-from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
+from chordesk.models.errors import OrderError
+from chordesk.models.orders import BrokerAnswer
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.states import OrderState
@@ -32,6 +32,7 @@ from chordesk.tools.orders.flow import process_decision, simulated_context
 from chordesk.tools.orders.sessions import meet_sessions
 from tests.tools.orders.desk import Desk, Outcome, action, make_desk
 from tests.tools.orders.tape import Tape
+from tests.tools.orders.test_submitting import Wire
 
 NewDesk = Callable[..., Desk]
 THREE = (action("AAA"), action("BBB", notional=1_020.0), action("NOPE"), action("CCC", kind="close", quantity=5))
@@ -139,14 +140,13 @@ class Killed(BaseException):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("live", [True, False])
-def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, tmp_path: Path, live: bool) -> None:
-    undisturbed = make_desk(template_db, tmp_path / "calm", trader_live=live)
+def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, tmp_path: Path) -> None:
+    undisturbed = make_desk(template_db, tmp_path / "calm")
     undisturbed.hold("CCC", 5)
     expected = _summary(undisturbed, undisturbed.run(*THREE))
     kills = 0
     for survive in range(100):
-        desk = make_desk(template_db, tmp_path / str(survive), trader_live=live)
+        desk = make_desk(template_db, tmp_path / str(survive))
         desk.hold("CCC", 5)
         decision = desk.decide(*THREE)
         if not _killed_after(desk, decision, survive):
@@ -155,9 +155,9 @@ def test_killed_before_any_commit_it_ends_as_if_undisturbed(template_db: Path, t
         desk.lease = FencingLease(desk.store, "paper", "the next process")
         assert _summary(desk, desk.process(decision)) == expected
         desk.store.close()
-    # Draft, four checks and the notes. Live, four approvals, the account taken and reconciled (2), and two for each of
-    # three that are sent, two looks at the one that was denied.
-    assert kills >= (18 if live else 6)
+    # Draft, four checks and the notes, four approvals, the account taken and reconciled (2), and two for each of three
+    # that are sent, two looks at the one that was denied.
+    assert kills >= 18
 
 
 def _killed_after(desk: Desk, decision: str, commits: int) -> bool:
@@ -221,32 +221,6 @@ def test_two_workers_by_mistake_fill_once(new_desk: NewDesk) -> None:
     assert (desk.positions(), desk.cash()) == ({"AAA": 10}, 99_000)
 
 
-class FarBroker:
-    """Broker on the far side of a wire that loses answers; it counts what reaches it. Its books are the paper
-    broker's, made of what the desk has booked."""
-
-    name = "paper"
-    real_money = False
-
-    def __init__(self, desk: Desk, known: BrokerAnswer | None) -> None:
-        self.known = known
-        self.sent = 0
-        self._books = desk.broker
-
-    def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
-        self.sent += 1
-        raise ServiceError("the answer was lost")
-
-    def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
-        return self.known
-
-    def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
-        return self.known
-
-    def state(self) -> BrokerState:
-        return self._books.state()
-
-
 def _answer_of(status: str, *fills: tuple[float, float], message: str | None = None) -> BrokerAnswer:
     at = dt.datetime(2010, 8, 13, 13, 30, tzinfo=dt.UTC)
     made = [{"quantity": quantity, "price": price, "commission": 0.5, "at": at} for quantity, price in fills]
@@ -254,35 +228,27 @@ def _answer_of(status: str, *fills: tuple[float, float], message: str | None = N
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "state", "message"),
     [
-        _answer_of("filled", (9, 100.0)),
-        _answer_of("filled"),
-        _answer_of("rejected", (1, 100.0)),
-        _answer_of("expired", (10, 1.0)),
-        _answer_of("filled", (11, 1.0)),
+        (_answer_of("filled", (9, 100.0)), "unknown", "the broker reports"),
+        (_answer_of("rejected", (1, 100.0)), "unknown", "the broker reports"),
+        (_answer_of("filled", (11, 1.0)), "unknown", "the broker reports"),
+        (_answer_of("rejected", message="no"), "rejected", "no"),
+        (_answer_of("expired", message="no"), "expired", "no"),
     ],
 )
-def test_an_answer_that_contradicts_itself_is_not_booked(new_desk: NewDesk, answer: BrokerAnswer) -> None:
+def test_a_contradiction_and_a_refusal_move_no_money(
+    new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch, answer: BrokerAnswer, state: str, message: str
+) -> None:
     desk = new_desk()
-    desk.broker = FarBroker(desk, answer)
+    wire = desk.broker = Wire(desk)
+    wire.cut = {"submit"}
+    monkeypatch.setattr(wire, "lookup", lambda *order: answer)
     decision = desk.decide(action())
     desk.process(decision)
-    outcome = desk.process(decision)[0]
-    assert outcome.state == "unknown"
-    assert outcome.message is not None
-    assert "the broker reports" in outcome.message
-    assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
-
-
-@pytest.mark.parametrize("status", ["rejected", "expired"])
-def test_a_refused_order_moves_no_money(new_desk: NewDesk, status: str) -> None:
-    desk = new_desk()
-    desk.broker = FarBroker(desk, _answer_of(status, message="no"))
-    decision = desk.decide(action())
-    desk.process(decision)
-    outcome = desk.process(decision)[0]
-    assert (outcome.state, outcome.message) == (status, "no")
+    (outcome,) = desk.process(decision)
+    assert outcome.state == state
+    assert message in (outcome.message or "")
     assert (desk.cash(), desk.positions(), desk.fills()) == (100_000, {}, [])
 
 

@@ -63,7 +63,7 @@ def markets(draw: st.DrawFn) -> ReplayData:
     return ReplayData(columns, {}, actions=acted)
 
 
-@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     data=markets(),
     plan=st.lists(st.none() | st.tuples(*[st.integers(-30, 60)] * 3), min_size=4, max_size=len(DAYS)),

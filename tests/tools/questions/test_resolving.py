@@ -290,8 +290,7 @@ def _pass(store: Store, data: ReplayData, account: str):  # type: ignore[no-unty
     return resolve_due(store, on(data, CLOSED), account, on_resolved=[add_skill])
 
 
-@pytest.mark.parametrize("_", range(5))
-def test_two_workers_at_once_resolve_and_book_once(store: Store, data: ReplayData, _: int) -> None:
+def test_two_workers_at_once_resolve_and_book_once(store: Store, data: ReplayData) -> None:
     other = Store(store.url)
     try:
         resolve_at_once(store, other, data)
@@ -390,8 +389,7 @@ def missing(store: Store, asked: dict[str, Question], account: str) -> list[str]
 
 @pytest.mark.postgres
 @pytest.mark.no_cover
-@pytest.mark.parametrize("_", range(3))
-def test_two_workers_at_once_on_a_server_resolve_and_book_once(data: ReplayData, postgres_url: str, _: int) -> None:
+def test_two_workers_at_once_on_a_server_resolve_and_book_once(data: ReplayData, postgres_url: str) -> None:
     first, second = Store(postgres_url), Store(postgres_url)
     try:
         resolve_at_once(first, second, data)

@@ -98,15 +98,3 @@ def test_a_summary_has_no_figure_that_its_sections_lack() -> None:
         "- recommendation strong\\_buy, analysts 39, mean target 1,200.5 (yahoo, 2024-03-14)\n"
         "- Not known: signals, earnings, insiders"
     )
-
-
-def test_the_replay_has_an_overview_of_a_company(market: ReplayMarket, call: Call) -> None:
-    answer = call(market, "company_get", symbols=["AAPL", "WYE", "NOPE"])
-    assert answer.has_data
-    apple, wyeth = answer.payload["companies"]
-    about = {"name": "Apple Inc.", "sector": "Information Technology", "industry": "Computer Hardware"}
-    assert apple == {"symbol": "AAPL", **about, "lastClose": 251.79}
-    assert wyeth == {"symbol": "WYE", "name": None, "sector": None, "industry": None, "lastClose": None}
-    missing = {(row["symbol"], row["what"]): row["reason"] for row in answer.payload["missing"]}
-    assert missing["WYE", "lastClose"] == "WYE has not traded since 2009-10-15"
-    assert ("NOPE", "company") in missing

@@ -159,6 +159,7 @@ A_MOMENT = 1e-6  # hours
 FUNNEL: list[tuple[DenialCode, Play, Play]] = [
     (DenialCode.UNPRICED, quoted(1), quoted(0)),
     (DenialCode.PREVIEW_STALE, previewed(seconds=15 * 60 + 1), previewed(seconds=15 * 60)),
+    (DenialCode.PREVIEW_STALE, previewed(seconds=-3600), previewed()),
     (DenialCode.PREVIEW_ALTERED, previewed(quantity=10.0001), previewed(quantity=10.0)),
     (DenialCode.RUN_STOPPED, of_a_run(RunState.STOPPING), of_a_run(RunState.RUNNING)),
     (DenialCode.SETTINGS_DIFFER, opened_with(max_order_notional=9_999.0), opened_with(max_order_notional=10_000.0)),

@@ -9,7 +9,7 @@ import pytest
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.tools.risk.codes import CODES
-from tests.fakes.alpaca import KEY, SECRET, Alpaca
+from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk
 from tests.tools.risk.context_cases import FUNNEL, Play, Stage
 from tests.tools.risk.test_rules import BOUNDARIES
@@ -18,9 +18,7 @@ NAMES = [f"{place}-{code}" for place, (code, _, _) in enumerate(FUNNEL)]
 
 
 @pytest.fixture
-def stage(new_desk: Callable[..., Desk], alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+def stage(new_desk: Callable[..., Desk], alpaca: Alpaca) -> Stage:
     return Stage(new_desk, alpaca)
 
 

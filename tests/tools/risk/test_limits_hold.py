@@ -54,7 +54,7 @@ _homes = itertools.count()
 
 
 @pytest.mark.long
-@rules(max_examples=examples(12), deadline=None, suppress_health_check=QUIET)
+@rules(max_examples=examples(6), deadline=None, suppress_health_check=QUIET)
 @given(steps=STEPS, live=st.booleans())
 @example(steps=[(QUIETLY, BUY), (QUIETLY, BUY)], live=True)
 @example(steps=[(QUIETLY, BUY)], live=False)

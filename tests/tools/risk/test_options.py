@@ -50,15 +50,10 @@ def test_a_put_is_sold_against_free_cash_alone(new_desk: NewDesk) -> None:
 
 OPTION_DENIALS: list[tuple[dict[str, Any], DenialCode]] = [
     ({"contract": "AAPL"}, DenialCode.OPTION_CONTRACT),
-    ({"contract": "BBB100918P00090000"}, DenialCode.OPTION_CONTRACT),
-    ({"contract": "AAA100812P00090000"}, DenialCode.OPTION_CONTRACT),
     ({"contract": "AAA100918P00080000"}, DenialCode.UNPRICED),
-    ({"orderType": "market", "limitPrice": None}, DenialCode.ORDER_TYPE),
     ({"limitPrice": 2.11}, DenialCode.COLLAR),
     ({"quantity": None, "notional": 9_000.0}, DenialCode.MALFORMED),
     ({"quantity": 0.5}, DenialCode.MALFORMED),
-    ({"side": "buy"}, DenialCode.CASH_SECURED),
-    ({"contract": "AAA100918C00090000"}, DenialCode.CASH_SECURED),
     ({"contract": "TOOLONGFORANOCCSYMBOL1"}, DenialCode.MALFORMED),
 ]
 

@@ -193,12 +193,6 @@ def test_both_can_be_switched_off() -> None:
     assert "bo" not in without_skill
 
 
-@pytest.mark.parametrize(("depth", "best"), [("quick", "standard"), ("standard", "deep"), ("deep", "deep")])
-def test_the_depth_starts_from_the_setting(depth: str, best: str) -> None:
-    plans = plan_voices([GOOD, *UNKNOWN], settings(depth=depth), 2)
-    assert (plans["ada"].depth, plans["cy"].depth) == (best, depth)
-
-
 def test_models_go_by_the_rank_of_the_shares() -> None:
     """The first tier for the largest share; those that are equal share the one in the middle of their ranks."""
     one_ahead = {"ada": 0.6, "bo": 0.1, "cy": 0.1, "di": 0.1, "ed": 0.1}

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -24,13 +23,6 @@ from tests.patience import PATIENCE
 from tests.tools.orders.log_desk import LogDesk, lines
 
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[LogDesk]:
-    made = LogDesk(tmp_path / "home")
-    yield made
-    made.store.close()
 
 
 def test_recorded_lines_are_read_again_in_order(desk: LogDesk) -> None:

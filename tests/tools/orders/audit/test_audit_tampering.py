@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -32,13 +31,6 @@ from chordesk.tools.orders.audit import (
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.examples import examples
 from tests.tools.orders.log_desk import LogDesk
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[LogDesk]:
-    made = LogDesk(tmp_path / "home")
-    yield made
-    made.store.close()
 
 
 @pytest.fixture(scope="module")

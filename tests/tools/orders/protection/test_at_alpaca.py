@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from chordesk.models.tables.orders import Order
 from chordesk.tools.decimals import plain
 from chordesk.tools.orders import accounts, halting, protection, submitting
 from chordesk.tools.orders.accounts import FencingLease
-from tests.fakes.alpaca import KEY, OPEN, SECRET, Alpaca, serving
+from tests.fakes.alpaca import OPEN, Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, stops
 from tests.tools.orders.tape import Tape
@@ -29,15 +29,8 @@ class Died(BaseException):
 
 
 @pytest.fixture
-def alpaca() -> Iterator[Alpaca]:
-    with serving(Alpaca(fills="all", reserves=True)) as running:
-        yield running
-
-
-@pytest.fixture
-def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+def desk(alpaca: Alpaca, new_desk: NewDesk) -> Desk:
+    alpaca.fills, alpaca.reserves = "all", True
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     terms = {"broker": "alpaca-paper", "approval": "auto", "protect": "stop:8%"}
     return new_desk(market, **terms)

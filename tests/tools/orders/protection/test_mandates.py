@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -13,19 +13,13 @@ from chordesk.tasks.cli import arming
 from chordesk.tools.orders import halting
 from chordesk.tools.orders import halting as disarming
 from chordesk.tools.orders.protection import Unprotected, unprotected
-from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
+from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.test_at_alpaca import working
 from tests.tools.orders.protection.watch import a_pass, covered
 from tests.tools.orders.tape import Tape
 
 NewDesk = Callable[..., Desk]
-
-
-@pytest.fixture
-def alpaca() -> Iterator[Alpaca]:
-    with serving(Alpaca(fills="part", reserves=True)) as running:
-        yield running
 
 
 class Owner:
@@ -56,9 +50,8 @@ class Owner:
 
 
 @pytest.fixture
-def owner(new_desk: NewDesk, alpaca: Alpaca, monkeypatch: pytest.MonkeyPatch) -> Owner:
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+def owner(new_desk: NewDesk, alpaca: Alpaca) -> Owner:
+    alpaca.fills, alpaca.reserves = "part", True
     return Owner(new_desk, alpaca)
 
 

@@ -55,7 +55,7 @@ STEPS = st.lists(
 
 @pytest.mark.long
 @rules(
-    max_examples=examples(10),
+    max_examples=examples(6),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +18,7 @@ from chordesk.models.tables.orders import Account, Order, Position, Reconciliati
 from chordesk.tools.brokers.alpaca import BrokerSilent
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
+from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
@@ -27,16 +27,8 @@ PUT = "AAA261218P00090000"
 
 
 @pytest.fixture
-def alpaca() -> Iterator[Alpaca]:
-    with serving(Alpaca()) as running:
-        yield running
-
-
-@pytest.fixture
-def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(alpaca: Alpaca, new_desk: NewDesk) -> Desk:
     """Yield a desk on the stand-in that sends without approval."""
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
     return new_desk(Tape({"AAA": 100.0, "BBB": 50.0}), broker="alpaca-paper", approval="auto")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from sqlmodel import col, select
@@ -17,7 +17,7 @@ from chordesk.tools.orders import accounts
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import maintain_orders, process_decision
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
+from tests.fakes.alpaca import Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.tape import Tape
 
@@ -26,15 +26,7 @@ WIDE = {"max_symbol_share": 1, "max_gross_notional": 1e9, "max_symbol_notional":
 
 
 @pytest.fixture
-def alpaca() -> Iterator[Alpaca]:
-    with serving(Alpaca()) as running:
-        yield running
-
-
-@pytest.fixture
-def desk(alpaca: Alpaca, new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
+def desk(alpaca: Alpaca, new_desk: NewDesk) -> Desk:
     return new_desk(Tape({"AAA": 100.0}), broker="alpaca-paper")
 
 

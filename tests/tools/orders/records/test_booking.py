@@ -137,7 +137,7 @@ PARTS = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda parts:
 
 
 @rules(
-    max_examples=examples(25),
+    max_examples=examples(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
