@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pydantic import SecretStr
@@ -20,11 +22,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def alpaca(monkeypatch: pytest.MonkeyPatch) -> Iterator[Alpaca]:
+def alpaca() -> Iterator[Alpaca]:
     """Alpaca's stand-in, with its keys in the environment."""
-    monkeypatch.setenv("ALPACA_API_KEY", KEY)
-    monkeypatch.setenv("ALPACA_SECRET_KEY", SECRET)
-    with serving(Alpaca()) as running:
+    # No monkeypatch: it would be undone after the stand-in has ended, and with it what a test changed of the addresses.
+    keys = {"ALPACA_API_KEY": KEY, "ALPACA_SECRET_KEY": SECRET}
+    with patch.dict(os.environ, keys), serving(Alpaca()) as running:
         yield running
 
 

@@ -20,6 +20,7 @@ from tests.fakes.alpaca import OPEN, Alpaca
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, covered, stops
 from tests.tools.orders.tape import Tape
+from tests.tools.orders.test_submitting import Wire
 
 NewDesk = Callable[..., Desk]
 
@@ -161,34 +162,21 @@ def test_flattening_cancels_and_sells_once(desk: Desk, alpaca: Alpaca) -> None:
     assert (alpaca.positions, working(alpaca)) == ({}, [])
 
 
-class Mortal:
+class Mortal(Wire):
     """The broker of a process that dies at its n-th call, before or after the call reaches the far side."""
 
-    def __init__(self, desk: Desk, call: int, *, after: bool) -> None:
-        self.name, self.real_money = desk.broker.name, desk.broker.real_money
-        self._broker, self._call, self._after, self.calls = desk.broker, call, after, 0
+    def __init__(self, desk: Desk, last: int, *, after: bool) -> None:
+        super().__init__(desk)
+        self._last, self._after = last, after
 
-    def _pass_on(self, name: str, *order: Any) -> Any:
-        self.calls += 1
-        dies = self.calls == self._call
+    def _call(self, name: str, *order: Any) -> Any:
+        dies = len(self.calls) + 1 == self._last
         if dies and not self._after:
             raise Died
-        answer = getattr(self._broker, name)(*order)
+        answer = super()._call(name, *order)
         if dies:
             raise Died
         return answer
-
-    def submit(self, *order: Any) -> Any:
-        return self._pass_on("submit", *order)
-
-    def lookup(self, *order: Any) -> Any:
-        return self._pass_on("lookup", *order)
-
-    def cancel(self, *order: Any) -> Any:
-        return self._pass_on("cancel", *order)
-
-    def state(self) -> Any:
-        return self._pass_on("state")
 
 
 @pytest.mark.long
