@@ -9,9 +9,10 @@ from chordesk.agents.langchain.bridge import ChatError
 from chordesk.agents.langchain.chat import ChatCodex
 from chordesk.agents.langchain.desk_tools import desk_tools
 from chordesk.agents.langchain.memory import DeskStore, desk_store
+from chordesk.agents.langchain.providers import register
 from chordesk.agents.langchain.runtimes import close_bridges
 
-__all__ = ["ChatCodex", "ChatError", "DeskStore", "close_bridges", "desk_store", "desk_tools"]
+__all__ = ["ChatCodex", "ChatError", "DeskStore", "close_bridges", "desk_store", "desk_tools", "register"]
 
 
 def _logger(*names: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from chordesk.agents.langchain.bridge import ModelUnavailable
 from chordesk.agents.role_models import PROVIDER_KEYS
+from chordesk.models.errors import UsageError
 
 Provider = Literal["codex", "endpoint", "local", "litellm"]
 LITELLM: Provider = "litellm"
@@ -44,3 +45,16 @@ def require_known(name: str, provider: Provider) -> None:
             f"the model {name!r} names the provider {prefix!r}, which there is not",
             remedy=f"write PROVIDER:MODEL with one of {', '.join(KNOWN)}, or give base_url as well",
         )
+
+
+def register() -> None:
+    """Let LangChain find the chat model by name, where it takes a string: `init_chat_model("codex:gpt-5.5")`,
+    `create_agent("codex:ollama:qwen3")`. Raises UsageError without LangChain, or for one that looks elsewhere."""
+    try:
+        from langchain.chat_models import base
+    except ModuleNotFoundError:
+        raise UsageError("the package langchain is not installed", remedy="pip install langchain") from None
+    try:
+        base._BUILTIN_PROVIDERS["codex"] = ("chordesk.langchain", "ChatCodex", base._call)
+    except (AttributeError, TypeError):
+        raise UsageError("this langchain looks its providers up elsewhere", remedy="make a ChatCodex") from None

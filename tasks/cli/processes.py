@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 import logging
 import os
+import shlex
+import shutil
 import socket
 import sys
 from collections.abc import Iterable
@@ -257,6 +260,14 @@ def api(
         end(128 + stop.number)
 
 
+class McpClient(StrEnum):
+    """A program that speaks MCP, by its command."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    VSCODE = "vscode"
+
+
 @commands.command()
 def mcp(
     http: Annotated[
@@ -266,9 +277,14 @@ def mcp(
         str | None, typer.Option(help="A run: its market as of its day, and the dry run of its orders.")
     ] = None,
     tool: Annotated[list[str] | None, typer.Option(help="A tool to offer, again for more; by default all.")] = None,
+    install: Annotated[McpClient | None, typer.Option(help="Print what adds this server to a client, and end.")] = None,
 ) -> None:
     """Offer the desk's read tools over MCP; none submits orders."""
     from chordesk.tasks.services import signals
+
+    if install is not None:
+        print_line(_entry_of(install, load_settings(), run))
+        return
 
     require_extra("mcp", "`desk mcp`")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
@@ -280,14 +296,27 @@ def mcp(
     logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it has a line or two for each request
     toolset = offer(settings, run, names=tool, preview=run is not None and tool is None)
     with signals.raised():
-        _serve(settings, toolset, http)
+        _serve(settings, toolset, run, http)
 
 
-def _serve(settings: Settings, toolset: Toolset, http: str | None) -> None:
+def _entry_of(client: McpClient, settings: Settings, run: str | None) -> str:
+    """Return the command, or for a file of settings the text, that has a client start `desk mcp` on this home."""
+    command = [shutil.which("desk") or "desk", "mcp", *(("--run", run) if run is not None else ())]
+    home = f"DESK_HOME={settings.home.resolve()}"
+    if client is McpClient.VSCODE:
+        entry = {"name": "desk", "command": command[0], "args": command[1:], "env": dict([home.split("=", 1)])}
+        return shlex.join(["code", "--add-mcp", json.dumps(entry)])
+    return shlex.join([client, "mcp", "add", "desk", "--env", home, "--", *command])
+
+
+def _serve(settings: Settings, toolset: Toolset, run: str | None, http: str | None) -> None:
+    from chordesk.tasks.web.mcp.resources import RunResources
+
+    runs = RunResources(settings, run)
     if http is None:
         from chordesk.tasks.web.mcp.protocol import serve_stdio
 
-        serve_stdio(toolset)
+        serve_stdio(toolset, runs)
         return
     from chordesk.tasks.web.mcp.http import address_of, serve_http
 
@@ -298,4 +327,4 @@ def _serve(settings: Settings, toolset: Toolset, http: str | None) -> None:
         if not is_loopback(host):
             warn([f"{host} is not loopback, and tokens go in clear: put TLS in front"])
 
-    serve_http(settings, toolset, http, announce)
+    serve_http(settings, toolset, runs, http, announce)

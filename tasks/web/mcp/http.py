@@ -23,6 +23,7 @@ from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
 from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.mcp.protocol import protocol_server
+from chordesk.tasks.web.mcp.resources import RunResources
 from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
 from chordesk.tools.registry import Toolset
@@ -40,7 +41,9 @@ def address_of(text: str) -> tuple[str, int]:
     return (found["host"] or LOOPBACK).strip("[]"), int(found["port"])
 
 
-def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Callable[[str, str], None]) -> None:
+def serve_http(
+    settings: Settings, toolset: Toolset, runs: RunResources, address: str, announce: Callable[[str, str], None]
+) -> None:
     """Serve until SIGINT or SIGTERM. announce: called with the URL and the token's place once the server answers.
     Raises UsageError for an address that cannot be bound, SettingError for one that lets other machines in without
     DESK_API_TOKEN, and for a token's file that cannot be used."""
@@ -55,7 +58,7 @@ def serve_http(settings: Settings, toolset: Toolset, address: str, announce: Cal
     token = token_of(settings)
     with _bound(host, port) as listening:
         url = f"{url_of(listening)}{MCP_PATH}"
-        app = mcp_app(toolset, host_names(here), token.value, _tokens(settings))
+        app = mcp_app(toolset, runs, host_names(here), token.value, _tokens(settings))
         DoorServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
 
 
@@ -68,10 +71,10 @@ def _tokens(settings: Settings) -> Tokens | None:
     return Tokens(Store(settings.database))
 
 
-def mcp_app(toolset: Toolset, hosts: frozenset[str], token: str, tokens: Tokens | None) -> ASGIApp:
+def mcp_app(toolset: Toolset, runs: RunResources, hosts: frozenset[str], token: str, tokens: Tokens | None) -> ASGIApp:
     """One path, POST alone, nothing kept between two requests. tokens: named ones, beside the token."""
     manager = StreamableHTTPSessionManager(
-        protocol_server(toolset), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
+        protocol_server(toolset, runs), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
     )
 
     @asynccontextmanager

@@ -18,6 +18,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from chordesk.tasks.tokens import CALLER
+from chordesk.tasks.web.mcp.resources import RunResources, add_prompts, add_resources
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
 log = structlog.get_logger(__name__)
@@ -28,8 +29,8 @@ INSTRUCTIONS = (
 )
 
 
-def protocol_server(toolset: Toolset) -> Server[Any, Any]:
-    """Return a server of these tools. An error of a call is its result, with isError."""
+def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
+    """Return a server of these tools and runs, and of the roles' prompts. An error of a tool is its result."""
     server: Server[Any, Any] = Server("chordesk", version=_version(), instructions=INSTRUCTIONS)
 
     async def listed() -> list[types.Tool]:
@@ -45,6 +46,8 @@ def protocol_server(toolset: Toolset) -> Server[Any, Any]:
     server.list_tools()(listed)
     # The desk's own check names each wrong argument and the allowed ones.
     server.call_tool(validate_input=False)(called)
+    add_resources(server, runs)
+    add_prompts(server)
     return server
 
 
@@ -75,15 +78,15 @@ def _version() -> str:
 MOST_BYTES = 4 * 1024 * 1024  # of a line, as the HTTP server's of a body
 
 
-def serve_stdio(toolset: Toolset) -> None:
+def serve_stdio(toolset: Toolset, runs: RunResources) -> None:
     """Until standard input ends or the reader leaves. All that is not a message goes to standard error."""
     output = sys.stdout.buffer
     with redirect_stdout(sys.stderr):
-        asyncio.run(_serve(toolset, output))
+        asyncio.run(_serve(toolset, runs, output))
 
 
-async def _serve(toolset: Toolset, output: BinaryIO) -> None:
-    server = protocol_server(toolset)
+async def _serve(toolset: Toolset, runs: RunResources, output: BinaryIO) -> None:
+    server = protocol_server(toolset, runs)
     try:
         async with stdio_server(_Lines(), _Output(output)) as (read, write):
             await server.run(read, write, server.create_initialization_options())

@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp.types import ImageContent
+from mcp import McpError
+from mcp.types import ImageContent, TextContent, TextResourceContents
+from pydantic import AnyUrl
 
 from chordesk.agents.offering import READ_TOOLS
+from chordesk.agents.prompting import instructions
+from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
@@ -85,6 +89,32 @@ async def test_a_run_has_its_day_and_the_dry_run_of_its_orders(home: Path) -> No
         preview = payload(await session.call_tool("orders_preview", order))
         assert (preview["dryRun"], preview["cleared"]) == (True, False)
         assert payload(await session.call_tool("portfolio_get", {}))["portfolio"]["cash"] == 100_000.0
+
+
+async def test_a_run_is_a_resource_and_each_role_has_a_prompt(home: Path) -> None:
+    first = a_run(home)
+    async with over_stdio(home) as session:
+        (listed,) = (await session.list_resources()).resources
+        (content,) = (await session.read_resource(listed.uri)).contents
+        assert isinstance(content, TextResourceContents)
+        assert json.loads(content.text)["run_id"] == first
+        with pytest.raises(McpError, match="no resource"):
+            await session.read_resource(AnyUrl("desk://runs/nope"))
+        assert [one.name for one in (await session.list_prompts()).prompts] == list(ROLES)
+        (message,) = (await session.get_prompt("risk")).messages
+        assert isinstance(message.content, TextContent)
+        assert message.content.text == instructions(ROLES["risk"])
+        with pytest.raises(McpError, match="no prompt 'nobody'"):
+            await session.get_prompt("nobody")
+
+
+def test_the_entry_of_each_client_starts_this_server_on_this_home(home: Path) -> None:
+    starts = {"claude": "claude mcp add desk", "codex": "codex mcp add desk", "vscode": "code --add-mcp"}
+    for client, first in starts.items():
+        done = desk(home, "mcp", "--install", client)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(first)
+        assert str(home) in done.stdout
 
 
 def test_without_a_client_it_ends_at_once(home: Path) -> None:
