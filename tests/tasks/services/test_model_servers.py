@@ -95,12 +95,6 @@ def test_what_is_no_model_server_is_named(reply: Raw | Status, error: type[Excep
     assert "abcdef" not in str(raised.value)
 
 
-def test_a_port_where_nothing_listens_is_named() -> None:
-    url = f"http://127.0.0.1:{free_ports(1)[0]}/v1"
-    with pytest.raises(ServerAway, match=f"at {url} cannot be reached"):
-        look_at_server(Access(url))
-
-
 def test_a_responses_api_is_told_from_chat_completions() -> None:
     with FakeResponses() as endpoint, LocalServer() as server:
         assert has_responses(Access(endpoint.url))

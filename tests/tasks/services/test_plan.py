@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import threading
@@ -38,24 +37,6 @@ def test_by_default_everything_is_embedded_on_loopback_and_a_private_socket(make
     assert made.urls["rulebook_url"].startswith("http://127.0.0.1:")
     assert made.environ["DESK_REDIS_URL"] == made.urls["redis_url"]
     assert made.settings.rulebook_url == made.urls["rulebook_url"]
-
-
-def test_services_that_the_user_named_are_used_and_not_started(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(Choice(), DESK_REDIS_URL="redis://127.0.0.1:6379/0", DESK_RULEBOOK_URL="http://127.0.0.1:9/v1")
-    assert names(made) == WHOLE[2:]
-    assert made.urls == {}
-    nodes = [program.node for program in made.desk if program.node]
-    assert all(node.startswith(("research-", "ops-", "trade-")) for node in nodes)
-
-
-def test_addresses_left_by_an_earlier_run_are_not_relied_on(make_plan: Callable[..., Plan], home: Path) -> None:
-    (home / "run").mkdir(parents=True)
-    left = {"redis_url": "unix:///gone/redis.sock", "rulebook_url": "http://127.0.0.1:1/v1"}
-    (home / "run" / "services.json").write_text(json.dumps(left), encoding="utf-8")
-    made = make_plan(Choice())
-    assert names(made) == WHOLE
-    assert made.settings.redis_url is not None
-    assert "gone" not in made.settings.redis_url.get_secret_value()
 
 
 def test_other_processes_get_the_providers_settings_of_the_workers(make_plan: Callable[..., Plan]) -> None:
@@ -121,31 +102,6 @@ def test_a_terminal_with_another_database_or_redis_is_refused(
     assert running_desk.places(same) == running_desk.places(made.settings)
 
 
-def test_more_research_workers_and_fewer_helpers(make_plan: Callable[..., Plan]) -> None:
-    made = make_plan(Choice(research_workers=3, beat=False))
-    assert names(made) == ["redis", "rulebook", "research", "research-2", "research-3", "ops", "trade"]
-    nodes = [program.node for program in made.desk]
-    assert len(set(nodes)) == len(nodes)
-
-
-@pytest.mark.parametrize("count", [0, 33])
-def test_a_foolish_number_of_workers_is_refused(count: int) -> None:
-    with pytest.raises(UsageError, match=f"--workers {count}"):
-        Choice(research_workers=count)
-
-
-def test_the_service_is_started_when_it_is_asked_for(make_plan: Callable[..., Plan]) -> None:
-    free = free_ports(1)[0]
-    made = make_plan(Choice(api=True), DESK_API_PORT=str(free))
-    assert names(made) == [*WHOLE, "api"]
-    assert made.programs[-1].where == f"http://127.0.0.1:{free}"
-    assert made.programs[-1].command[-3:] == ("api", "--port", str(free))
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"DESK_API_PORT={port} is taken"):
-            make_plan(Choice(api=True), DESK_API_PORT=str(port))
-
-
 def test_no_secret_reaches_the_supervisors_file(make_plan: Callable[..., Plan]) -> None:
     made = make_plan(Choice(), DESK_PROVIDER_KEY="sk-secret", DESK_REDIS_URL="redis://:pass-word@127.0.0.1:6379/0")
     text = configuration(made.programs, made.folders)
@@ -157,12 +113,6 @@ def test_a_path_that_the_supervisor_would_cut_is_refused(make_plan: Callable[...
     made = make_plan(None, DESK_HOME=str(home / "a #b"))
     with pytest.raises(UsageError, match="a #b"):
         configuration(made.programs, made.folders)
-
-
-def test_a_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="DESK_HOME"):
-        plan.prepare_folders(tmp_path / "file" / "home")
 
 
 def test_a_look_whether_a_desk_is_up_does_not_keep_one_from_starting(tmp_path: Path) -> None:
@@ -277,3 +227,15 @@ def test_a_desk_that_runs_already_is_not_mistaken_for_a_taken_port(make_plan: Ca
         fcntl.flock(lock, fcntl.LOCK_EX)
         made = make_plan(Choice(), DESK_METRICS_PORT=str(port))
     assert port in {program.metrics_port for program in made.programs}
+
+
+def test_a_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="DESK_HOME"):
+        plan.prepare_folders(tmp_path / "file" / "home")
+
+
+@pytest.mark.parametrize("count", [0, 33])
+def test_a_foolish_number_of_workers_is_refused(count: int) -> None:
+    with pytest.raises(UsageError, match=f"--workers {count}"):
+        Choice(research_workers=count)

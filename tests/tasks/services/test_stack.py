@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -23,8 +22,7 @@ from chordesk.models.settings.running_desk import services_path
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.services import supervision
 from chordesk.tasks.services.plan import Plan, Program
-from chordesk.tasks.services.stack import AGAIN, Stack
-from chordesk.tasks.services.supervision import log_file
+from chordesk.tasks.services.stack import Stack
 from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
@@ -166,38 +164,7 @@ def test_a_program_that_cannot_start_is_reported_with_its_log(make_plan: Callabl
     assert not services_path(made.folders.home).exists()
 
 
-def test_a_program_that_ends_while_it_is_waited_for_is_reported_with_what_it_wrote_now(
-    make_plan: Callable[..., Plan],
-) -> None:
-    code = "import os, time; print('fresh', flush=True); time.sleep(1.5); os._exit(3)"
-    made = with_programs(make_plan(DESK_PROVIDER="codex"), program("broken", code))
-    log_file("broken", made.folders).write_text("of the start before\n", encoding="utf-8")
-    stack = Stack(made, late_workers=lambda: ["broken"])
-    with pytest.raises(ServiceError) as error, stack:
-        pass
-    # Which of the two is seen depends on how soon supervisord starts it again.
-    expected = f"broken does not start: (it ended with exit code 3|{re.escape(AGAIN)})(\nfresh)+ "
-    assert re.match(expected, str(error.value)), error.value
-
-
 BUSY = "while True: pass"
-
-
-def test_a_late_worker_is_waited_for_while_it_works_and_named(
-    make_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervision, "NOTICE_SECONDS", 0.1)
-    made = with_programs(make_plan(DESK_PROVIDER="codex"), program("slow", BUSY))
-    lines: list[str] = []
-    alone = f"waiting for slow (log {made.folders.logs / 'slow.log'}): "  # the other programs are up
-
-    def late() -> list[str]:
-        return ["slow"] if len([line for line in lines if line.startswith(alone)]) < 3 else []
-
-    with Stack(made, late_workers=late, notify=lines.append):
-        pass
-    assert lines[-1].startswith(alone)
-    assert lines[-1].endswith(" s so far, at most 600")
 
 
 @pytest.mark.parametrize(
