@@ -40,8 +40,8 @@ from tests.postgres import missing, shared
 from tests.security.canaries import CANARIES, SETTINGS, in_database, in_files, in_redis, seen, variables
 from tests.security.provider import Provider
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
+from tests.tasks.engine.steps import opened
 from tests.tasks.engine.steps import report as new_report
-from tests.tasks.worker.steps import opened
 
 SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO"
 ROLES = ("research", "ops", "trade")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,12 +12,9 @@ from typing import Any
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.worker.app import node_name
 from tests.fakes.otlp import Collector, Seen
 from tests.stack import Processes, free_port, processes, wait_for
 from tests.tasks.worker.steps import get_run
-
-POP_SECONDS = 1.5  # what the worker asked for before it let go of the queue still takes a message, for a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +29,6 @@ class TelemetryDesk:
     @property
     def store(self) -> Store:
         return self.desk.app.desk.store
-
-    @contextmanager
-    def held_up(self, queue: str) -> Iterator[None]:
-        """The research worker takes nothing from a queue while the block lasts."""
-        control, here = self.desk.app.control, [node_name("research")]
-        assert control.cancel_consumer(queue, destination=here, reply=True)
-        time.sleep(POP_SECONDS)
-        yield
-        assert control.add_consumer(queue, destination=here, reply=True)
 
     def ended(self, run: Run) -> Run:
         wait_for(lambda: get_run(self.store, run.id).state in RUN_FINAL, "the run ends")

@@ -15,10 +15,10 @@ from chordesk.models.tables.runs import Turn
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import run_report
-from tests.fakes.responses import FakeResponses, Refusal, Reply, Silence, Status, Text
+from tests.fakes.responses import FakeResponses, Reply, Silence, Status, Text
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for
-from tests.tasks.worker.steps import get
+from tests.tasks.engine.steps import get
 from tests.tasks.worker.test_turns import Silent
 
 DEADLINE = 20.0  # of a step: a busy machine takes seconds to start the app-server
@@ -106,17 +106,6 @@ def test_a_key_that_a_provider_quotes_is_not_recorded(failing: Silent) -> None:
         assert "Incorrect API key" in row["error"]
         assert "0123456789" not in row["error"]
         assert "pw12345" not in row["error"]
-
-
-def test_a_refusal_is_no_failure(failing: Silent) -> None:
-    assert lines_of(failing, "TGT", Refusal("I will not")) == []
-
-
-def test_a_turn_past_its_step_s_deadline_is_recorded(failing: Silent) -> None:
-    (failed,) = lines_of(failing, "GE", Silence(60.0))
-    assert (failed["event"], failed["kind"], failed["symbol"]) == ("codex.turn.failed", "deadline", "GE")
-    assert (failed["attempt"], failed["duration_ms"]) == (1, DEADLINE * 1000)
-    assert "DESK_STEP_DEADLINE_SECONDS" in failed["error"]
 
 
 def test_a_killed_process_is_an_error_of_the_runtime_and_a_failed_turn(failing: Silent) -> None:

@@ -17,20 +17,17 @@ from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.notifications import NoticeKind, NotificationState
 from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
-from chordesk.models.states import ApprovalState, AttemptEnd, OrderState, RunState, StepState, TradingState
+from chordesk.models.states import ApprovalState, OrderState, RunState, StepState, TradingState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.notifications import Notification, NotificationChannel
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
-from chordesk.models.tables.runs import Attempt, Sweep
-from chordesk.tasks.engine import limits
+from chordesk.models.tables.runs import Sweep
 from chordesk.tasks.notifications.watching import read_notifications
 from chordesk.tasks.telemetry import gauges
-from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_broker, read_database, read_own
+from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_database, read_own
 from tests.builders import a_run, a_step, a_turn
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain
-
-MIB = 2**20
 
 
 @pytest.fixture
@@ -66,15 +63,6 @@ def test_steps_count_by_queue_when_they_are_due_and_their_run_goes_on(session: S
     assert found["desk_sweep_age_seconds"] == {}, "there was no sweep yet"
     session.get_one(Sweep, 1).last_at = ago(50)
     assert 50 <= values(session, settings)["desk_sweep_age_seconds"][()] < 500
-
-
-def test_lost_workers_count_for_some_minutes(session: Session, settings: Settings) -> None:
-    step = a_step(session, a_run(session))
-    for outcome, minutes in ((AttemptEnd.LOST, 1), (AttemptEnd.LOST, 30), (AttemptEnd.DONE, 1)):
-        at = ago(minutes * 60)
-        id_ = f"{int(at.timestamp() * 1000):012x}{new_id()[12:]}"
-        session.add(Attempt(id=id_, step_id=step.id, attempt=1, owner="w", started_at=at, ended_at=at, outcome=outcome))
-    assert values(session, settings)["desk_attempts_lost"] == {(): 1}
 
 
 def test_orders_wait_and_are_unknown_until_they_end(session: Session, settings: Settings, chain: Chain) -> None:
@@ -142,31 +130,6 @@ def test_tokens_and_money_are_those_of_the_day(session: Session, settings: Setti
     assert ("day_tokens",) not in values(session, Settings(home=settings.home, budget_day_tokens=0))["desk_limit"]
 
 
-def test_a_parked_model_and_messages_are_seen_in_redis(redis_server: str) -> None:
-    with redis.Redis.from_url(redis_server) as client:
-        client.flushall()
-        client.set(limits.parked_key("gpt-5.5"), "limited", px=60_000)
-        client.rpush("research", "one", "two")
-        found = {gauge.name: dict(each) for gauge, each in read_broker(client).items()}
-        client.flushall()
-    assert found["desk_queue_messages"]["research",] == 2
-    assert found["desk_models_parked"] == {(): 1}
-    assert 0 < found["desk_model_parked_seconds"]["gpt-5.5",] <= 60
-
-
-def test_a_worker_has_the_turns_and_the_memory_of_its_app_servers() -> None:
-    servers = [ProcessStatus("kept", pid, 1.0, 9, 2, rss) for pid, rss in ((1, 100.0), (2, 150.0))]
-    found = {gauge.name: dict(each) for gauge, each in read_own(3, servers).items()}
-    assert found["desk_turns_in_flight"] == {("kept",): 4}
-    assert found["desk_app_servers"] == {("kept",): 2}
-    assert found["desk_app_server_bytes"] == {("kept",): 250 * MIB}
-    assert found["desk_app_server_largest_bytes"] == {("kept",): 150 * MIB}
-    assert found["desk_room_short"] == {}
-    full = Shortage("space", "home (/srv)", 0, 100, out=True)
-    unknown = {gauge.name: dict(each) for gauge, each in read_own(3, None, [full]).items()}
-    assert unknown == {"desk_steps_held": {(): 3}, "desk_room_short": {("space", "home (/srv)"): 2}}, "missing, not 0"
-
-
 GAUGE = Gauge("desk_tested", "For a test.")
 
 
@@ -208,17 +171,6 @@ def test_a_part_that_hangs_is_missing_and_asked_once(monkeypatch: pytest.MonkeyP
     wait_for(lambda: ("desk_tested",) in shown(one.collect()), "it is shown")
 
 
-def test_a_scrape_soon_after_another_reads_nothing() -> None:
-    asked: list[bool] = []
-
-    def read() -> Any:
-        asked.append(True)
-        return {GAUGE: {(): float(len(asked))}}
-
-    one = Exporter({"database": read}, rest_seconds=3600)
-    assert [shown(one.collect())["desk_tested",] for _ in range(3)] == [1, 1, 1]
-
-
 def message(session: Session, channel: str, state: NotificationState, **values: object) -> None:
     facts = {"kind": NoticeKind.FILL, "run_id": "r", "subject": "IBM", "title": "t", "text": "t", "urgent": False}
     session.add(
@@ -246,3 +198,19 @@ def test_messages_that_wait_are_late_or_were_given_up_count_by_channel(session: 
     assert 500 <= late["phone",] < 800, "one that failed is as late as it is old"
     assert 100 <= late["mail",] < 400, "one that is due is late since then"
     assert (late["quiet",], late["well",]) == (0, 0), "what is held is not late"
+
+
+MIB = 2**20
+
+
+def test_a_worker_has_the_turns_and_the_memory_of_its_app_servers() -> None:
+    servers = [ProcessStatus("kept", pid, 1.0, 9, 2, rss) for pid, rss in ((1, 100.0), (2, 150.0))]
+    found = {gauge.name: dict(each) for gauge, each in read_own(3, servers).items()}
+    assert found["desk_turns_in_flight"] == {("kept",): 4}
+    assert found["desk_app_servers"] == {("kept",): 2}
+    assert found["desk_app_server_bytes"] == {("kept",): 250 * MIB}
+    assert found["desk_app_server_largest_bytes"] == {("kept",): 150 * MIB}
+    assert found["desk_room_short"] == {}
+    full = Shortage("space", "home (/srv)", 0, 100, out=True)
+    unknown = {gauge.name: dict(each) for gauge, each in read_own(3, None, [full]).items()}
+    assert unknown == {"desk_steps_held": {(): 3}, "desk_room_short": {("space", "home (/srv)"): 2}}, "missing, not 0"

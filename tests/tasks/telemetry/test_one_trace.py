@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import redis
 from sqlmodel import col, select
 
-from chordesk.models.states import RunState, StepKind
+from chordesk.models.states import RunState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Attempt, Run, Step, ToolCall, Turn
 from chordesk.tasks.engine.kinds import task_name
-from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests.fakes.otlp import Seen
 from tests.stack import free_port, processes
 from tests.tasks.telemetry.runs import TelemetryDesk
-from tests.tasks.worker.steps import change
 
 
 def above(span: Seen, by_id: Mapping[str, Seen]) -> list[str]:
@@ -81,21 +78,6 @@ def _what_was_done_has_a_span_each(desk: TelemetryDesk, run: Run, trace: list[Se
         assert over.start <= span.start <= span.end <= over.end
     taken = Counter(span.name for span in trace if span.name.startswith("run/"))
     assert taken == Counter(f"run/{task_name(step.kind)}" for step in steps), "Celery's own are in it too"
-
-
-def test_a_step_that_the_sweep_sends_again_joins_the_trace_of_its_run(desk: TelemetryDesk) -> None:
-    with desk.held_up("research"):
-        run = open_research(desk.desk.app, ["KO"])
-        with redis.Redis.from_url(redis_url(desk.desk.settings)) as client:
-            assert client.delete("research") == 1, "its message is lost"
-        with desk.store.read() as session:
-            (lost,) = session.exec(select(Step.id).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)).all()
-        change(desk.store, Step, lost, sent_at=None)
-    assert desk.ended(run).state == RunState.DONE
-    trace = desk.trace(run)
-    assert lost in {span.about.get("desk.step") for span in trace}
-    (sent, *_) = sorted(named(trace, "apply_async/desk.report"), key=lambda span: span.start)
-    assert not sent.service.startswith("test@"), "it was sent by a worker's sweep"
 
 
 def test_a_collector_that_is_away_holds_nothing_up() -> None:

@@ -57,20 +57,3 @@ def test_a_second_beat_is_not_ready_and_names_the_lock_that_it_waits_for(
     wait_for(lambda: listens(port) and health(port)[1]["why"] == waits, "the scheduler is made")
     assert health(port, "/health/live")[0] == 200
     made.end("beat-2", signal.SIGKILL)
-
-
-def test_without_redis_they_live_but_are_not_ready(desk: tuple[Processes, dict[str, int]]) -> None:
-    """The last test of this desk."""
-    made, ports = desk
-    waiting = [role for role in ROLES if role not in ("api", "notify")]  # these need no Redis to do their work
-    for role in waiting:
-        wait_for(lambda role=role: ready(ports[role]), f"{role} is ready")  # type: ignore[misc]
-    made.end("redis", signal.SIGKILL)
-    for role in waiting:
-        wait_for(lambda role=role: not ready(ports[role]), f"{role} is not ready")  # type: ignore[misc]
-        status, found = health(ports[role], "/health/live")
-        assert (status, found["live"]) == (200, True)
-        assert "Redis" in found["why"][0] or "lock" in found["why"][0]
-    made.redis()
-    for role in waiting:
-        wait_for(lambda role=role: ready(ports[role]), f"{role} is ready again")  # type: ignore[misc]

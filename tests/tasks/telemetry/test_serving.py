@@ -1,8 +1,10 @@
-"""The server of one process's metrics and health: addresses, paths, refusals, and a loop that stands still."""
+"""The server of one process's metrics and health, its refusals, and telemetry that is set but cannot work."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +19,9 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import leases
 from chordesk.tasks.services.plan import is_free
 from chordesk.tasks.telemetry import metrics
-from tests.stack import free_port, wait_for
+from chordesk.tasks.telemetry.traces import endpoint
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY, free_port, wait_for
 from tests.tasks.telemetry.asking import ask, health
 
 PATHS = ("/health", "/health/ready", "/health/live")
@@ -52,22 +56,6 @@ def test_a_process_is_not_ready_while_it_starts_and_when_it_is_to_end_but_lives(
         assert state() == [503, 503, 200]
         assert health(port)[1]["why"] == ["it is stopping"]
     assert is_free(port)
-
-
-def test_a_scrape_that_fails_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    def broken() -> Iterator[object]:
-        raise KeyError("a bug")
-
-    port = free_port()
-    desk = Desk(Settings(home=tmp_path, metrics_port=port))
-    desk.watch.add(broken)
-    desk.watch.serve("ops")
-    assert ask(port, "/metrics")[0] == 500
-    shown = capfd.readouterr()
-    assert "metrics.failed" in shown.out
-    assert "Traceback" not in shown.err
-    assert health(port, "/health/live")[0] == 200
-    desk.close()
 
 
 def test_clients_that_send_nothing_hold_up_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +106,39 @@ def test_a_process_with_an_event_loop_that_stands_still_is_not_live(
         assert "event loop has not turned" in found["why"][0]
         released.set()
         wait_for(lambda: health(port)[0] == 200, "it is ready again")
+
+
+# A finder that finds none of the extra's libraries, as where it is not installed.
+WITHOUT = """
+import sys
+sys.modules["opentelemetry.exporter"] = None
+from chordesk.tasks.cli.main import main
+sys.argv = ["desk", *sys.argv[1:]]
+main()
+"""
+
+
+def test_spans_without_the_extra_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    environ = {
+        "DESK_HOME": str(tmp_path / "home"),
+        "DESK_REDIS_URL": f"unix://{tmp_path}/none.sock",
+        "DESK_TRACE_URL": "http://127.0.0.1:4318",
+        "PATH": "/usr/bin:/bin",
+    }
+    whole = [sys.executable, "-c", WITHOUT, "up"]
+    done = subprocess.run(whole, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2, done.stderr
+    assert "DESK_TRACE_URL needs the package opentelemetry.exporter" in done.stderr
+    assert "pip install 'chordesk[otel]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "posted_to"),
+    [
+        ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+        ("https://collector/", "https://collector/v1/traces"),
+        ("https://collector/otlp/v1/traces?a=b", "https://collector/otlp/v1/traces?a=b"),
+    ],
+)
+def test_a_bare_address_gets_the_path_of_the_protocol(given: str, posted_to: str) -> None:
+    assert endpoint(given) == posted_to

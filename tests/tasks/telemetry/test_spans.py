@@ -68,16 +68,6 @@ def test_an_order_is_of_its_run_s_trace_whichever_worker_sends_it() -> None:
         assert found[name].end > found[name].start
 
 
-def test_an_order_that_the_broker_refused_is_marked_as_failed() -> None:
-    with Collector() as collector:
-        found = made(collector, an_order(new_id(), state=OrderState.REJECTED, message="no buying power"))
-    assert found["order submit"].failed
-    assert (found["order submit"].about["desk.outcome"], found["order submit"].about["desk.why"]) == (
-        "rejected",
-        "no buying power",
-    )
-
-
 def test_the_run_s_own_span_is_the_root_and_has_its_end() -> None:
     run = run_row(state=RunState.FAILED, notes=["every lens failed"], finished_at=utcnow())
     with Collector() as collector:

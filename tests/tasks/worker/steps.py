@@ -1,9 +1,8 @@
-"""Runs and steps by hand, and a look at the messages that wait in Redis."""
+"""Runs of a worker, and a look at the messages that wait in Redis."""
 
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,50 +12,15 @@ import redis
 from celery import Celery
 
 from chordesk.models.database.store import Store
-from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine import graph
+from chordesk.models.tables.runs import Run
 from chordesk.tasks.engine.kinds import QUEUES
-from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.redis_clients import redis_url
-from tests.builders import run_row
 from tests.patience import PATIENCE
-
-
-def opened(store: Store, *steps: NewStep, attempts: int = 2, **values: Any) -> tuple[Run, str]:
-    """Open a run; its finish step waits for those of `steps` without a parent. Return the run and its finish step's
-    id."""
-    run, finish = run_row(**values), new_id()
-    under = [step if step.parent else _under(step, finish) for step in steps]
-    with store.session() as session:
-        graph.open_run(session, run, finish, attempts)
-        graph.add(session, run.id, under, attempts)
-    return run, finish
-
-
-def _under(step: NewStep, parent: str) -> NewStep:
-    return NewStep(step.kind, parent, step.subject, step.role, step.payload, step.waits, step.id)
-
-
-def get(store: Store, step_id: str) -> Step:
-    with store.read() as session:
-        return session.get_one(Step, step_id)
 
 
 def get_run(store: Store, run_id: str) -> Run:
     with store.read() as session:
         return session.get_one(Run, run_id)
-
-
-def change(store: Store, table: type[Step] | type[Run], row_id: str, **values: object) -> None:
-    with store.session() as session:
-        row = session.get_one(table, row_id)
-        for name, value in values.items():
-            setattr(row, name, value)
-
-
-def ago(seconds: float) -> dt.datetime:
-    return utcnow() - dt.timedelta(seconds=seconds)
 
 
 def logged(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

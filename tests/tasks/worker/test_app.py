@@ -1,22 +1,29 @@
-"""The app's surface: names, queues, routes, what messages it takes, and how addresses are spelled."""
+"""The app's surface: names, queues, routes, addresses, the messages of steps, and the guards around kombu."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from ssl import CERT_NONE, CERT_REQUIRED
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.canvas import Signature, _chord, group
 from kombu import Connection
+from redis.exceptions import ConnectionError as RedisConnectionError
+from structlog.testing import capture_logs
 
 import chordesk
+from chordesk.models.states import StepKind
 from chordesk.tasks.engine.kinds import QUEUES
-from chordesk.tasks.worker.app import node_name, routes
+from chordesk.tasks.engine.steps import ReadyStep
+from chordesk.tasks.worker import celery_fixes
+from chordesk.tasks.worker.app import routes
 from chordesk.tasks.worker.messages import celery_url
+from chordesk.tasks.worker.work import canvases, send
 from tests.stack import REPOSITORY
-from tests.tasks.worker.steps import client_of, queued
+from tests.tasks.worker.steps import client_of, logged, queued
 
 NAMES = {
     "desk.screen",
@@ -48,16 +55,6 @@ def test_the_code_is_this_repositorys() -> None:
     assert Path(chordesk.__file__).parent == REPOSITORY / "chordesk"
 
 
-def test_each_queue_gets_its_own_messages_and_no_others(app: Celery) -> None:
-    for name in sorted(NAMES):
-        app.send_task(name, args=(name,))
-    expected: dict[str, list[tuple[str, list[str]]]] = {}
-    for name in sorted(NAMES):
-        expected.setdefault(routes()[name], []).append((name, [name]))
-    assert queued(app) == expected
-    assert set(expected) == set(QUEUES)
-
-
 def test_each_queue_is_bound_to_itself_alone(app: Celery) -> None:
     """With the default's exchange and key, a message to one of the queues would be copied into all of them."""
     app.connection_for_write().transport.state.clear()  # what earlier tests of this process declared
@@ -66,12 +63,6 @@ def test_each_queue_is_bound_to_itself_alone(app: Celery) -> None:
     with client_of(app) as client:
         bound = {key.decode(): client.smembers(key) for key in client.scan_iter("_kombu.binding.*")}
     assert bound == {f"_kombu.binding.{queue}": {f"{queue}\x06\x16\x06\x16{queue}".encode()} for queue in QUEUES}
-
-
-def test_a_task_without_a_route_is_refused_an_invented_queue(app: Celery) -> None:
-    with pytest.raises(Exception, match="nowhere"):
-        app.send_task("desk.screen", args=("x",), queue="nowhere")
-    assert queued(app) == {}
 
 
 def test_messages_are_json_alone_acknowledged_late_one_at_a_time(app: Celery) -> None:
@@ -122,7 +113,100 @@ def test_an_address_means_the_same_to_celery_as_to_the_client(
     assert {name: found.get(name) for name in expected} == expected
 
 
-def test_a_worker_is_named_by_its_role_and_host() -> None:
-    name, _, host = node_name("research", "-2").partition("@")
-    assert name == "research-2"
-    assert host
+ROLES = ("fundamentals", "risk", "catalyst")
+
+
+def shard(number: int) -> ReadyStep:
+    return ReadyStep(f"shard-{number}", StepKind.SCREEN_SHARD, "screener_technical", "merge", f"technical:{number}")
+
+
+def report(symbol: str, role: str) -> ReadyStep:
+    return ReadyStep(f"{symbol}-{role}", StepKind.REPORT, role, f"{symbol}-conclude", symbol)
+
+
+def conclude(symbol: str) -> ReadyStep:
+    return ReadyStep(f"{symbol}-conclude", StepKind.CONCLUDE, "", "decide", symbol)
+
+
+def single(kind: StepKind) -> ReadyStep:
+    return ReadyStep(kind.value, kind, "", "finish")
+
+
+def made(app: Celery, *ready: ReadyStep) -> list[Signature]:
+    return list(canvases(app, ready))
+
+
+def sent(task: Signature) -> tuple[str, str]:
+    return task.task, task.args[0]
+
+
+def test_shards_are_one_group(app: Celery) -> None:
+    (canvas,) = made(app, shard(0), shard(1), shard(2))
+    assert isinstance(canvas, group)
+    assert [sent(task) for task in canvas.tasks] == [("desk.screen_shard", f"shard-{n}") for n in range(3)]
+
+
+def test_the_roles_of_each_candidate_are_one_flat_chord(app: Celery) -> None:
+    found = made(app, *(report(symbol, role) for role in ROLES for symbol in ("IBM", "AAPL")))
+    assert [type(canvas) for canvas in found] == [_chord, _chord]
+    for canvas, symbol in zip(found, ("IBM", "AAPL"), strict=True):
+        assert [sent(task) for task in canvas.tasks] == [("desk.report", f"{symbol}-{role}") for role in ROLES]
+        assert sent(canvas.body) == ("desk.conclude", f"{symbol}-conclude")
+        for task in (*canvas.tasks, canvas.body):
+            # Flat: a plain task, with nothing chained to it and nothing nested in it.
+            assert type(task) is Signature
+            assert not task.options.get("link")
+            assert task.immutable
+
+
+def test_a_lone_role_of_one_candidate_is_in_no_chord_beside_those_of_another(app: Celery) -> None:
+    found = made(app, report("IBM", "risk"), report("AAPL", "risk"), report("AAPL", "catalyst"))
+    assert [type(canvas) for canvas in found] == [Signature, _chord]
+    assert sent(found[0]) == ("desk.report", "IBM-risk")
+    assert [sent(task) for task in found[1].tasks] == [("desk.report", "AAPL-risk"), ("desk.report", "AAPL-catalyst")]
+
+
+def test_a_kind_that_this_version_does_not_know_is_left_out_and_logged(app: Celery) -> None:
+    with capture_logs() as lines:
+        (found,) = made(app, ReadyStep("later", "of_a_later_version", "", "finish"), single(StepKind.DECIDE))
+    assert sent(found) == ("desk.decide", "decide")
+    assert [(line["event"], line["step"]) for line in logged(lines)] == [("dispatch.unknown_kind", "later")]
+
+
+def test_sent_steps_lie_in_their_queues(app: Celery) -> None:
+    send(app, [shard(0), shard(1), *(report("IBM", role) for role in ROLES), single(StepKind.SUBMIT)])
+    assert queued(app) == {
+        "screen": [("desk.screen_shard", ["shard-0"]), ("desk.screen_shard", ["shard-1"])],
+        "research": [("desk.report", [f"IBM-{role}"]) for role in ROLES],
+        "trade": [("desk.submit", ["submit"])],
+    }
+
+
+@pytest.fixture
+def channel(app: Celery) -> Iterator[Any]:
+    with app.connection_for_write() as connection:
+        yield connection.default_channel
+
+
+def test_a_channel_without_its_connection_is_reported(channel: Any) -> None:
+    """Without the guard: AttributeError, 'NoneType' object has no attribute 'hostname'."""
+    channel._connparams()
+    kept, channel.connection.client = channel.connection.client, None
+    try:
+        with pytest.raises(RedisConnectionError, match="lost its connection"):
+            channel._connparams()
+    finally:
+        channel.connection.client = kept
+
+
+def test_held_messages_are_refreshed_and_settled_ones_are_not(app: Celery, channel: Any) -> None:
+    held, settled, gone = "held", "settled", "gone"
+    channel.qos._delivered.update(dict.fromkeys((held, settled, gone)))
+    channel.qos._dirty.add(settled)
+    with channel.conn_or_acquire() as client:
+        client.zadd(channel.unacked_index_key, {held: 1.0, settled: 1.0, "anothers": 1.0})
+        assert celery_fixes.refresh(channel) == 2
+        scores = dict(client.zrange(channel.unacked_index_key, 0, -1, withscores=True))
+    channel.qos._delivered.clear()
+    assert scores.pop(b"held") > 1e9
+    assert scores == {b"settled": 1.0, b"anothers": 1.0}  # and what had gone is not put back

@@ -111,16 +111,6 @@ def test_the_socket_of_a_killed_worker_is_no_answer_and_no_hindrance(home: Path)
     step.shutdown(made)
 
 
-def test_a_worker_without_a_place_for_a_socket_works_on(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    step, made = HealthSocket(None), consumer(tmp_path / "file")
-    step.start(made)
-    made.timer.ticks[0]()
-    step.shutdown(made)
-    assert list(sockets.ask_all(tmp_path / "file")) == []
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-
-
 def test_the_home_is_found_where_the_settings_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, data = tmp_path / "here", tmp_path / "data"
     here.mkdir()
@@ -156,3 +146,13 @@ def test_the_home_is_found_where_the_settings_find_it(tmp_path: Path, monkeypatc
 )
 def test_only_a_plain_ping_is_read_without_the_parser(line: list[str], found: object) -> None:
     assert ping.asked(line) == found
+
+
+def test_a_worker_without_a_place_for_a_socket_works_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    step, made = HealthSocket(None), consumer(tmp_path / "file")
+    step.start(made)
+    made.timer.ticks[0]()
+    step.shutdown(made)
+    assert list(sockets.ask_all(tmp_path / "file")) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -17,44 +17,25 @@ from pydantic import SecretStr
 from chordesk.models.database.store import Store
 from chordesk.models.errors import LeaseLost
 from chordesk.models.settings.sources import load_settings
-from chordesk.models.states import RunState, StepKind, StepState
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.leases import HeldStep, owner_of
 from chordesk.tasks.engine.policy import LOSSES
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.worker.work import Done, Ending, work
 from tests.patience import PATIENCE
-from tests.tasks.engine.steps import lose, lost_before
-from tests.tasks.worker.steps import ago, change, client_of, get, get_run, opened, queued
+from tests.tasks.engine.steps import ago, change, claimed, get, lose, lost_before, opened, report
+from tests.tasks.worker.steps import get_run, queued
 
 LATE = step_queries.RESEND_SECONDS + 1
 
 
-def report(subject: str, parent: str = "") -> NewStep:
-    return NewStep(StepKind.REPORT, parent, subject, "quick")
-
-
 def done(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done()
-
-
-def claimed(store: Store, step_id: str) -> ClaimedStep:
-    with store.session() as session:
-        step = graph.claim(session, step_id, "gone", 60)
-    assert step is not None
-    return step
-
-
-def test_a_quiet_desk_is_left_alone(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    run, _ = opened(store, step)
-    assert sweep(app) == {"sent": 0, "freed": 0, "closed": 0}
-    assert (queued(app), get_run(store, run.id).state) == ({}, RunState.RUNNING)
 
 
 def test_what_a_dead_process_of_this_machine_held_is_free_before_its_lease_runs_out(app: Celery, store: Store) -> None:
@@ -70,62 +51,6 @@ def test_what_a_dead_process_of_this_machine_held_is_free_before_its_lease_runs_
             assert graph.claim(session, step.id, owner, 60) is not None
     assert sweep(app)["sent"] == 1
     assert queued(app) == {"research": [("desk.report", [steps[1].id])]}
-
-
-def test_lost_messages_are_sent_again_once(app: Celery, store: Store) -> None:
-    steps = [report(name) for name in ("IBM", "AAPL")]
-    opened(store, *steps)
-    with client_of(app) as client:
-        client.flushdb()  # Redis lost them all
-    for step in steps:
-        change(store, Step, step.id, sent_at=ago(LATE))
-    assert sweep(app)["sent"] == 2
-    assert sweep(app)["sent"] == 0
-    assert sorted(queued(app)["research"]) == sorted(("desk.report", [step.id]) for step in steps)
-
-
-def test_a_step_given_back_is_sent_when_it_is_due(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    held = claimed(store, step.id)
-    with store.session() as session:
-        graph.give_back(session, held, 60, "busy")
-    assert sweep(app)["sent"] == 0
-    change(store, Step, step.id, due_at=ago(0.1))
-    assert sweep(app)["sent"] == 1
-    assert queued(app) == {"research": [("desk.report", [step.id])]}
-
-
-def test_the_step_of_a_lost_worker_is_sent_again(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    opened(store, step)
-    claimed(store, step.id)
-    change(store, Step, step.id, lease_until=ago(0.1), sent_at=ago(5))
-    assert sweep(app)["sent"] == 1
-    work(app, step.id, done)
-    assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.DONE, 2)
-
-
-def test_a_lost_join_is_sent_again(app: Celery, store: Store) -> None:
-    """The conclusion that a chord should have sent."""
-    join = NewStep(StepKind.CONCLUDE, "", "IBM", waits=True)
-    last = NewStep(StepKind.REPORT, join.id, "IBM", "risk")
-    opened(store, join, last)
-    work(app, last.id, done, in_chord=True)
-    assert (sweep(app)["sent"], queued(app)) == (0, {})
-    change(store, Step, join.id, sent_at=ago(LATE))
-    assert sweep(app)["sent"] == 1
-    assert queued(app) == {"ops": [("desk.conclude", [join.id])]}
-
-
-def test_worn_out_steps_fail_and_their_join_is_sent(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    run, finish = opened(store, step, attempts=1)
-    lose(store, step.id)
-    assert sweep(app) == {"sent": 0, "freed": 1, "closed": 0}
-    assert get(store, step.id).error == "gave up: 10 workers were lost while they had it"
-    assert queued(app) == {"ops": [("desk.finish", [finish])]}
-    assert get_run(store, run.id).state == RunState.RUNNING
 
 
 def test_a_run_past_its_deadline_ends_as_partial_with_its_steps_failed(app: Celery, store: Store) -> None:
@@ -156,14 +81,6 @@ def test_a_run_with_a_failed_finish_step_is_closed_as_failed(app: Celery, store:
     found = get_run(store, run.id)
     assert found.state == RunState.FAILED
     assert found.notes == ["finish: gave up: 10 workers were lost while they had it", "the run could not be closed"]
-
-
-def test_the_sweep_of_an_ended_run_sends_nothing(app: Celery, store: Store) -> None:
-    step = report("IBM")
-    run, _ = opened(store, step)
-    change(store, Step, step.id, sent_at=ago(LATE))
-    change(store, Run, run.id, state=RunState.DONE, finished_at=utcnow())
-    assert sweep(app)["sent"] == 0
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

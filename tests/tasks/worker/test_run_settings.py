@@ -12,7 +12,6 @@ from redis import Redis
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step
@@ -26,7 +25,8 @@ from chordesk.tasks.worker.work import Done, take_up, work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe
 from chordesk.tools.orders.audit_reading import check_logs, last_entries
-from tests.tasks.worker.steps import change, get_run
+from tests.tasks.engine.steps import change
+from tests.tasks.worker.steps import get_run
 
 MakeApp = Callable[..., Celery]
 SYMBOLS = "AAPL,IBM,MSFT,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP"
@@ -40,16 +40,6 @@ def shards_of(app: Celery, run: Run) -> int:
     work(app, step, split_universe)
     with store.read() as session:
         return len(session.exec(select(Step).where(Step.run_id == run.id, col(Step.role) != "")).all())
-
-
-def test_a_run_keeps_its_settings_with_the_choices_made_for_it(make_app: MakeApp) -> None:
-    app = make_app(max_candidates=9, speculate=True)
-    run = open_screen(app, SYMBOLS, ["technical"], 4)
-    assert run is not None
-    kept = get_run(app.desk.store, run.id).settings
-    chosen = {"universe": SYMBOLS, "lenses": ["technical"], "max_candidates": 4}
-    assert kept == {**snapshot(app.desk.settings), **chosen}
-    assert (run.params["max_candidates"], run.params["lenses"]) == (4, ["technical"])
 
 
 def test_a_step_uses_its_runs_settings_and_not_the_workers(make_app: MakeApp) -> None:
@@ -192,12 +182,3 @@ def test_which_models_a_worker_can_have(
     served = desk.serving(run.id)
     assert served.settings.provider == get_run(desk.store, run.id).provider
     assert served.store is desk.store
-
-
-def test_a_market_that_the_worker_cannot_have_is_waited_for(make_app: MakeApp) -> None:
-    app = make_app()
-    run = open_research(app, ["IBM"])
-    change(app.desk.store, Run, run.id, market="nowhere")
-    error = waiting_step(app, run).error
-    assert error is not None
-    assert error.startswith("waiting: a worker with the market nowhere: ")

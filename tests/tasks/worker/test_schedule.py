@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import signal
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,11 +14,10 @@ from celery.schedules import crontab
 from sqlmodel import select
 
 from chordesk.models.database.store import Store
-from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.worker.schedule import TICK_EXPIRES_SECONDS, beat_schedule, beat_state
+from chordesk.tasks.worker.schedule import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening
@@ -66,12 +64,6 @@ def test_off_is_off(make_app: Callable[..., Celery]) -> None:
     assert set(make_app(premarket="off", midday="15:05").conf.beat_schedule) == {"midday"}
 
 
-def test_a_daily_episode_is_one_of_its_own(make_app: Callable[..., Celery]) -> None:
-    entry = make_app(premarket="off", midday="off", episode="16:30").conf.beat_schedule["episode"]
-    assert (entry["task"], entry["kwargs"]) == ("desk.brief", {"schedule": "episode"})
-    assert entry["schedule"]._orig_hour == "16"
-
-
 def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch) -> None:
     app = make_app(episode="16:30")
     app.loader.import_default_modules()
@@ -96,11 +88,6 @@ def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], mo
 )
 def test_a_slot_is_a_session_of_the_exchange(day: str, slot: str | None) -> None:
     assert session_slot(dt.datetime.fromisoformat(f"{day}T08:30").replace(tzinfo=NEW_YORK)) == slot
-
-
-def test_the_slot_is_new_yorks_date() -> None:
-    after_midnight_in_london = dt.datetime(2026, 11, 21, 2, tzinfo=dt.UTC)
-    assert session_slot(after_midnight_in_london) == "2026-11-20"
 
 
 def on(monkeypatch: pytest.MonkeyPatch, now: dt.datetime) -> None:
@@ -143,41 +130,11 @@ def test_a_slot_that_ticks_twice_opens_one_run(
     assert sorted(queued(app)["screen"]) == sorted(("desk.screen", [step_id]) for step_id in steps)
 
 
-def test_ticks_at_once_open_one_run(make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch) -> None:
-    app = make_app(universe="IBM,AAPL")
-    _ = app.desk.market, app.desk.store
-    app.loader.import_default_modules()
-    on(monkeypatch, FRIDAY)
-    opened: list[str | None] = []
-    threads = [threading.Thread(target=lambda: opened.append(tick(app, "premarket"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert len(opened) == 4
-    assert sum(run_id is not None for run_id in opened) == 1
-    assert len(runs(app.desk.store)) == 1
-
-
 @pytest.fixture(scope="module")
 def beating() -> Iterator[Processes]:
     with processes(DESK_MIDDAY="off") as desk:
         desk.desk("beat", "beat")
         yield desk
-
-
-def test_a_real_beat_keeps_the_screens_as_plain_crontabs(beating: Processes) -> None:
-    settings: Settings = beating.settings
-    with redis.Redis.from_url(redis_url(settings)) as client:
-        wait_for(lambda: bool(client.exists("desk:beat:premarket")), "beat has written its schedule")
-        stored = json.loads(client.hget("desk:beat:premarket", "definition"))
-        assert client.exists("desk:beat:midday") == 0
-    entry = beat_schedule(settings)["premarket"]
-    assert (stored["task"], stored["kwargs"]) == (entry["task"], entry["kwargs"])
-    assert stored["schedule"]["__type__"] == "crontab"
-    assert (stored["schedule"]["hour"], stored["schedule"]["minute"]) == ("8", "30")
-    assert stored["options"]["expires"] == TICK_EXPIRES_SECONDS
-    assert beating.running["beat"].poll() is None
 
 
 def test_a_redis_that_has_lost_the_schedule_gets_it_again(beating: Processes) -> None:

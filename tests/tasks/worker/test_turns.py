@@ -34,7 +34,8 @@ from tests.builders import MARKET_NOW, run_row
 from tests.fakes.responses import FakeResponses, Silence
 from tests.fakes.runtime import FakeRuntime, FakeTurn
 from tests.stack import Processes, processes, wait_for
-from tests.tasks.worker.steps import ago, change, get, get_run, opened, queued
+from tests.tasks.engine.steps import ago, change, get, opened
+from tests.tasks.worker.steps import get_run, queued
 
 DEADLINE = 5.0  # seconds of a step; what its turn needs to reach the model on a busy machine
 
@@ -162,7 +163,6 @@ def test_a_step_runs_on_a_runtime_that_is_not_codex() -> None:
 # A run's label is true of all that is done in it: its market and day are its own, and a worker of another model fails
 # its steps with the reason.
 
-RULES = "rulebook (rules, no model)"
 SYMBOLS = "AAPL,IBM,MMM,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO,PEP,MRK,PFE,INTC,CSCO,ORCL,HPQ,CVX,CAT,BA,DIS,HD,MCD"
 DATE = re.compile(r"20\d\d-\d\d-\d\d")
 
@@ -188,12 +188,6 @@ def screened(desk: Processes, universe: str = "IBM,GE", **environ: str) -> Run:
     finally:
         app.desk.close()
         app.close()
-
-
-def test_a_run_of_the_workers_own_label_is_done(desk: Processes) -> None:
-    run = screened(desk)
-    assert (run.state, run.provider, run.model) == (RunState.DONE, "rulebook", RULES)
-    assert (run.market, run.market_now, run.summary["model"]) == ("replay", MARKET_NOW, RULES)
 
 
 def test_runs_of_several_replay_days_are_done_at_once_by_one_worker(desk: Processes) -> None:

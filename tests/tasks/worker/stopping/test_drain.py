@@ -17,14 +17,12 @@ from sqlmodel import func, select
 
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Verdict
-from chordesk.tasks.engine import policy
 from chordesk.tasks.worker import messages, stopping
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
 from tests.tasks.worker.stopping.stop_kit import (
     SYMBOLS,
     Desk,
-    app_servers,
     attempts,
     desk,
     held,
@@ -97,21 +95,6 @@ def test_turns_that_end_in_time_are_let_end(made: Desk) -> None:
     assert attempts(made, run_id)["drained"] == 0
 
 
-def test_a_turn_that_does_not_end_in_time_is_given_back_and_done_at_once_elsewhere(made: Desk) -> None:
-    made.workers("research", DESK_DRAIN_SECONDS="0.5")
-    run_id = research(made)
-    wait_in_flight(made, run_id)
-    servers = app_servers(made, "research")
-    assert servers
-    made.workers("research-2")
-    assert ended(made, "research", 10) == 0
-    assert psutil.wait_procs(servers, timeout=PATIENCE)[1] == []
-    assert attempts(made, run_id) == {"drained": len(SYMBOLS)}
-    assert {step.max_attempts for step in quick(made, run_id)} == {policy.STEP_ATTEMPTS + 1}
-    wait_in_flight(made, run_id, worker="research-2")
-    assert {step.attempt for step in quick(made, run_id)} == {2}
-
-
 def test_a_rolling_restart_under_load_loses_nothing_and_doubles_nothing(made: Desk) -> None:
     """Both workers are ended while turns wait for the model in them and more steps are queued than they can hold."""
     workers, slots, some = ("research-1", "research-2"), 5, 30
@@ -135,21 +118,6 @@ def test_a_rolling_restart_under_load_loses_nothing_and_doubles_nothing(made: De
     assert reports == len(done)
     assert {step.state for step in done} == {StepState.DONE}
     assert {made.model.begun[step.id, step.attempt] for step in done} == {1}, "a turn was paid for twice"
-
-
-def test_a_message_that_comes_while_a_worker_drains_is_another_workers(made: Desk) -> None:
-    made.workers("research", "research-2", DESK_DRAIN_SECONDS="100")
-    first = research(made, "AAPL")
-    wait_in_flight(made, first, count=1)
-    draining = next(name for name in ("research", "research-2") if held(made, first, worker=name))
-    other = "research-2" if draining == "research" else "research"
-    draining_worker(made, draining)
-    for symbol in ("MMM", "KO", "XOM", "IBM", "GE"):
-        wait_in_flight(made, research(made, symbol), count=1, worker=other)
-    assert made.processes.running[draining].poll() is None, "it no longer drains"
-    # A second signal lets nothing end by itself.
-    assert ended(made, draining) == 0
-    assert attempts(made, first) == {"drained": 1}
 
 
 def test_a_second_ctrl_c_or_sigquit_gives_all_back_at_once(made: Desk) -> None:

@@ -7,19 +7,20 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlmodel import Session, select
+from sqlmodel import select
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
-from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.tasks.engine import graph, step_queries
-from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker import stopping
-from tests.builders import run_row
 from tests.databases import make_database
+from tests.tasks.engine.steps import claimed, report
+from tests.tasks.engine.steps import opened as open_steps
 
 NO_STEPS: list[str] = []
 
@@ -41,19 +42,9 @@ def settings(tmp_path: Path) -> Settings:
 
 def opened(store: Store, *symbols: str) -> tuple[str, list[str]]:
     """A run with a quick report for each symbol; its id and theirs."""
-    run, finish = run_row(), new_id()
-    steps = [NewStep(StepKind.REPORT, finish, symbol, "quick") for symbol in symbols]
-    with store.session() as session:
-        graph.open_run(session, run, finish, 3)
-        graph.add(session, run.id, steps, 3)
+    steps = [report(symbol) for symbol in symbols]
+    run, _ = open_steps(store, *steps)
     return run.id, [step.id for step in steps]
-
-
-def claimed(store: Store, step_id: str) -> ClaimedStep:
-    with store.session() as session:
-        step = graph.claim(session, step_id, "worker", 60)
-    assert step is not None
-    return step
 
 
 def mark(store: Store, run_id: str) -> stopping.Stop:
@@ -193,27 +184,3 @@ def test_a_run_that_has_ended_stays_as_it_is(store: Store, settings: Settings, s
     assert (found.was, found.over, found.waiting) == (state, True, 0)
     settle(store, settings, run_id)
     assert run_of(store, run_id).state == state
-
-
-def test_the_sweep_goes_on_with_a_stop(store: Store, settings: Settings) -> None:
-    stopped, _ = opened(store, "AAPL")
-    other, _ = opened(store, "MMM")
-    mark(store, stopped)
-    assert stopping.settle_all(store, settings) == 1
-    assert stopping.settle_all(store, settings) == 0
-    assert (run_of(store, stopped).state, run_of(store, other).state) == (RunState.STOPPED, RunState.RUNNING)
-
-
-def test_unfinished_runs_are_those_that_have_not_ended(store: Store) -> None:
-    running, _ = opened(store, "AAPL")
-    stopping_one, _ = opened(store, "MMM")
-    ended, _ = opened(store, "KO")
-    with store.session() as session:
-        session.get_one(Run, stopping_one).state = RunState.STOPPING
-        session.get_one(Run, ended).state = RunState.PARTIAL
-    with store.read() as session:
-        assert set(_unfinished(session)) == {running, stopping_one}
-
-
-def _unfinished(session: Session) -> list[str]:
-    return stopping.unfinished(session)
