@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli import start
-from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tools.ledger import ensure_account
 from tests.builders import MARKET_NOW
-from tests.fakes.responses import Status, Text
+from tests.fakes.responses import Status
 from tests.patience import PATIENCE
-from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
 
@@ -80,44 +77,6 @@ def _cells(shown: str) -> list[list[str]]:
     return list(takewhile(lambda row: len(row) == len(rows[0]), rows))
 
 
-def test_lenses_may_be_given_again_and_the_whole_index_is_named(floor: Floor) -> None:
-    floor.model.hits = {"technical": ["IBM"]}
-    arguments = ("screen", "--universe", "sp500", "--lens", "technical", "--lens", "fundamental", "--no-wait")
-    started = floor.json(*arguments)
-    assert started.keys() == {"run_id", "state", "standing", "outlook"}
-    assert (started["state"], started["standing"]["live"], started["standing"]["broker"]) == ("running", False, "paper")
-    assert floor.ended(started["run_id"]) == "done"
-    found = floor.json("runs", "show", started["run_id"][:16])
-    assert found["summary"]["symbols"] >= 500
-    assert found["progress"]["steps"]["screen_shard"] == [8, 8]
-    assert found["notes"] == ["lens fundamental: no_data: no data from company_get (4 of 4 shards)"]
-    assert found["actions"] == []
-
-
-def test_a_run_that_is_not_waited_for_has_its_header_too(floor: Floor) -> None:
-    forecast, *lines = floor.desk("research", "IBM", "--no-wait").out.splitlines()
-    run_id = lines[0].split()[1]
-    assert forecast.startswith("forecast: at most 4 turns, ")
-    assert lines[0] == f"run {run_id} started"
-    assert lines[1].startswith("preview; broker paper; account paper; model ")
-    assert any(line.startswith("budgets: ") for line in lines)
-    assert lines[-1] == f"see it with: desk runs show {run_id}"
-    assert floor.ended(run_id) == "done"
-
-
-def test_a_held_name_is_researched_again_in_a_screen(floor: Floor) -> None:
-    with floor.store.session() as session:
-        ensure_account(session, "paper", 100_000.0)
-        session.add(Position(account="paper", symbol="GE", quantity=10, average_cost=15.0, filled_at=MARKET_NOW))
-        session.add(Position(account="paper", symbol="IBM", quantity=1, average_cost=120.0, filled_at=MARKET_NOW))
-    floor.model.hits = {"technical": ["IBM"]}
-    found = floor.json("screen", "--universe", "IBM,MMM", "--lens", "technical")
-    assert [(row["symbol"], row["origin"], row["verdict"]) for row in found["candidates"]] == [
-        ("IBM", "screen", "BUY"), ("GE", "position", "BUY"),
-    ]  # fmt: skip
-    assert "origin is position" in floor.desk("runs", "show", found["run_id"], "--lineage", "ge").out
-
-
 def test_a_held_contract_is_researched_as_its_share_in_a_screen(floor: Floor) -> None:
     with floor.store.session() as session:
         ensure_account(session, "paper", 100_000.0)
@@ -132,41 +91,6 @@ def test_a_held_contract_is_researched_as_its_share_in_a_screen(floor: Floor) ->
     ]  # fmt: skip
 
 
-def test_research_piped_is_plain_lines(floor: Floor) -> None:
-    floor.model.stances = {("MMM", "risk"): "CAUTION", ("MMM", "catalyst"): "CAUTION"}
-    floor.served.latency = 0.1
-    done = floor.desk("research", "ibm", "MMM", "IBM")
-    assert (done.code, done.err) == (0, "")
-    assert "\x1b" not in done.out
-    assert "\r" not in done.out
-    forecast, *lines = done.out.splitlines()
-    assert forecast.startswith("forecast: at most 8 turns, ")
-    assert re.fullmatch(r"run [0-9a-f]{32} started", lines[0])
-    assert f"model {MODEL}; market replay on 2010-08-12" in lines[1]
-    assert lines[2].startswith(
-        "budgets: 3,000,000 tokens a run, 0 used (DESK_BUDGET_RUN_TOKENS), 30,000,000 tokens a UTC"
-    )
-    assert lines[3].startswith(f"prices: {floor.processes.settings.model}: ")
-    progress = next(line for line in lines if " | verdicts " in line)
-    assert re.match(r" +\d+\.\d s  reports \d+/\d+ \| verdicts \d/2 \| candidates .* \| turns \d+ \(\+\d+ in", progress)
-    assert re.search(r"tools called: \d+ signals_get", done.out)
-    assert [row[0] for row in _cells(done.out)] == ["Symbol", "IBM", "MMM"]
-    assert [row[3] for row in _cells(done.out)[1:]] == ["BUY", "CAUTION"]
-    assert "Trader" not in done.out
-
-
-def test_a_screen_that_finds_nothing_reports_that_nothing_was_decided(floor: Floor) -> None:
-    floor.model.hits = {}
-    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical")
-    assert done.code == 0, done.err
-    assert "note: no candidates; no decision was made" in done.out
-    run_id = done.out.splitlines()[1].split()[1]
-    found = floor.json("runs", "show", run_id)
-    assert (found["state"], found["candidates"], found["decision"]) == ("done", [], None)
-    assert found["notes"] == ["no candidates; no decision was made"]
-    assert "note: no candidates; no decision was made" in floor.desk("runs", "show", run_id).out
-
-
 def test_a_run_in_which_all_lenses_fail_ends_with_1(floor: Floor) -> None:
     floor.model.instead = {"screener_technical": Status(401)}
     done = floor.desk("screen", "--universe", "IBM", "--lens", "technical", "--json")
@@ -176,35 +100,6 @@ def test_a_run_in_which_all_lenses_fail_ends_with_1(floor: Floor) -> None:
     assert shown.code == 0
     assert "screen failed" in shown.out
     assert shown.out.startswith("lens technical: failed: unauthorized"), "the reason comes first"
-
-
-def test_a_lens_that_fails_alone_leaves_a_note(floor: Floor) -> None:
-    floor.model.instead = {"screener_catalyst": Status(401)}
-    floor.model.hits = {"technical": ["IBM"]}
-    done = floor.desk("screen", "--universe", "IBM", "--lens", "technical,catalyst", "--json")
-    assert (done.code, done.json["state"]) == (0, "partial")
-    assert [row["verdict"] for row in done.json["candidates"]] == ["BUY"]
-    assert any("catalyst" in note for note in done.json["notes"])
-
-
-def test_a_refusal_of_the_trader_is_shown_as_what_it_is(floor: Floor) -> None:
-    floor.model.hits = {"technical": ["IBM"]}
-    floor.model.instead = {"trader": Text("I'm sorry, I cannot help with trades.")}
-    found = floor.json("screen", "--universe", "IBM", "--lens", "technical")
-    assert (found["state"], found["decision"], found["actions"]) == ("done", "refused", [])
-    assert "refused. I'm sorry, I cannot help" in floor.desk("runs", "show", found["run_id"]).out
-
-
-def test_the_list_is_newest_first_and_names_the_model(floor: Floor) -> None:
-    ids = [floor.research(symbol) for symbol in ("IBM", "GE")]
-    rows = floor.json("runs", "list", "--limit", "2")
-    assert [row["run"]["id"] for row in rows] == ids[::-1]
-    first = " ".join(floor.desk("runs", "list", "--limit", "1").out.splitlines()[1].split())
-    assert first.startswith(f"{ids[1][:16]} research done ")
-    assert first.endswith(f" replay 2010-08-12 {MODEL} 1 BUY")
-    code, drawn = floor.terminal("runs", "list", "--limit", "3")
-    assert code == 0
-    assert max(len(line) for line in plain(drawn).splitlines()) <= 80
 
 
 def test_ctrl_c_leaves_the_run_to_the_workers(floor: Floor) -> None:
@@ -273,13 +168,6 @@ def _problem(floor: Floor, home: Path, wrong: Wrong) -> str:
     return "" if well else f"{arguments} {environ}: {done}"
 
 
-def test_lineage_of_a_symbol_that_was_not_looked_at(floor: Floor) -> None:
-    run_id = floor.research("IBM")
-    done = floor.desk("runs", "show", run_id, "--lineage", "GE")
-    assert (done.code, done.out) == (2, "")
-    assert f"run {run_id} has no candidate GE" in done.err
-
-
 def test_the_live_view_on_a_terminal(floor: Floor) -> None:
     floor.served.latency = 0.3
     floor.model.hits = {"technical": ["IBM", "MMM"], "catalyst": ["IBM"], "options": ["IBM"], "fundamental": ["IBM"]}
@@ -301,41 +189,3 @@ def test_the_live_view_on_a_terminal(floor: Floor) -> None:
     assert _cells(closing)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
     assert closing.count("…") == 2, "the trader's words and the action's are cut"
     assert "[bold]steady[/]" in closing
-
-
-def test_the_settings_choose_the_screener_and_the_researchers(floor: Floor) -> None:
-    """One screener in place of the lenses, two roles in place of four; each report keeps its whole answer."""
-    floor.model.hits = {"unified": ["IBM"], "technical": ["GE"]}
-    chosen = {"DESK_LENSES": "unified", "DESK_RESEARCH_ROLES": "overview,quick", "DESK_REQUIRED_ROLES": "none"}
-    done = floor.desk("screen", "--universe", "IBM,GE", "--json", **chosen)
-    assert done.code == 0, done.err
-    found = floor.json("runs", "show", done.json["run_id"])
-    assert found["progress"]["steps"]["screen_shard"] == [1, 1]
-    (ibm,) = found["candidates"]
-    assert (ibm["symbol"], ibm["screeners"], ibm["verdict"], ibm["missing"]) == ("IBM", ["unified"], "BUY", [])
-    with floor.store.read() as session:
-        run = by_prefix(session, Run, found["run_id"])
-        reports = parts(read_chain(session, run, "IBM"), "report")
-    assert run.params["roles"] == ["quick", "overview"]
-    answer = {"verdict": "CONFIRMED", "confidence": "high", "summary": "It is steady.", "key_risks": []}
-    assert [(row["role"], row["answer_schema"]) for row in reports] == [
-        ("quick", "ValidatorOutput"), ("overview", "ValidatorOutput"),
-    ]  # fmt: skip
-    for row in reports:
-        # The figures that the stand-in quotes follow its words.
-        assert row["answer"] | {"thesis": None} == {**answer, "summary": row["summary"], "thesis": None}
-        assert row["summary"].startswith(answer["summary"])
-
-
-def test_a_role_that_there_is_not_starts_nothing(floor: Floor) -> None:
-    with floor.store.read() as session:
-        before = len(session.exec(select(Run.id)).all())
-    done = floor.desk("research", "IBM", DESK_RESEARCH_ROLES="quick,astrology")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines() == [
-        "error: research_roles (DESK_RESEARCH_ROLES) has 'astrology'",
-        "remedy: choose among quick, overview, fundamentals, risk, catalyst, chart, research, options, skeptic, "
-        "tradingagents, or install the package that has it",
-    ]
-    with floor.store.read() as session:
-        assert len(session.exec(select(Run.id)).all()) == before

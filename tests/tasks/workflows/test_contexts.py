@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 from sqlmodel import select
 
-from chordesk.agents.gateway.facts import ServerFacts, keep_facts, known_facts
+from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.prompting import smallest_tokens
 from chordesk.agents.roles import ROLES
 from chordesk.models.analysis import AnalysisRequest
@@ -19,7 +19,6 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.reading.outlook import outlook
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.episode.opening import open_episode
@@ -102,12 +101,6 @@ def test_a_scheduled_screen_is_refused_too(opened: Open) -> None:
     assert runs(app) == []
 
 
-def test_another_model_for_the_role_lifts_it(opened: Open) -> None:
-    app = opened(AWAY, ROLE_MODELS="risk=codex:gpt-5.5", RESEARCH_ROLES="risk", REQUIRED_ROLES="none")
-    facts(settings_of(app), 2_048)
-    assert open_research(app, ["IBM"]) is not None
-
-
 def test_the_server_is_asked_where_nothing_is_known(opened: Open) -> None:
     with LocalServer(kind="llama.cpp", model="small", context=3_000) as server:
         app = opened(server.url)
@@ -116,24 +109,6 @@ def test_the_server_is_asked_where_nothing_is_known(opened: Open) -> None:
         assert server.chats() == [], "without a model call"
         server.context = 65_536
         assert open_research(app, ["IBM"]) is not None
-
-
-def test_what_the_server_says_now_goes_before_what_it_said_once(opened: Open) -> None:
-    with LocalServer(kind="llama.cpp", model="small", context=65_536, slots=2) as server:
-        app = opened(server.url)
-        facts(settings_of(app), 2_048, server.url)
-        assert open_research(app, ["IBM"]) is not None
-        kept = known_facts(settings_of(app).home, server.url, "small")
-        assert kept is not None
-        assert (kept.context, kept.slots) == (65_536, 2), "what is queued and fitted goes by it"
-
-
-def test_a_server_that_is_away_refuses_nothing_and_the_outlook_says_so(opened: Open) -> None:
-    app = opened(AWAY)
-    run = open_research(app, ["IBM"])
-    with app.desk.store.read() as session:
-        (found,) = outlook(session, settings_of(app), run).local
-    assert (found.context, found.seconds, found.turns) == (None, None, 4)
 
 
 def test_a_small_context_gets_smaller_shards_and_no_symbol_is_lost(opened: Open) -> None:

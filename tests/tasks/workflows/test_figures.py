@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,26 +10,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 from sqlmodel import Session, select
 
 from chordesk.models.answers import Rating
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, StepState
-from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, Sweep, ToolCall, Turn, Verdict
-from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.models.text import NEW_YORK
-from chordesk.tasks.cli.start import _Lines
+from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from chordesk.tasks.engine.summary import summarise
-from chordesk.tasks.reading.runs import NO_VERDICT, progress, view
+from chordesk.tasks.reading.runs import progress, view
 from tests.builders import a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.examples import examples
 from tests.fakes.responses import Status, Text
-from tests.tasks.worker.steps import change
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
 
@@ -108,69 +101,6 @@ def _judge(session: Session, run: Run, symbol: str, rating: Rating | None, turns
     if rating is not None:
         verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": symbol, "rating": rating}
         session.add(Verdict(**verdict, confidence="low", summary="", market_at=run.market_now))
-
-
-def test_candidates_by_where_they_are(store: Store) -> None:
-    with store.session() as session:
-        run = a_run(session)
-        for symbol in ("QUICK", "CHORD", "LOST", "JUDGED"):
-            candidate = a_candidate(session, run, symbol)
-            a_step(session, run, subject=symbol, role="quick", state=StepState.DONE)
-            if symbol != "QUICK":
-                a_step(session, run, subject=symbol, role="risk", state=StepState.RUNNING)
-        a_step(session, run, kind="conclude", subject="LOST", state=StepState.FAILED)
-        a_step(session, run, kind="decide", subject="", state=StepState.RUNNING)
-        verdict = {"run_id": run.id, "candidate_id": candidate.id, "symbol": "JUDGED", "rating": "HOLD"}
-        session.add(Verdict(**verdict, confidence="low", summary="", market_at=run.market_now))
-        session.flush()
-        seen = progress(session, run.id)
-    assert seen.candidates == {"quick": 1, "research": 1, "HOLD": 1, NO_VERDICT: 1}
-    assert seen.turns_in_flight == 4, "three reports and the trader"
-
-
-def seen_waits(store: Store, run: Run) -> list[str]:
-    with store.read() as session:
-        return [str(one) for one in progress(session, run.id).waits]
-
-
-def test_a_run_says_what_it_waits_for(store: Store) -> None:
-    now = utcnow()
-    with store.session() as session:
-        run = a_run(session)
-        session.get_one(Sweep, 1).last_at = now
-        fresh = a_step(session, run, kind="screen").id
-    assert seen_waits(store, run) == [], "it was only just sent"
-    change(store, Step, fresh, due_at=now - dt.timedelta(seconds=3))
-    assert seen_waits(store, run) == ["waits for a free worker of the queue screen (1 step)"]
-    with store.session() as session:
-        session.get_one(Sweep, 1).last_at = now - dt.timedelta(minutes=1)
-    (none,) = seen_waits(store, run)
-    assert none.startswith("waits for a worker: none runs; start the desk"), none
-    with store.session() as session:
-        later = now + dt.timedelta(minutes=5)
-        for symbol in ("IBM", "GE"):
-            a_step(session, run, subject=symbol, role="risk", due_at=later, error="rate_limited: 429")
-        a_step(session, run, subject="MMM", role="risk", error="x; waiting: a worker with codex:a; start one")
-        a_step(session, run, subject="MMM", role="quick", state=StepState.RUNNING)
-        session.add(
-            RuntimeApproval(
-                run_id=run.id, step_id=fresh, attempt=1, role="risk", kind="command", thread_id="t", turn_id="u",
-                state="pending", asked_at=now, expires_at=later,
-            )
-        )  # fmt: skip
-    console = Console(width=200, record=True, quiet=False)
-    lines = _Lines(console)
-    for _ in range(3):
-        with store.read() as session:
-            lines.show(progress(session, run.id))
-    text = console.export_text()
-    until = f"{later.astimezone(NEW_YORK):%H:%M:%S}"
-    for line in (
-        f"waits for the provider's limit (rate_limited: 429) until {until} New York time (2 steps)",
-        "waits for a worker with codex:a; start one (1 step)",
-        "waits for a person to answer: see `desk approvals` (1 request)",
-    ):
-        assert text.count(line) == 1, text
 
 
 def test_every_real_run_adds_up(floor: Floor) -> None:

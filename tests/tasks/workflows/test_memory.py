@@ -18,13 +18,12 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import TraderNote
 from chordesk.models.tables.runs import Decision, Run, ScreenHit
 from chordesk.tasks.reading import memory
-from chordesk.tasks.reading.memory import BYTES_A_TOKEN, cut, fit, lens_memory, symbol_memory, trader_memory
+from chordesk.tasks.reading.memory import BYTES_A_TOKEN, fit, lens_memory, symbol_memory, trader_memory
 from chordesk.tools.registry import ToolContext
 from tests.tools.ledger_rows import NOW, add, add_candidate, add_report, add_run, add_turn, add_verdict
 from tests.tools.orders.tape import Tape, TapeClock
 
 DAY = dt.timedelta(days=1)
-MODEL = "rulebook (rules, no model)"
 
 
 Context = Callable[..., ToolContext]
@@ -70,10 +69,6 @@ def note(session: Session, line: str, at: dt.datetime = NOW, account: str = "pap
     )  # fmt: skip
 
 
-def test_nothing_is_remembered_of_a_symbol_that_was_never_researched(context: Context) -> None:
-    assert remembered(context()) is None
-
-
 def test_verdict_thesis_points_major_risk_and_trade_note(context: Context, store: Store) -> None:
     with store.session() as session:
         old = {"summary": "Older.", "key_risks": ["old"]}
@@ -107,14 +102,6 @@ def test_a_rejection_names_the_major_risk_and_the_first_role_counts_when_no_othe
     text = str(remembered(context()))
     assert "major risk (catalyst): a trial" in text
     assert text.index("catalyst REJECT") < text.index("quick CONFIRMED (high): Fast.")
-
-
-def test_another_model_is_named(context: Context, store: Store) -> None:
-    with store.session() as session:
-        researched(session, NOW - DAY, "risk", "quick", risk={"author": "codex:gpt-5.5"})
-    text = str(remembered(context()))
-    assert "risk CONFIRMED (high), by codex:gpt-5.5: " in text
-    assert MODEL not in text
 
 
 def test_the_memory_leaves_out_other_accounts_and_later_rows(context: Context, store: Store) -> None:
@@ -225,10 +212,3 @@ def test_a_line_is_cut_only_when_it_is_longer_than_the_ones_left_whole(sizes: li
     shortened = [len(line) for line, got in zip(lines, lens_lines, strict=True) if got != line]
     kept = [len(line) for line, got in zip(lines, lens_lines, strict=True) if got == line]
     assert not shortened or min(shortened) >= max(kept, default=0)
-
-
-@given(texts, st.integers(0, 50))
-def test_a_cut_text_is_the_head_of_the_whole(text: str, most: int) -> None:
-    found = cut(text, most)
-    assert len(found.encode()) <= most
-    assert text.startswith(found.removesuffix("…")) or found == text

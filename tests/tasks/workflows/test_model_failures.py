@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,28 +23,25 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.notifications import Notice
-from chordesk.models.tables.runs import Attempt, Decision, Report, Run, Step, Turn
+from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
 from chordesk.tasks.reading.runs import view
-from chordesk.tasks.reading.threads import transcript_of
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tasks.workflows.trade import open_trade
-from tests.builders import a_report, a_run, a_step, a_turn
 from tests.constants import constants
-from tests.fakes.responses import Call, Failing, FakeResponses, Refusal, Reply, Slow, Status, Text, answered
+from tests.fakes.responses import Call, Failing, FakeResponses, Reply, Status, Text, answered
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
 SOUND = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []}
 VIEW = json.dumps({**SOUND, "thesis": {"direction": "up", "probability": 0.6}})
 PICK = {"symbol": "AAPL", "instrument": "equity", "confidence": "high", "thesis": "Strong."}
-LENSES = ("technical", "fundamental", "catalyst", "options")
 DATA_TOOLS = ("signals_get", "technicals_get", "company_get", "sp500_movers")
 
 
@@ -137,11 +133,6 @@ def steps(here: Processes, run: Run, kind: StepKind) -> list[Step]:
     return list(read(here, lambda s: s.exec(select(Step).where(Step.run_id == run.id, Step.kind == kind)).all()))
 
 
-def attempts_of_reports(here: Processes, run: Run) -> list[Attempt]:
-    wanted = [step.id for step in steps(here, run, StepKind.REPORT)]
-    return list(read(here, lambda s: s.exec(select(Attempt).where(col(Attempt.step_id).in_(wanted))).all()))
-
-
 def noticed(here: Processes, kind: NoticeKind) -> list[Notice]:
     return list(read(here, lambda s: s.exec(select(Notice).where(Notice.kind == kind)).all()))
 
@@ -199,13 +190,6 @@ def test_a_lost_login_is_not_tried_again_and_a_run_without_a_report_says_so_firs
     assert first.endswith("(4 of 4)")
 
 
-def test_a_model_that_refuses_every_report_leaves_a_failed_run(model: FakeResponses, floor: Processes) -> None:
-    model.policy = lambda _body: Refusal("I cannot advise on stocks.")
-    row = ended(floor, open_research(floor.app, ["AAPL"]))
-    assert row.state == RunState.FAILED
-    assert row.notes[0].startswith("every report was refused: ")
-
-
 def test_a_full_context_goes_on_in_a_fresh_thread_with_a_summary(model: FakeResponses, floor: Processes) -> None:
     """The first turn of a kept thread goes well; in the next run its context is full."""
     full: list[str] = []
@@ -243,19 +227,6 @@ def subject(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_limit_on_turns_holds_over_two_workers(model: FakeResponses, floor: Processes) -> None:
-    model.policy = lambda body: Slow(0.15, by_rules(body))
-    floor.workers("research-2")
-    row = ended(floor, run := open_research(floor.app, ["AAPL", "IBM", "MMM", "GE"]))
-    assert row.state == RunState.DONE
-    spans = read(floor, lambda s: s.exec(select(Turn.started_at, Turn.finished_at).where(Turn.run_id == run.id)).all())
-    assert len(spans) == 16
-    most = max(sum(begun <= at < over for begun, over in spans) for at, _ in spans)
-    assert most == 2
-    owners = {attempt.owner.partition("@")[0] for attempt in attempts_of_reports(floor, run)}
-    assert owners == {"research", "research-2"}
-
-
 def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
     model: FakeResponses, trading: Processes
 ) -> None:
@@ -282,79 +253,3 @@ def test_a_used_up_budget_ends_the_run_as_partial_and_nothing_is_traded(
     assert "trader" not in {role_of(seen.body) for seen in model.calls()}
     with pytest.raises(UsageError, match="DESK_TRADE_ON_PARTIAL"):
         open_trade(trading.app, run.id)
-
-
-def test_trading_on_a_partial_run_can_be_allowed(model: FakeResponses, trading: Processes) -> None:
-    with budgeted(trading, DESK_BUDGET_RUN_TOKENS="400", DESK_TRADE_ON_PARTIAL="true") as app:
-        run = open_screen(app)
-        assert run is not None
-        row = ended(trading, run)
-    assert row.state == RunState.PARTIAL
-    (decision,) = read(trading, lambda s: s.exec(select(Decision).where(Decision.run_id == run.id)).all())
-    assert decision.status == "completed"
-
-
-def test_threads_that_grew_too_long_hand_the_past_on(model: FakeResponses, trading: Processes) -> None:
-    with budgeted(trading, AUTONOMOUS_MAX_THREAD_TURNS="1") as app:
-        for _ in range(2):
-            run = open_screen(app)
-            assert run is not None
-            assert ended(trading, run).state == RunState.DONE
-    reasons = read(trading, lambda s: s.exec(select(Turn.role, Turn.thread_reason).where(Turn.run_id == run.id)).all())
-    kept = ("screener_technical", "risk", "trader")
-    assert {role: reason for role, reason in reasons if role in kept} == dict.fromkeys(kept, "rollover:turns")
-    last = {role_of(seen.body): seen.body for seen in model.calls()}
-    memories = {role: subject(last[role])["memory"] for role in kept}
-    assert memories["screener_technical"] == "2010-08-12 put forward AAPL (high): Strong."
-    assert memories["risk"].startswith("2010-08-12 verdict on the share HOLD")
-    assert memories["trader"].endswith("2010-08-12 decided: nothing. Wait.")
-    for role in kept:
-        assert len([item for item in last[role]["input"] if item.get("role") == "user"]) == 1
-
-
-def test_each_screen_begins_with_new_screeners_and_goes_on_with_the_rest(
-    model: FakeResponses, trading: Processes
-) -> None:
-    counted = {"input_tokens": 5_000, "output_tokens": 20, "total_tokens": 5_020}
-    model.policy = lambda body: replace(by_rules(body), usage=counted)  # type: ignore[type-var]
-    runs = []
-    with budgeted(trading) as app:
-        for _ in range(2):
-            run = open_screen(app)
-            assert run is not None
-            assert ended(trading, run).state == RunState.DONE
-            runs.append(run)
-    wanted = select(Turn.role, Turn.thread_reason, Turn.thread_id).where(Turn.run_id == runs[1].id)
-    rows = {role: (reason, thread) for role, reason, thread in read(trading, lambda s: s.exec(wanted).all())}
-    kept = {role: rows[role][0] for role in ("screener_technical", "risk", "trader")}
-    assert kept == {"screener_technical": "rollover:tokens", "risk": "resumed", "trader": "resumed"}
-    last = {role_of(seen.body): seen.body for seen in model.calls()}
-    assert subject(last["screener_technical"])["memory"] == "2010-08-12 put forward AAPL (high): Strong."
-    items = last["risk"]["input"]
-    assert [item["type"] for item in items].count("function_call_output") == 1, "earlier tool answers are left out"
-    assert [item["role"] for item in items if item.get("role") in ("user", "assistant")] == [
-        "user",
-        "assistant",
-        "user",
-    ]
-    # The screener's thread before is still there to be read and forked.
-    wanted = select(Turn.thread_id).where(Turn.run_id == runs[0].id, Turn.role == "screener_technical")
-    first = read(trading, lambda s: s.exec(wanted).one())
-    assert first != rows["screener_technical"][1]
-    desk = trading.app.desk
-    past, missing = read(trading, lambda s: transcript_of(s, desk.vault, first))
-    assert missing is None
-    assert {one.status for one in past} == {"completed"}
-
-
-def test_a_used_up_day_skips_every_lens(model: FakeResponses, trading: Processes) -> None:
-    with trading.app.desk.store.session() as session:
-        spent = a_step(session, a_run(session, state=RunState.DONE), role="quick", state=StepState.DONE)
-        a_report(session, spent, a_turn(session, spent, total_tokens=1000))
-    with budgeted(trading, DESK_BUDGET_DAY_TOKENS="1000") as app:
-        run = open_screen(app, lenses=LENSES)
-        assert run is not None
-        row = ended(trading, run)
-    assert row.state == RunState.PARTIAL
-    assert len([note for note in row.notes if "DESK_BUDGET_DAY_TOKENS" in note]) == len(LENSES)
-    assert list(model.calls()) == []

@@ -181,23 +181,6 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
     assert f"of run {own}" not in story
 
 
-def test_when_nothing_is_due_the_run_ends_without_a_turn(floor: Floor) -> None:
-    hold(floor, "IBM", "GE")
-    first = researched(floor)["run_id"]
-    found = researched(floor)
-    assert (found["state"], found["summary"]["turns"]) == ("done", 0)
-    assert [row["executed_roles_with_reasons"] for row in found["portfolio_research"]["holdings"]] == [[], []]
-    assert [row["verdict"] for row in found["candidates"]] == ["BUY", "BUY"]
-    with floor.store.read() as session:
-        linked = session.exec(
-            select(Report.run_id)
-            .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
-            .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
-            .where(Verdict.run_id == found["run_id"])
-        ).all()
-    assert linked == [first] * 8
-
-
 def test_no_data_and_a_refusal_count_as_researched_and_a_failure_does_not(floor: Floor) -> None:
     hold(floor, "IBM")
     floor.model.instead = {"risk": Status(401)}
@@ -223,42 +206,3 @@ def test_a_holding_without_a_price_is_looked_at_by_age_alone(floor: Floor) -> No
     assert re.search(r"WYE +price not known, unrealized unknown", shown)
     assert "price not known now; unrealized not known now" in " ".join(shown.split())
     assert re.search(r"missing price: WYE has not traded since .*: no role becomes due by it", " ".join(shown.split()))
-
-
-def test_force_runs_every_role_and_a_person_s_and_a_screen_s_looks_count_too(floor: Floor) -> None:
-    hold(floor, "IBM")
-    floor.research("IBM", "GE")
-    assert {key: row.reason for key, row in rows(floor).items()} == {("IBM", role): "manual" for role in ROLES}
-    assert ran(researched(floor)) == {}
-    assert ran(researched(floor, force=True)) == dict.fromkeys(ROLES, "manual")
-    floor.json("screen", "--universe", "MMM", "--lens", "technical")
-    assert {row.reason for row in rows(floor).values()} == {"screen"}
-    assert ran(researched(floor)) == {}
-
-
-def test_its_verdicts_can_be_traded_on(floor: Floor) -> None:
-    hold(floor, "IBM")
-    found = researched(floor)
-    sold = {"side": "sell", "notional": None, "quantity": 10, "reasoning": "All 10 shares of IBM are to go."}
-    floor.model.actions = [action("IBM", "close", **sold)]
-    traded = floor.json("trade", found["run_id"])
-    assert [(row["symbol"], row["state"]) for row in traded["actions"]] == [("IBM", "previewed")]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "remedy"),
-    [
-        (("--portfolio",), "the account paper holds nothing", "desk research SYMBOL..."),
-        (("--portfolio", "IBM"), "both symbols and --portfolio are given", "name symbols, or give --portfolio"),
-        ((), "neither symbols nor --portfolio are given", "name symbols, or give --portfolio"),
-        (("IBM", "--force"), "--force goes with --portfolio", "in any case"),
-    ],
-)
-def test_impossible_input_is_refused(floor: Floor, arguments: tuple[str, ...], error: str, remedy: str) -> None:
-    done = floor.desk("research", *arguments, "--json")
-    assert (done.code, done.out) == (2, "")
-    error_line, remedy_line = done.err.splitlines()
-    assert error_line.startswith("error: ")
-    assert error in error_line
-    assert remedy_line.startswith("remedy: ")
-    assert remedy in remedy_line

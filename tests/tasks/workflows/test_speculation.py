@@ -95,32 +95,6 @@ def test_a_rejection_interrupts_the_others_and_their_turns_are_kept(floor: Floor
     assert set(turns) - {("quick", "completed")} <= {(role, "interrupted") for role in LATER}
 
 
-def test_a_rejection_after_the_others_have_reported_decides_alone(floor: Floor) -> None:
-    floor.model.stances["MMM", "quick"] = "REJECT"
-    floor.model.until["quick"] = lambda: reported(floor, "MMM") == set(LATER)
-    run_id = floor.research("MMM")
-    assert {step.state for step in reports(floor, run_id).values()} == {StepState.DONE}
-    assert reported(floor, "MMM") == set(ALL)
-    assert verdict(floor, run_id) == ("PASS", ["quick"], [], {"quick"})
-
-
-def test_roles_that_still_wait_for_a_worker_end_without_a_turn(floor: Floor) -> None:
-    floor.processes.end("research")
-    floor.processes.workers("research", concurrency=1)
-    try:
-        floor.model.stances["KO", "quick"] = "REJECT"
-        run_id = floor.research("KO")
-    finally:
-        floor.processes.end("research")
-        floor.processes.workers("research")
-    found = reports(floor, run_id)
-    assert {role: step.state for role, step in found.items()} == {
-        "quick": StepState.DONE, **dict.fromkeys(LATER, StepState.STOPPED)
-    }  # fmt: skip
-    assert {found[role].attempt for role in LATER} == {0}
-    assert verdict(floor, run_id)[:3] == ("PASS", ["quick"], [])
-
-
 @pytest.fixture
 def analysing(floor: Floor) -> Iterator[Celery]:
     """An app whose runs have analysts beside the risk role."""
@@ -143,17 +117,6 @@ def test_a_chart_that_rejects_beside_the_quick_report_ends_neither_it_nor_the_ot
     )
     rating, completed, missing, linked = verdict(floor, run.id)
     assert (rating, completed, missing, linked) == ("PASS", ["quick", "risk", "chart"], [], set(completed))
-
-
-def test_a_quick_rejection_ends_the_analysts_chain_however_far_it_is(floor: Floor, analysing: Celery) -> None:
-    floor.model.stances["GE", "quick"] = "REJECT"
-    floor.model.instead["options"] = Slow(100, Text("{}"))
-    run = open_research(analysing, ["GE"])
-    floor.model.until["quick"] = lambda: getattr(reports(floor, run.id).get("options"), "state", "") == "running"
-    assert floor.ended(run.id) == "done"
-    found = reports(floor, run.id)
-    assert (found["options"].state, found["options"].error) == (StepState.STOPPED, "quick rejected it")
-    assert verdict(floor, run.id) == ("PASS", ["quick"], [], {"quick"})
 
 
 def test_the_roles_that_may_start_early_are_those_that_only_a_rejection_would_skip() -> None:

@@ -12,14 +12,12 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunState
 from chordesk.models.tables.board import Calibration
-from chordesk.models.tables.orders import Fill, Order, Position, Preview
+from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.models.tables.runs import Run, ToolCall, Turn
 from chordesk.tasks.workflows.trade import require_same_market
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.sessions import to_next_session
 from tests.builders import a_run, run_row
-from tests.fakes.responses import Status
-from tests.tasks.views.chain import parts
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import action
 
@@ -49,23 +47,6 @@ def test_with_live_trading_off_a_preview_is_the_end_and_starts_no_cooldown(floor
     assert "Portfolio" not in shown
 
 
-def test_lineage_of_a_trade_goes_back_to_its_sources_research(floor: Floor) -> None:
-    source = floor.research("IBM")
-    floor.model.actions = [action("IBM"), action("XOM")]
-    run_id = floor.json("trade", source)["run_id"]
-    found = floor.json("runs", "show", run_id, "--lineage", "IBM")
-    assert (found["run_id"], found["source_run"]) == (run_id, source)
-    (order,), (verdict,) = parts(found, "order"), parts(found, "verdict")
-    assert order["verdict_id"] == verdict["id"]
-    assert {row["role"] for row in parts(found, "report")} == {"quick", "fundamentals", "risk", "catalyst"}
-    with floor.store.read() as session:
-        preview = session.exec(select(Preview).where(Preview.order_id == order["id"])).one()
-    assert [row["payload_hash"] for row in parts(found, "preview")] == [preview.payload_hash]
-    unknown = floor.desk("runs", "show", run_id, "--lineage", "XOM").out
-    assert "verdict: none, the run did not research this symbol" in unknown
-    assert "suppressed, no_verdict" in unknown
-
-
 @pytest.mark.parametrize(
     ("values", "error", "remedy"),
     [
@@ -85,16 +66,6 @@ def test_runs_that_cannot_be_traded_on(floor: Floor, values: dict[str, object], 
     finally:
         with floor.store.session() as session:
             session.delete(session.get_one(Run, run_id))
-
-
-def test_a_trader_that_fails_fails_the_trade(floor: Floor) -> None:
-    source = floor.research("IBM")
-    floor.model.instead = {"trader": Status(401)}
-    done = floor.desk("trade", source, "--json")
-    assert (done.code, done.json["state"], done.json["decision"]) == (1, "failed", "failed")
-    (note,) = done.json["notes"]
-    assert note.startswith("decide: ")
-    assert "401" in note
 
 
 def test_with_live_trading_on_an_order_fills_at_the_next_open_and_the_next_one_waits(floor: Floor) -> None:

@@ -153,27 +153,6 @@ def test_the_order_leads_to_its_analysis_reports_calls_picture_and_chain(desk: P
     assert f"analysis {row['id']}: csp: select {row['contract']}, quotes modelled" in text
 
 
-def test_an_analysis_can_be_repeated_and_shown_later(desk: Processes, store: Store) -> None:
-    first, second = (printed(desk, "analyze", SELECTED, *PUT, "--depth", "quick") for _ in range(2))
-    for found in (first, second):
-        (row,) = analyses(found)
-        assert (row["recommendation"], row["headline"], row["author"]) == ("select", None, None)
-        assert found["settings"]["depth"] == "quick"
-    assert analyses(second)[0]["figures"] == analyses(first)[0]["figures"]
-    assert by_symbol(printed(desk, "runs", "show", first["run_id"])) == by_symbol(first)
-    shown = command(desk, "runs", "show", first["run_id"]).stdout
-    assert "HAL csp plan: select; the share is rated CAUTION" in shown
-    assert f"sell {analyses(first)[0]['contract']}: strike 26" in shown
-
-
-def test_no_orders_are_made_where_none_are_wanted_or_allowed(desk: Processes, store: Store) -> None:
-    found = printed(desk, "analyze", SELECTED, *PUT, "--no-orders")
-    assert (analyses(found)[0]["recommendation"], found["decision"]) == ("select", None)
-    assert analyses(found)[0]["order"] is None
-    shown = printed(desk, "runs", "show", found["run_id"])
-    assert shown["progress"]["steps"].keys() == {"report", "synthesize", "describe", "finish"}
-
-
 def test_what_has_no_source_is_left_out_before_any_turn_and_the_share_is_rated_alike_for_each_instrument(
     desk: Processes, store: Store
 ) -> None:
@@ -220,42 +199,9 @@ def test_the_trader_does_not_decide_on_analyses_that_code_makes_orders_of(desk: 
     assert printed(desk, "trade", shares)["state"] == "done"
 
 
-def test_wrong_options_and_markets_start_nothing(desk: Processes, store: Store) -> None:
-    before = runs(store)
-    for arguments, environ, error, remedy in (
-        (
-            ("HAL", "--strategy", "csp"),
-            {"DESK_REPLAY_OPTIONS": "none"},
-            "the replay market has no option chains",
-            "with DESK_REPLAY_OPTIONS=modelled for",
-        ),
-        (("HAL", "--strategy", "csp"), {}, "a put needs to know when earnings are due", "give --across-earnings"),
-        (("HAL", "--research"), {}, "research would have no data", "leave it out"),
-        (("NOPE",), {}, "does not carry NOPE", "leave them out"),
-        (("HAL", "--dte", "30-20"), {}, "--dte 30-20 begins after its end", "such as 14-45"),
-        (("HAL", "--depth", "fast"), {}, "--depth 'fast' is no depth", "quick, standard, deep"),
-        (("HAL", "--strategy", "puts"), {}, "--strategy 'puts' is no strategy", "csp, covered_call, equity"),
-    ):
-        done = command(desk, "analyze", *arguments, **environ)
-        assert (done.returncode, done.stdout) == (2, ""), done.stdout
-        assert error in done.stderr
-        assert remedy in done.stderr
-    assert runs(store) == before
-
-
 def runs(store: Store) -> int:
     with store.read() as session:
         return len(session.exec(select(Run.id)).all())
-
-
-def test_progress_is_printed_as_an_analysis_goes_on(desk: Processes, store: Store) -> None:
-    done = command(desk, "analyze", *SYMBOLS, *PUT)
-    assert done.returncode == 0, done.stderr
-    assert "analyses 4/4" in done.stdout
-    assert "\x1b" not in done.stdout
-    assert "HAL csp plan: select" in done.stdout
-    assert "Orders (code: analyze): completed. 1 analysis selected" in done.stdout
-    assert "chart rejected it: “Rule, not a model: BBT" in done.stdout
 
 
 def test_a_default_desk_denies_options_and_limits_hold_for_what_is_proposed(desk: Processes, store: Store) -> None:

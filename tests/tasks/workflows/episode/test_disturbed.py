@@ -1,4 +1,4 @@
-"""Episodes that are disturbed: tools that fail, voices that answer wrongly, stops."""
+"""Episodes that are disturbed: tools that fail, voices that answer wrongly, stops; and compute that follows skill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlmodel import select
 from chordesk.agents.board.voices import VOICES
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
-from chordesk.models.tables.runs import Attempt, Turn
+from chordesk.models.tables.runs import Attempt, Run, Step, Turn
 from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tools.board.registry import HARVESTERS
 from tests.constants import constants
@@ -19,8 +19,9 @@ from tests.fakes.responses import Refusal, Text
 from tests.stack import wait_for
 from tests.tasks.worker.stopping.stop_kit import Desk as Waiting
 from tests.tasks.worker.stopping.stop_kit import desk as waiting_desk
-from tests.tasks.worker.stopping.stop_kit import nothing_is_left, run_of, stop, wait_in_flight
+from tests.tasks.worker.stopping.stop_kit import run_of, stop, wait_in_flight
 from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, Subject, VoiceModel, all_at, floor, forecast
+from tests.tools.scoring.rows import a_forecast, a_question, a_run_on
 
 
 def answers(subject: Subject) -> Mapping[str, Any]:
@@ -105,26 +106,6 @@ def begun(made: Waiting) -> str:
     return run.id
 
 
-def test_a_stop_interrupts_each_voice_by_thread_and_turn_within_a_second() -> None:
-    with waiting_desk("research", "ops") as made:
-        run_id = begun(made)
-        code, found, _ = stop(made, run_id)
-        assert (code, found[0]["state"], found[0]["interrupted"]) == (0, RunState.STOPPED, len(VOICES))
-        assert found[0]["seconds"] < 1.0 + load_allowance()
-        assert nothing_is_left(made, run_id)
-        with made.processes.app.desk.store.read() as session:
-            turns = session.exec(select(Turn).where(Turn.run_id == run_id)).all()
-            forecasts = session.exec(select(Forecast).where(Forecast.run_id == run_id)).all()
-        assert {(turn.status, turn.thread_id is not None) for turn in turns} == {("interrupted", True)}
-        assert len({(turn.thread_id, turn.codex_turn_id) for turn in turns}) == len(VOICES)
-        assert list(forecasts) == []
-
-
-def load_allowance() -> float:
-    """Seconds that a machine with more processes than processors may take more."""
-    return 4.0
-
-
 def test_one_voice_is_stopped_by_name_and_the_others_go_on() -> None:
     with waiting_desk("research", "ops") as made:
         run_id = begun(made)
@@ -152,3 +133,38 @@ def test_one_voice_is_stopped_by_name_and_the_others_go_on() -> None:
 
 def stop_one(made: Waiting, run_id: str, voice: str) -> tuple[int, dict[str, Any], float]:
     return stop(made, run_id, "--voice", voice)  # type: ignore[return-value]
+
+
+TIERS = "codex:gpt-5.6-sol:high;codex:gpt-5.5"
+
+
+def proven(made: Floor, voice: str) -> None:
+    """Give a voice 40 days on which it was right, all of them known before the replay's day."""
+    with made.store.session() as session:
+        for nth in range(40):
+            run, question = a_run_on(session, 3 * nth), a_question(session, f"proven {nth}", 1.0, 3 * nth)
+            a_forecast(session, run, question, voice, 0.8 + nth / 1000)
+
+
+def turns(made: Floor, run: Run) -> Counter[tuple[str, str]]:
+    """The number of turns by voice and model."""
+    return Counter((row.role.removeprefix("voice_"), row.model) for row in made.rows(Turn, run.id))
+
+
+def test_a_proven_voice_has_both_rounds_more_depth_and_the_first_model_and_the_others_one_turn() -> None:
+    with floor(VoiceModel(all_at(0.6)), DESK_VOICE_MODELS=TIERS) as made:
+        equal = made.held(("AAPL",))
+        proven(made, "weaver")
+        skilled = made.held(("AAPL",))
+        assert turns(made, equal) == {(voice, "endpoint:gpt-5.6-sol"): 2 for voice in VOICES}, "the middle of 6 ranks"
+        others = {(voice, "endpoint:gpt-5.5"): 1 for voice in VOICES if voice != "weaver"}
+        assert turns(made, skilled) == {("weaver", "endpoint:gpt-5.6-sol"): 2, **others}
+        steps = [step for step in made.rows(Step, skilled.id) if step.kind == "voice"]
+        assert {step.role: step.payload["depth"] for step in steps} == {
+            voice.role: "deep" if voice.key == "weaver" else "standard" for voice in VOICES.values()
+        }
+        rounds = {(row.voice, row.round, row.author) for row in made.rows(Forecast, skilled.id)}
+        assert {(voice, number) for voice, number, _ in rounds} == {
+            *((voice, 1) for voice in VOICES), ("weaver", 2),
+        }  # fmt: skip
+        assert {author for voice, _, author in rounds if voice == "weaver"} == {"endpoint:gpt-5.6-sol"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,11 +9,8 @@ import pytest
 from sqlmodel import select
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models import event_log
-from chordesk.models.events import EventType
 from chordesk.models.states import RunState
 from chordesk.models.tables.board import (
-    Episode,
     EpisodeQuestion,
     Forecast,
     KarmaEntry,
@@ -22,7 +18,7 @@ from chordesk.models.tables.board import (
     Signal,
     SignalCitation,
 )
-from chordesk.models.tables.runs import Run, Step, Turn
+from chordesk.models.tables.runs import Step
 from chordesk.tools.board.registry import HARVESTERS
 from tests.tasks.workflows.episode.kit import SYMBOLS, Floor, floor
 
@@ -74,35 +70,6 @@ def test_an_episode_earns_nothing_before_its_questions_resolve_and_tells_the_con
     assert any(row["conduct"] for row in shown)
 
 
-def test_the_manifest_names_the_conversation_and_turn_of_each_voice(rulebook: Floor) -> None:
-    run = rulebook.held(("AAPL", "IBM"))
-    board = rulebook.json("board", run.id)
-    assert [(row["round"], row["voice"]) for row in board["voices"]] == [
-        (number, voice) for number in (1, 2) for voice in sorted(VOICES)
-    ]
-    assert len({row["thread"] for row in board["voices"]}) == 12, "each turn has a thread of its own"
-    turns = {row.codex_turn_id: row for row in rulebook.rows(Turn, run.id)}
-    for row in board["voices"]:
-        turn = turns[row["turn"]]
-        assert (turn.thread_id, turn.role, turn.kept) == (row["thread"], f"voice_{row['voice']}", False)
-        assert (row["state"], row["status"], row["running"]) == ("done", "completed", False)
-    assert rulebook.json("runs", "show", run.id)["voices"] == board["voices"]
-    text = rulebook.text("board", run.id)
-    for part in ("momentum-1 live", "Q1 Will AAPL beat", "Forecasts of round 2", "counts", "# Episode"):
-        assert part in text, text
-    assert "voice_weaver" in rulebook.text("runs", "show", run.id) or "weaver" in rulebook.text("runs", "show", run.id)
-
-
-def test_the_content_is_announced_once_as_an_event_of_the_domain_artifact(rulebook: Floor) -> None:
-    run = rulebook.held(("AAPL", "IBM"), rounds=1)
-    with rulebook.store.read() as session:
-        events = [one for one in event_log.read(session, run.id, 0, 10_000) if one.type is EventType.ARTIFACT_WRITTEN]
-        content = session.get_one(Episode, run.id).content
-    (event,) = events
-    assert (event.domain, event.payload["kind"]) == ("artifact", "text/markdown")
-    assert event.payload["digest"] == hashlib.sha256(content.encode()).hexdigest()
-
-
 def test_without_symbols_the_largest_moves_are_asked_about_and_after_a_screen_its_candidates(rulebook: Floor) -> None:
     small = {"DESK_UNIVERSE": "AAPL,IBM,HPQ,KO,GE,F"}
     moved = rulebook.json("episode", "--rounds", "1", **small)
@@ -127,27 +94,6 @@ def asked(made: Floor, run_id: str) -> list[str]:
     return [subjects[0] for subjects, label in sorted(rows, key=lambda row: (len(row[1]), row[1]))]
 
 
-def test_questions_that_a_person_names_are_asked_and_no_others(rulebook: Floor) -> None:
-    first = rulebook.held(("IBM", "GE"), rounds=1)
-    with rulebook.store.read() as session:
-        ids = session.exec(select(EpisodeQuestion.question_id).where(EpisodeQuestion.run_id == first.id)).all()
-    found = rulebook.json("episode", "--questions", ids[1], "--rounds", "1")
-    rows = rulebook.rows(EpisodeQuestion, found["run_id"])
-    assert [(row.question_id, row.chosen) for row in rows] == [(ids[1], "named by a person")]
-    assert found["notes"] == ["questions: named by a person"]
-
-
-def test_an_episode_states_what_a_person_named_and_it_does_not_ask(rulebook: Floor) -> None:
-    found = rulebook.json("episode", "AAPL", "MSFT", "--rounds", "1")
-    assert asked(rulebook, found["run_id"]) == ["AAPL"]
-    (note,) = [one for one in found["notes"] if one.startswith("MSFT is not asked about: ")]
-    assert "2010-08-12" in note
-    alone = rulebook.json("episode", "MSFT", "--rounds", "1")
-    assert alone["notes"] == [note, "there was no question to forecast"]
-    many = rulebook.json("episode", "AAPL", "IBM", "GE", "--rounds", "1", DESK_QUESTIONS="2")
-    assert "not asked: GE: an episode has at most 2 questions (DESK_QUESTIONS)" in many["notes"]
-
-
 def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_once(rulebook: Floor) -> None:
     earlier = rulebook.json("episode", *SYMBOLS, DESK_REPLAY_DATE=EARLIER)["run_id"]
     rulebook.json("episode", "AAPL", "--rounds", "1", DESK_REPLAY_DATE=LATER)
@@ -167,22 +113,3 @@ def test_a_later_episode_resolves_what_is_due_and_books_the_skill_of_each_voice_
         assert len(session.exec(select(KarmaEntry)).all()) == len(entries)
     resolved = [row for row in again["episode"]["summary"]["leaderboard"] if row["resolved"]]
     assert {row["voice"] for row in resolved} == set(VOICES)
-
-
-def test_wrong_symbols_questions_and_rounds_start_nothing(rulebook: Floor) -> None:
-    with rulebook.store.read() as session:
-        before = len(session.exec(select(Run.id)).all())
-    for arguments, error in (
-        (("NOPE",), "does not carry NOPE"),
-        (("--questions", "ffffffff"), "there is no question 'ffffffff'"),
-        (("--questions", " ,"), "--questions names no question"),
-        (("AAPL", "--rounds", "3"), "3 rounds"),
-    ):
-        assert error in rulebook.text("episode", *arguments, code=2)
-    assert "has no board" in rulebook.text("board", research_of(rulebook), code=2)
-    with rulebook.store.read() as session:
-        assert len(session.exec(select(Run.id)).all()) == before + 1
-
-
-def research_of(made: Floor) -> str:
-    return str(made.json("research", "KO")["run_id"])

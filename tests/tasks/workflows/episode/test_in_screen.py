@@ -90,24 +90,6 @@ def test_the_lineage_of_an_order_goes_on_to_forecast_citation_and_signal(made: F
     assert set(model.desk.subjects["trader"]["board"]) == {BOUGHT}, "a later trade has the board of its source"
 
 
-def test_without_a_bought_symbol_there_is_no_round_and_the_trader_decides(made: Floor, model: DeskModel) -> None:
-    model.reset()
-    model.desk.stances = {(symbol, "quick"): "REJECT" for symbol in (BOUGHT, LEFT)}
-    model.desk.actions = [action(BOUGHT, "watch")]
-    found = made.json(*SCREEN, DESK_ROUNDS="2")
-    assert (found["state"], found["decision"], found["episode"]) == ("done", "completed", None)
-    assert "no verdict is BUY: there was no round" in found["notes"]
-    assert "board" not in model.desk.subjects["trader"]
-
-
-def test_rounds_of_0_change_neither_the_steps_nor_what_the_trader_is_given(made: Floor, model: DeskModel) -> None:
-    model.reset()
-    found = made.json(*SCREEN)
-    kinds = {step.kind for step in made.rows(Step, found["run_id"])}
-    assert kinds == {"screen", "screen_shard", "merge", "report", "conclude", "decide", "submit", "finish"}
-    assert "board" not in model.desk.subjects["trader"]
-
-
 def test_a_board_alone_makes_no_order(made: Floor, model: DeskModel) -> None:
     """Voices may be sure of a symbol; without a verdict that is BUY nothing is ordered of it."""
     model.reset()

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.states import AttemptEnd, RunState, StepState
+from chordesk.models.states import AttemptEnd, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.cli.show.runs import graphs_report
+from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, policy
-from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
 from chordesk.tasks.workflows.graphs import chapters
@@ -28,8 +26,7 @@ from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.cli.console import rendered
-from tests.tasks.worker.steps import ago, change, get
+from tests.tasks.engine.steps import ago, change, get
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
 
@@ -106,24 +103,6 @@ def test_chapters_end_at_a_node_and_the_next_goes_on(desk: Graphs, monkeypatch: 
     assert desk.kept(run_id)[1] == []
 
 
-def test_a_graph_that_fails_in_a_later_chapter_has_failed(desk: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
-    run_id = desk.open("raising", {"n": 1})
-    step = desk.play(run_id)
-    assert [one.state for one in desk.steps(run_id)] == [StepState.DONE, StepState.DONE, StepState.FAILED]
-    work(desk.app, str(step.parent_id), close_run_step)
-    with desk.store.read() as session:
-        found = view(session, session.get_one(Run, run_id))
-    assert found.state == RunState.FAILED
-    assert found.notes == [f"graph 1 (3): {step.error}"]
-    assert found.summary["graphs"] == {"asked": 1, "completed": 0, "chapters": 3}
-    (row,) = found.graphs
-    assert (row.graph, row.state, row.chapters, row.turns, row.output) == ("1", "failed", 3, 0, None)
-    text = " ".join(rendered(graphs_report(found.graphs)).split())
-    assert "graph 1: failed, 3 chapters, 0 turns" in text
-    assert "graph_raised: in the node second: ZeroDivisionError" in text
-
-
 def test_a_limit_of_the_rate_puts_the_graph_off_and_it_goes_on_at_its_node(desk: Graphs) -> None:
     desk.model.policy = from_call(6, LIMITED)
     run_id = desk.open("research", IBM)
@@ -154,22 +133,6 @@ def test_nothing_that_a_node_makes_of_a_limited_call_is_kept(desk: Graphs) -> No
     assert desk.steps(run_id)[-1].result["output"]["kept"] != "no answer"
 
 
-def test_a_stop_ends_the_call_and_the_graph(desk: Graphs) -> None:
-    desk.model.policy = at_call(3, Silence(60.0))
-    run_id = desk.open("research", IBM)
-    step = desk.steps(run_id)[0]
-    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
-    thread.start()
-    try:
-        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
-        assert desk.app.desk.leases.end_runs([run_id]) == 1
-    finally:
-        thread.join(PATIENCE)
-    found = get(desk.store, step.id)
-    assert (found.state, found.error) == (StepState.STOPPED, "the run was stopped")
-    assert [turn.status for turn in desk.turns(run_id)] == ["completed", "completed", "interrupted"]
-
-
 def test_a_drained_worker_gives_the_graph_to_another_one(desk: Graphs) -> None:
     run_id = desk.open("research", IBM)
     found = drained(desk, run_id)
@@ -177,23 +140,6 @@ def test_a_drained_worker_gives_the_graph_to_another_one(desk: Graphs) -> None:
     assert str(found.error).startswith("drained: ")
     assert_whole(desk, run_id, desk.play(run_id))
     assert len(list(desk.model.calls())) == 17
-
-
-def test_a_step_that_another_worker_has_writes_nothing_more(desk: Graphs) -> None:
-    desk.model.policy = at_call(3, Silence(1.0))
-    run_id = desk.open("research", IBM)
-    step = desk.steps(run_id)[0]
-    thread = threading.Thread(target=work, args=(desk.app, step.id, play_chapter))
-    thread.start()
-    try:
-        wait_for(lambda: len(list(desk.model.calls())) == 3, "the third call")
-        before = desk.turns(run_id), desk.kept(run_id)
-        change(desk.store, Step, step.id, owner="another")
-    finally:
-        thread.join(PATIENCE)
-    found = get(desk.store, step.id)
-    assert (found.state, found.owner) == (StepState.RUNNING, "another")
-    assert (desk.turns(run_id), desk.kept(run_id)) == before
 
 
 def lose_workers(desk: Graphs, step: Step) -> None:

@@ -1,22 +1,25 @@
-"""A factory that gives no graph: a clear error with a remedy, and no run."""
+"""A factory that gives no graph and an output that is no JSON: clear errors, with a remedy and a place."""
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from celery import Celery
-from sqlmodel import select
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from pydantic import BaseModel
 
-from chordesk.models.errors import UsageError
-from chordesk.models.tables.runs import Run
-from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.workflows.graph import open_graphs
+from chordesk.models.errors import GraphState, UsageError
+from chordesk.models.states import RunKind
+from chordesk.tasks.workflows.graphs.chapters import MOST_BYTES, json_output
 from chordesk.tasks.workflows.graphs.factory import load_graph
-from tests.stack import processes
 
 MODULE = "tests.toy.graphs"
+
+
 LISTED = (MODULE, "no_such_module_here", "tests.toy.checkout")
 
 
@@ -42,12 +45,6 @@ def test_a_factory_without_a_graph_is_named(factory: str, named: str) -> None:
     assert caught.value.remedy
 
 
-def test_a_compiled_graph_and_a_graph_itself_are_taken_and_each_caller_has_its_own() -> None:
-    first, second = (load_graph(f"{MODULE}:research", LISTED) for _ in range(2))
-    assert first is not second
-    assert "market" in first.nodes
-
-
 def test_a_module_of_the_current_folder_is_found_after_all_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,20 +57,64 @@ def test_a_module_of_the_current_folder_is_found_after_all_packages(
         assert "again" in load_graph(f"own_graphs_of_a_test:{name}", ("own_graphs_of_a_test",)).nodes
 
 
-@pytest.mark.process
-def test_nothing_is_opened_for_what_cannot_be_played() -> None:
-    with processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL="http://127.0.0.1:9/v1", DESK_GRAPHS=MODULE) as desk:
-        app: Celery = create_app(desk.settings, "test")
-        try:
-            for factory, inputs in (
-                ("os:getcwd", {"1": {}}),
-                (f"{MODULE}:research", {}),
-                (f"{MODULE}:research", {"1": 3}),
-            ):
-                with pytest.raises(UsageError):
-                    open_graphs(app, factory, inputs)
-            with app.desk.store.read() as session:
-                assert session.exec(select(Run)).all() == []
-        finally:
-            app.desk.close()
-            app.close()
+class Answer(BaseModel):
+    """A structured answer."""
+
+    at: dt.date
+    scores: tuple[float, ...]
+
+
+@dataclass
+class Note:
+    """A dataclass of a state."""
+
+    text: str
+    kind: RunKind
+
+
+def test_messages_models_and_dataclasses_are_plain_in_it() -> None:
+    calls = [{"name": "get", "args": {"n": 1}, "id": "c", "type": "tool_call"}]
+    given = {
+        "messages": [
+            HumanMessage("hi\x00"),
+            AIMessage("", tool_calls=calls),
+            ToolMessage("1", tool_call_id="c", name="get"),
+        ],
+        "answer": Answer(at=dt.date(2026, 1, 2), scores=(0.5, 1)),
+        "note": Note("n", RunKind.GRAPH),
+        "none": None,
+    }
+    assert json_output(given) == {
+        "messages": [
+            {"type": "human", "content": "hi"},
+            {"type": "ai", "content": "", "tool_calls": calls},
+            {"type": "tool", "content": "1", "name": "get"},
+        ],
+        "answer": {"at": "2026-01-02", "scores": [0.5, 1.0]},
+        "note": {"text": "n", "kind": "graph"},
+        "none": None,
+    }
+
+
+def looped() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"a": [1, {2}]}, "the output.a[1] is of type set"),
+        ({"a": b"x"}, "the output.a is of type bytes"),
+        ({"a": float("nan")}, "the output.a is nan"),
+        ({"a": 2**70}, "the output.a has more than 64 bits"),
+        ({"a": {1: 2}}, "the output.a has the key 1"),
+        ({"a": looped()}, "nested more than 60 deep"),
+        ({"a": "x" * MOST_BYTES}, "bytes as JSON, more than 4,000,000"),
+    ],
+)
+def test_a_value_that_json_cannot_hold_is_named(given: Any, named: str) -> None:
+    with pytest.raises(GraphState) as caught:
+        json_output(given)
+    assert named in caught.value.args[0]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
-import redis
 
 from chordesk.models.states import StepState
 from chordesk.tasks.engine import policy
-from chordesk.tasks.events.deltas import CHANNEL
-from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
-from tests.stack import wait_for
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
 
@@ -65,22 +60,6 @@ def test_nodes_that_are_only_async_are_played_and_go_on_where_they_were(
     assert step.result["output"] == {"n": 13, "kept": "You wrote: hi"}
     assert [turn.role for turn in desk.turns(run_id)] == ["ask"]
     assert len(desk.steps(run_id)) == 4
-
-
-def test_the_text_of_a_call_reaches_the_live_events_while_it_is_written() -> None:
-    with graphs(DESK_EVENT_DELTAS="on") as desk:
-        client = redis.from_url(redis_url(desk.app.desk.settings))
-        with client, client.pubsub(ignore_subscribe_messages=True) as channel:
-            channel.subscribe(CHANNEL)
-            run_id, texts = desk.open("asking", {"n": 1}), []
-            assert desk.play(run_id).state == StepState.DONE
-
-            def written() -> str:
-                while (message := channel.get_message()) is not None:
-                    texts.extend(one["payload"]["text"] for one in json.loads(message["data"]))
-                return "".join(texts)
-
-            wait_for(lambda: "You wrote: hi" in written(), "the whole text in deltas")
 
 
 def test_a_node_that_asks_for_ever_ends_with_the_time_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from chordesk.tasks.workflows.graph import fork_graph, history_of, play_chapter,
 from chordesk.tasks.workflows.graphs import chapters, questions
 from chordesk.tasks.workflows.runs import close_run_step
 from tests.fakes.obedient import obedient
-from tests.tasks.worker.steps import ago, change
+from tests.tasks.engine.steps import ago, change
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 
 pytestmark = pytest.mark.process

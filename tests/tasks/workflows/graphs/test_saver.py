@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from sqlmodel import select
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, GraphState, LeaseLost
+from chordesk.models.errors import DeskError, LeaseLost
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Account
@@ -24,7 +24,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.workflows.graphs.bridge import Record
 from chordesk.tasks.workflows.graphs.checkpoints import StepSaver
 from tests.databases import make_database
-from tests.tasks.worker.steps import change, get, opened
+from tests.tasks.engine.steps import change, get, opened
 
 pytestmark = pytest.mark.process  # one of the two databases is a server's, which is asked for by name
 
@@ -148,20 +148,6 @@ def test_what_was_said_is_stored_once_and_read_in_its_order(store: Store, step: 
     assert again.get_state(CONFIG).values["said"] == [hello, "word 1" * 100, hello]
 
 
-def test_a_list_of_small_elements_makes_no_rows_of_its_own(store: Store, step: ClaimedStep) -> None:
-    made = StateGraph(Talk)
-    made.add_node("fails", failing)
-    made.add_edge(START, "fails")
-    first = made.compile(checkpointer=saver_of(store, step))
-    many = [str(number) for number in range(1000)]
-    with pytest.raises(RuntimeError, match="not yet"):
-        first.invoke({"said": many}, CONFIG, durability="sync")
-    with store.read() as session:
-        assert session.exec(select(GraphPart)).all() == []
-    again = made.compile(checkpointer=saver_of(store, step))
-    assert again.get_state(CONFIG).values["said"] == many
-
-
 def test_rows_of_turns_are_written_with_the_checkpoint_and_once(store: Store, step: ClaimedStep) -> None:
     saver = saver_of(store, step)
     record = saver._bridge.record
@@ -228,12 +214,6 @@ def test_checkpoints_of_a_graph_within_a_node_go_with_the_node(store: Store, ste
     outer.add_edge("after", END)
     outer.compile(checkpointer=saver_of(store, step)).invoke({"n": 0}, CONFIG, durability="sync")
     assert places == [1, 0]
-
-
-def test_state_that_cannot_be_stored_is_named(store: Store, step: ClaimedStep) -> None:
-    made = a_graph(lambda state: {"kept": open}).compile(checkpointer=saver_of(store, step))
-    with pytest.raises(GraphState, match="cannot be stored"):
-        made.invoke({"n": 0}, CONFIG, durability="sync")
 
 
 def test_a_thread_that_is_deleted_has_nothing_left(store: Store, step: ClaimedStep) -> None:

@@ -1,20 +1,30 @@
-"""`desk graph` on real workers: a listed module against a model, and the desk's own example without one."""
+"""`desk graph` on real workers, one of which is killed while nodes run side by side."""
 
 from __future__ import annotations
 
 import json
+import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlmodel import select
 
+from chordesk.models.states import RUN_FINAL, StepKind
+from chordesk.models.tables.runs import GraphWrite, Run, Step
+from chordesk.tasks.workflows.graph import open_graphs
 from tests import zygote
-from tests.stack import REPOSITORY, Processes, processes
+from tests.constants import constants
+from tests.fakes.obedient import obedient
+from tests.fakes.responses import FakeResponses
+from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.workflows.graphs.kit import MODULE
-from tests.toy.graphs import NODES
 
 pytestmark = pytest.mark.process
+
+
 EXAMPLE = "chordesk.agents.langchain.example:build"
 
 
@@ -44,19 +54,37 @@ def test_the_example_runs_by_the_rulebook_and_its_texts_name_it(desk: Processes)
         assert output["rating"]["rating"] == "hold"
 
 
-def test_a_listed_module_runs_and_is_shown(desk: Processes, tmp_path: Path) -> None:
-    given = tmp_path / "ibm.json"
-    given.write_text('{"ticker": "IBM", "messages": [["user", "IBM"]]}', encoding="utf-8")
-    done = graph(desk, f"{MODULE}:research", "--input", f"@{given}")
-    assert done.returncode == 0, done.stderr
-    assert "graph 1: done, 1 chapter, 16 turns" in done.stdout
-    run_id = json.loads(zygote.run(("runs", "list", "--json"), desk.environ, REPOSITORY).stdout)[0]["run"]["id"]
-    shown = json.loads(zygote.run(("runs", "show", run_id, "--json"), desk.environ, REPOSITORY).stdout)
-    assert shown["graphs"][0]["output"]["nodes"] == list(NODES)
-    assert shown["graphs"][0]["output"]["signal"] == "Hold"
+SHORT = {"DESK_GRAPHS": MODULE, "DESK_LEASE_SECONDS": "3", **constants(SWEEP_SECONDS=1)}
 
 
-def test_an_unlisted_module_is_refused_before_a_run(desk: Processes) -> None:
-    done = graph(desk, "json:loads", "--input", "{}")
-    assert done.returncode == 2
-    assert "the module json is not listed in DESK_GRAPHS" in done.stderr
+SECONDS = 240.0
+
+
+def run_of(desk: Processes, run_id: str) -> Run:
+    with desk.app.desk.store.read() as session:
+        return session.get_one(Run, run_id)
+
+
+def test_a_node_that_ended_beside_a_lost_one_is_not_run_again(tmp_path: Path) -> None:
+    with (
+        FakeResponses(obedient) as model,
+        processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=model.url, TOY_FOLDER=str(tmp_path), **SHORT) as desk,
+    ):
+        desk.workers("research-1", "ops", concurrency=2)
+        run_id = open_graphs(desk.app, f"{MODULE}:beside", {"1": {"n": 100}}).id
+        log = tmp_path / "log"
+        wait_for(lambda: log.exists() and len(log.read_text().split()) == 2, "both nodes begin", SECONDS)
+        wait_for(lambda: _writes(desk, run_id) == 1, "the quick node's writes are kept")
+        desk.end("research-1", signal.SIGKILL)
+        (tmp_path / "go").touch()
+        desk.workers("research-2", concurrency=2)
+        wait_for(lambda: run_of(desk, run_id).state in RUN_FINAL, "the run ends", SECONDS)
+        assert Counter(log.read_text().split()) == {"quick": 1, "slow": 2}
+        with desk.app.desk.store.read() as session:
+            step = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.GRAPH)).one()
+        assert step.result["output"]["n"] == 111
+
+
+def _writes(desk: Processes, run_id: str) -> int:
+    with desk.app.desk.store.read() as session:
+        return len({row.task for row in session.exec(select(GraphWrite).where(GraphWrite.run_id == run_id)).all()})

@@ -130,11 +130,6 @@ def test_once_due_it_stays_so_while_the_figures_stay(
         assert isinstance(due(last, later, within), Due)
 
 
-@given(looks, limits)
-def test_a_role_that_has_just_looked_is_not_due(now: HoldingSnapshot, within: Limits) -> None:
-    assert isinstance(due(now, now, within), NotDue)
-
-
 DAY = dt.timedelta(days=1)
 OURS = RoleScheduleStore("paper", "replay")
 
@@ -150,18 +145,6 @@ def rows(store: Store, now: dt.datetime = MARKET_NOW) -> dict[tuple[str, str], R
         return dict(OURS.rows(session, now))
 
 
-def test_the_last_look_takes_the_place_of_the_one_before(store: Store) -> None:
-    record(store, "risk", HoldingSnapshot(MARKET_NOW - DAY, 100.0, None))
-    record(store, "quick", HoldingSnapshot(MARKET_NOW, None, 0.5))
-    record(store, "risk", HoldingSnapshot(MARKET_NOW, 107.0, -0.25), reason=DueReason.PRICE_MOVE, report_id="r2")
-    found = rows(store)
-    assert found.keys() == {("IBM", "risk"), ("IBM", "quick")}
-    risk = found["IBM", "risk"]
-    assert (risk.reason, risk.report_id, risk.last_at) == ("price_move_trigger", "r2", MARKET_NOW)
-    assert (risk.last_price, risk.last_unrealized) == (107.0, -0.25)
-    assert (found["IBM", "quick"].last_price, found["IBM", "quick"].last_unrealized) == (None, 0.5)
-
-
 def test_another_account_another_market_and_a_later_day_are_not_seen(store: Store) -> None:
     for other in (RoleScheduleStore("alpaca-paper", "replay"), RoleScheduleStore("paper", "yahoo")):
         record(store, "risk", HoldingSnapshot(MARKET_NOW, 1.0, 1.0), into=other)
@@ -170,27 +153,6 @@ def test_another_account_another_market_and_a_later_day_are_not_seen(store: Stor
     assert rows(store, MARKET_NOW + DAY).keys() == {("IBM", "quick")}
     with store.read() as session:
         assert len(session.exec(select(RoleSchedule)).all()) == 3
-
-
-def test_a_record_of_a_rolled_back_transaction_is_not_kept(store: Store) -> None:
-    record(store, "risk", HoldingSnapshot(MARKET_NOW, 100.0, 0.0), report_id="first")
-
-    def fails() -> None:
-        with store.session() as session:
-            OURS.record(
-                session,
-                "IBM",
-                "risk",
-                HoldingSnapshot(MARKET_NOW, 200.0, 1.0),
-                reason="manual",
-                run_id="x",
-                report_id="x",
-            )
-            raise RuntimeError("the step is another's")
-
-    with pytest.raises(RuntimeError):
-        fails()
-    assert rows(store)["IBM", "risk"].report_id == "first"
 
 
 def test_two_runs_that_end_a_look_at_once_leave_one(store: Store) -> None:
@@ -249,12 +211,6 @@ def why(found: HoldingPlan) -> dict[str, str]:
     return {one.role: one.why for one in found.due}
 
 
-def test_a_new_holding_is_looked_at_by_everyone() -> None:
-    found = planned({}, {})
-    assert [(one.role, one.reason) for one in found.due] == [(role, DueReason.INITIAL_RUN) for role in ROLES]
-    assert found.skipped == []
-
-
 def test_each_role_has_a_reason_or_a_time_of_its_own() -> None:
     rows = [row("quick"), row("fundamentals", gain=0.03), row("risk", price=100.0), row("catalyst", hours=24)]
     found = planned(*seen(*rows))
@@ -262,18 +218,6 @@ def test_each_role_has_a_reason_or_a_time_of_its_own() -> None:
     (quick,) = found.skipped
     assert (quick.role, quick.due_at) == ("quick", MARKET_NOW + 21 * HOUR)
     assert (quick.why, quick.report_id) == ("looked 3 h ago", "report-quick")
-
-
-def test_when_nothing_is_due_each_role_has_its_time() -> None:
-    found = planned(*seen(*map(row, ROLES)))
-    assert found.due == []
-    assert [one.role for one in found.skipped] == list(ROLES)
-    assert {one.due_at for one in found.skipped} == {MARKET_NOW + 21 * HOUR}
-
-
-def test_a_person_may_want_everyone() -> None:
-    found = planned(*seen(*map(row, ROLES)), asked=True)
-    assert [(one.role, one.reason) for one in found.due] == [(role, DueReason.MANUAL) for role in ROLES]
 
 
 def test_an_unknown_price_makes_no_role_due_and_is_reported() -> None:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from chordesk.models.states import STEP_FINAL
-from chordesk.tasks.reading.scores import scores
 from chordesk.tasks.workflows.tradingagents.chapter import outcome_of, past_of
-from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes.responses import Refusal, Reply
-from tests.stack import wait_for
-from tests.tasks.workflows.tradingagents.kit import MANY, Tickers, tickers
+from tests.tasks.workflows.tradingagents.kit import Tickers, tickers
 from tests.toy.analyst import analyst
 
 pytestmark = pytest.mark.process
@@ -28,26 +23,6 @@ MARKET = ("market",)
 def desk() -> Iterator[Tickers]:
     with tickers() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def at_once(desk: Tickers) -> dt.date:
-    """The day on which twenty tickers were played side by side."""
-    day = dt.date(2010, 4, 14)
-    run_id = desk.begin(*MANY, analysts=MARKET, day=day)
-    ready = desk.steps(run_id)
-    with ThreadPoolExecutor(len(ready)) as at_once:
-        list(at_once.map(desk.play_one, ready))
-
-    def all_ended() -> bool:
-        open_steps = [step for step in desk.steps(run_id) if step.state not in STEP_FINAL]
-        for step in open_steps:  # a busy database puts an attempt off, and a worker takes the step up again
-            desk.play_one(step)
-        return not open_steps
-
-    wait_for(all_ended, "every ticker has its signal")
-    assert {step.state for step in desk.steps(run_id)} == {"done"}
-    return day
 
 
 def play(desk: Tickers, ticker: str, day: dt.date) -> str:
@@ -101,18 +76,6 @@ def test_an_outcome_that_is_not_known_yet_has_none(desk: Tickers) -> None:
     assert outcome_of(market, "NOPE", dt.date(2010, 1, 5)) is None
 
 
-def test_lessons_of_other_tickers_are_repeated(desk: Tickers) -> None:
-    play(desk, "GE", EARLY)
-    play(desk, "GE", LATE)
-    play(desk, "XOM", LATE)
-    text = decided(desk)
-    assert "Recent cross-ticker lessons:" not in text or "XOM |" not in text
-    play(desk, "XOM", dt.date(2010, 3, 11))
-    text = decided(desk)
-    assert "Recent cross-ticker lessons:" in text
-    assert "| GE | Buy |" in text
-
-
 def test_another_account_and_another_market_have_their_own_past(desk: Tickers) -> None:
     now = dt.datetime(2011, 1, 1, tzinfo=dt.UTC)
     play(desk, "PG", EARLY)
@@ -136,22 +99,3 @@ def test_a_reflection_that_the_model_refuses_is_asked_in_the_next_run(desk: Tick
     assert (desk.reports(second)[0].answer or {})["reflections"] == []
     third = play(desk, "MMM", LATE)
     assert len((desk.reports(third)[0].answer or {})["reflections"]) == 1
-
-
-def test_twenty_tickers_at_once_lose_no_signal(desk: Tickers, at_once: dt.date) -> None:
-    with desk.store.read() as session:
-        past = past_of(session, "paper", "replay", dt.datetime(2010, 4, 15, tzinfo=dt.UTC))
-    assert {signal.symbol for signal in past.signals if signal.day == at_once} == set(MANY)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_the_role_is_scored_like_any_other(desk: Tickers) -> None:
-    app = desk.app.desk
-    report = resolve_due(desk.store, app.market_for(dt.date(2010, 8, 9)), "paper")
-    assert report.resolved
-    with desk.store.read() as session:
-        board = scores(session, "paper", "", "role", "tradingagents")
-    (row,) = board.rows
-    assert (row.kind, row.name) == ("role", "tradingagents")
-    assert row.forecasts >= len(MANY)
-    assert "CONFIRMED medium" in {label.name for label in row.labels}

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,13 +14,10 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.models.states import StepState
-from chordesk.tasks.workflows.graphs import chapters
 from tests.fakes.obedient import obedient
-from tests.fakes.responses import Reply, Silence, Status
+from tests.fakes.responses import Reply, Status
 from tests.patience import PATIENCE
-from tests.stack import wait_for
 from tests.suite.reached import no_request
-from tests.tasks.worker.steps import get
 from tests.tasks.workflows.tradingagents.kit import DAY, MANY, TURNS, Tickers, tickers
 from tests.toy.analyst import analyst
 
@@ -84,14 +80,6 @@ def test_its_data_are_of_the_runs_market_and_day(desk: Tickers) -> None:
     assert not by_tool["get_prediction_markets"]
 
 
-def test_another_day_of_the_market_is_the_runs(desk: Tickers) -> None:
-    run_id = desk.begin("PFE", analysts=("market",), depth=1, day=dt.date(2010, 2, 10))
-    desk.play(run_id)
-    days = set(re.findall(r"\b2010-\d\d-\d\d\b", "\n".join(asked(desk))))
-    assert max(days) == "2010-02-10"
-    assert desk.reports(run_id)[0].market_at.date() == dt.date(2010, 2, 10)
-
-
 @pytest.mark.parametrize(
     ("rating", "verdict"),
     [("Overweight", "CONFIRMED"), ("Hold", "CAUTION"), ("Underweight", "REJECT"), ("Sell", "REJECT")],
@@ -124,41 +112,6 @@ def test_a_signal_without_any_data_counts_for_nothing(desk: Tickers) -> None:
     (report,) = desk.reports(run_id)
     assert (report.status, report.verdict, report.reason) == ("no_data", None, "no tool of the graph had any data")
     assert (report.answer or {})["rating"] == "Buy"
-
-
-def test_chapters_go_on_at_their_nodes(desk: Tickers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chapters, "CHAPTER", 0.0)
-    run_id = desk.begin("IBM")
-    step = desk.play(run_id)
-    assert (step.state, step.error) == (StepState.DONE, None)
-    assert len(desk.steps(run_id)) > len(TURNS)
-    assert [turn.role for turn in desk.turns(run_id)] == TURNS
-    assert len(list(desk.model.calls())) == len(TURNS)
-    assert len(desk.reports(run_id)) == 1
-
-
-def test_a_drained_worker_gives_the_ticker_to_another(desk: Tickers) -> None:
-    seen = Counter[str]()
-
-    def policy(body: dict[str, Any]) -> Reply:
-        seen["calls"] += 1
-        return Silence(60.0) if seen["calls"] == 5 else analyst()(body)
-
-    desk.model.policy = policy
-    run_id = desk.begin("IBM")
-    (step,) = desk.steps(run_id)
-    thread = threading.Thread(target=desk.play_one, args=(step,))
-    thread.start()
-    try:
-        wait_for(lambda: seen["calls"] == 5, "the fifth call")
-        desk.app.desk.leases.end_all()
-    finally:
-        thread.join(PATIENCE)
-    assert str(get(desk.store, step.id).error).startswith("drained: ")
-    last = desk.play(run_id)
-    assert (last.state, last.error) == (StepState.DONE, None)
-    assert [turn.role for turn in desk.turns(run_id) if turn.outcome == "completed"] == TURNS
-    assert seen["calls"] == len(TURNS) + 1
 
 
 def test_twenty_tickers_at_once_each_have_their_own_data(desk: Tickers) -> None:

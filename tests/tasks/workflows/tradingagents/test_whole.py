@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,18 +128,3 @@ def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: F
 def verdicts(desk: Processes, run_id: str) -> dict[str, Verdict]:
     with desk.app.desk.store.read() as session:
         return {row.symbol: row for row in session.exec(select(Verdict).where(Verdict.run_id == run_id)).all()}
-
-
-def test_without_the_project_the_remedy_installs_it(model: FakeResponses, tmp_path: Path) -> None:
-    with processes(forked=False, **on(model, PYTHONPATH=str(REPOSITORY))) as desk:
-        for environ, arguments in (
-            ({}, ("tradingagents", "IBM")),
-            ({"DESK_RESEARCH_ROLES": "fundamentals,risk,tradingagents"}, ("research", "IBM")),
-        ):
-            desk.environ |= environ
-            done = command(desk, *arguments)
-            assert done.returncode == 2
-            assert "TradingAgents is not installed" in done.stderr
-            assert 'pip install "git+https://github.com/TauricResearch/TradingAgents@v0.3.0"' in done.stderr
-        with desk.app.desk.store.read() as session:
-            assert not session.exec(select(Run.id)).all()

@@ -1,9 +1,10 @@
-"""A walk over past sessions by real workers: its days, its account, its curve, and what a disturbance does to it."""
+"""A walk over past sessions by real workers: its days, account and curve; a stop and killed workers change nothing."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,22 +12,23 @@ from sqlmodel import col, select
 
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.settings.running_desk import research_account
-from chordesk.models.states import RunKind, RunState
+from chordesk.models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
 from chordesk.models.tables.orders import Account, Fill, Order, Position
-from chordesk.models.tables.runs import Candidate, Run, Step
+from chordesk.models.tables.runs import Attempt, Candidate, Decision, Run, Step
 from chordesk.models.tables.runtime import KeptThread
-from chordesk.tasks.engine.steps import waiting_step
 from chordesk.tasks.reading.experiments import experiment
-from chordesk.tasks.reading.runs import view
 from chordesk.tasks.worker.messages import WorkerNotifier
 from chordesk.tasks.worker.stopping import Stop, stop_runs
 from chordesk.tasks.workflows.backtest import resume_backtest
 from chordesk.tasks.workflows.experiment import open_experiment, parsed
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from tests.stack import wait_for
-from tests.tasks.workflows.walk.kit import FIRST, LAST, UNIVERSE, WalkingDesk, outline
+from tests.constants import constants
+from tests.stack import processes, wait_for
+from tests.tasks.workflows.walk.kit import FIRST, LAST, SECONDS, UNIVERSE, WalkingDesk, outline
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4, 5, 8)]
+
+
 pytestmark = pytest.mark.long
 
 
@@ -43,23 +45,6 @@ def test_each_session_is_visited_once_and_marked_at_its_close(desk: WalkingDesk,
     assert all(row.equity is not None and row.verdicts for row in rows)
     assert rows[0].equity == 100_000, "what is ordered on the first day is filled on the second"
     assert rows[1].traded > 0
-
-
-def test_a_day_is_a_screen_on_its_market_and_a_trade_on_its_verdicts(desk: WalkingDesk, walked: Run) -> None:
-    screens, trades = desk.runs(walked, RunKind.SCREEN), desk.runs(walked, RunKind.TRADE)
-    assert [exchange_day(run.market_now) for run in screens] == DAYS
-    assert [exchange_day(run.market_now) for run in trades] == DAYS
-    assert [run.params["source_run"] for run in trades] == [run.id for run in screens]
-    assert {run.account for run in screens} == {research_account(walked.account)}
-    assert {run.account for run in trades} == {walked.account}
-    assert all(waiting_step(run) for run in (*screens, *trades))
-
-
-def test_traders_go_in_order_and_screens_beside_each_other(desk: WalkingDesk, walked: Run) -> None:
-    screens, trades = desk.runs(walked, RunKind.SCREEN), desk.runs(walked, RunKind.TRADE)
-    ends = [run.finished_at for run in trades]
-    assert all(end is not None and end <= after.created_at for end, after in zip(ends, trades[1:], strict=False))
-    assert screens[-1].created_at < trades[0].created_at
 
 
 def test_nothing_of_the_desks_own_account_is_touched(desk: WalkingDesk, walked: Run) -> None:
@@ -142,12 +127,6 @@ def test_the_result_has_curves_rates_costs_and_one_sentence(desk: WalkingDesk, w
     assert result["voices"] == []
 
 
-def test_no_step_needed_the_sweep(desk: WalkingDesk, walked: Run) -> None:
-    with desk.store.read() as session:
-        steps = session.exec(select(Step).where(Step.run_id == walked.id)).all()
-    assert {(step.attempt, step.sends, step.state) for step in steps} == {(1, 1, "done")}
-
-
 def test_a_walk_that_was_stopped_goes_on_where_it_ended(desk: WalkingDesk, walked: Run) -> None:
     run = desk.open()
     wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done")
@@ -190,14 +169,6 @@ def test_with_memory_the_days_run_in_order_on_one_account(desk: WalkingDesk) -> 
     assert desk.fills(run)
 
 
-def test_the_view_has_the_sessions_and_the_result(desk: WalkingDesk, walked: Run) -> None:
-    with desk.store.read() as session:
-        shown = view(session, session.get_one(Run, walked.id))
-    assert shown.backtest is not None
-    assert (shown.backtest.sessions, len(shown.backtest.rows), shown.backtest.resumed) == (6, 6, None)
-    assert shown.backtest.result == walked.summary["backtest"]
-
-
 def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_own(
     desk: WalkingDesk, walked: Run
 ) -> None:
@@ -229,3 +200,53 @@ def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_
     for text in ("b: DESK_BROKER=alpaca", "b: DESK_NOTHING=1", ": DESK_ROUNDS=1"):
         with pytest.raises(UsageError):
             parsed(text)
+
+
+WORKERS = ("research-1", "research-2")
+
+
+@pytest.fixture
+def crew() -> Iterator[WalkingDesk]:
+    # The rules take their time, so that a kill meets turns.
+    with processes(DESK_LEASE_SECONDS="3", **constants(SWEEP_SECONDS=1, ANSWER_SECONDS=0.3)) as found:
+        found.rulebook()
+        found.workers(*WORKERS, "ops", "trade", concurrency=16)
+        yield WalkingDesk(found)
+
+
+def kill(desk: WalkingDesk, name: str) -> None:
+    """SIGKILL to a worker, and a new one in its place."""
+    process = desk.processes.running.pop(name)
+    process.kill()
+    process.wait()
+    slots = ("--concurrency", "16") if name.startswith("research") else ()
+    desk.processes.desk(name, "worker", name.partition("-")[0], "--name", name, *slots)
+
+
+def holds(desk: WalkingDesk, name: str) -> bool:
+    """Return whether a worker is at work on a step."""
+    with desk.store.read() as session:
+        held = select(Step.id).where(Step.state == StepState.RUNNING, col(Step.owner).startswith(f"{name}@"))
+        return session.exec(held).first() is not None
+
+
+def test_a_walk_survives_its_workers(crew: WalkingDesk, walked: Run, desk: WalkingDesk) -> None:
+    run = crew.open()
+    wait_for(lambda: holds(crew, WORKERS[0]), "the first turns are at work", SECONDS)
+    kill(crew, WORKERS[0])
+    for sessions, victims in enumerate((("trade", WORKERS[1]), ("ops", WORKERS[0])), start=1):
+        wait_for(lambda n=sessions: len(crew.rows(run)) >= n, f"{sessions} sessions are done", SECONDS)
+        assert crew.run(run.id).state not in RUN_FINAL
+        for victim in victims:
+            kill(crew, victim)
+    done = crew.ended(run.id)
+    assert (done.state, done.notes) == (RunState.DONE, [])
+    assert outline(crew, done) == outline(desk, walked), "as if nothing had happened"
+    with crew.store.read() as session:
+        decided = session.exec(select(Decision.account, Run.market_now).join(Run)).all()
+        lost = session.exec(select(Attempt).where(Attempt.outcome == AttemptEnd.LOST)).all()
+        open_ones = session.exec(select(Step.id).join(Run).where(Run.state == RunState.RUNNING)).all()
+    assert set(Counter(decided).values()) == {1}, "one decision a session"
+    assert lost, "no kill met a step at work"
+    assert open_ones == []
+    assert len(crew.runs(done, RunKind.SCREEN)) == len(crew.runs(done, RunKind.TRADE)) == len(crew.rows(done))
