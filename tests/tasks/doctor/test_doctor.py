@@ -16,10 +16,11 @@ from chordesk.models.database import store
 from chordesk.models.errors import DatabaseUnfit, LoginMissing, ModelMissing, RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import check
+from chordesk.tasks.doctor import check, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.redis_clients import why_forgetful, why_unfit
+from chordesk.tools.ledger import ensure_account
 from tests.agents.rulebook.turns import Live
 from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
@@ -210,3 +211,13 @@ def test_own_data_are_checked_file_by_file(tmp_path: Path) -> None:
     write_table(tmp_path / "own" / "headlines.csv", ("symbol", "time", "headline"), [("A", "2020-01-03 09:00", "x")])
     assert found("files").status is CheckStatus.FAIL
     assert "1 errors: headlines.csv, row 2, column time: '2020-01-03 09:00' has no zone" in found("files").detail
+
+
+def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
+    context = check_context(tmp_path)
+    assert "not opened yet" in trading.broker(context).detail
+    store.upgrade(context.settings.database)
+    with context.desk.store.session() as session:
+        ensure_account(session, "paper", 12_345.0)
+    found = trading.broker(context)
+    assert (found.status, "12,345.00" in found.detail) == (CheckStatus.OK, True)

@@ -185,3 +185,12 @@ def test_an_option_position_is_priced_by_its_contract(tmp_path: Path, monkeypatc
         session.add(Position(account="paper", symbol="AAA", quantity=1, average_cost=90.0, filled_at=at))
     assert "cash 10,000.00, equity 9,600.00, 2 positions" in trading.broker(context).detail
     context.desk.close()
+
+
+def test_no_rule_asks_for_no_stop(context: CheckContext) -> None:
+    expected = Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
+    assert one("protection", context) == expected
+
+
+def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:
+    assert trading.mandate(check_context(tmp_path, broker="alpaca-live")).status is CheckStatus.FAIL

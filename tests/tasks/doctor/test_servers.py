@@ -15,7 +15,7 @@ from chordesk.tasks.doctor import model
 from chordesk.tasks.doctor.check import Check, CheckStatus
 from chordesk.tasks.engine.policy import POLICY
 from tests.fakes.local_server import HTML, Abilities, Body, LocalServer, Pace, Reply, Says
-from tests.fakes.responses import Status
+from tests.fakes.responses import FakeResponses, Status
 from tests.tasks.doctor.test_doctor import check_context, one
 
 NOWHERE = Status(404, {"detail": "Not Found"})
@@ -190,3 +190,32 @@ def test_every_failure_of_a_provider_or_model_has_a_remedy_of_its_own() -> None:
     kinds = list(POLICY)
     wanted = set(kinds[: kinds.index("process_died")]) | {"timeout", "no_first_token", "silent", "length"}
     assert wanted - of_others <= set(model.REMEDIES)
+
+
+def test_a_name_that_is_not_the_models_is_a_warning(tmp_path: Path) -> None:
+    with LocalServer(model="other.gguf") as server:
+        found = checked(tmp_path, server)
+    assert found.status is CheckStatus.WARN
+    assert "set DESK_MODEL=other.gguf" in found.remedy
+
+
+def test_an_endpoint_is_asked_for_no_answer(tmp_path: Path) -> None:
+    with FakeResponses() as far:
+        found = one("server", check_context(tmp_path, provider="endpoint", provider_url=far.url, model="gpt-5.5"))
+        assert [seen.body for seen in far.calls()] == [{}]
+    assert (found.status, found.detail) == (CheckStatus.OK, f"{far.url} has a Responses API")
+
+
+def test_an_endpoint_without_its_v1(tmp_path: Path) -> None:
+    with LocalServer(kind="unknown") as server:
+        server.pages["/v1/responses"] = Status(400, {"error": {"message": "'input' is required"}})
+        found = checked(tmp_path, server, provider="endpoint", provider_url=server.root)
+    assert found.remedy == f"set DESK_PROVIDER_URL={server.url}"
+
+
+def test_a_turn_on_a_local_model_says_how_long_it_took(tmp_path: Path) -> None:
+    with LocalServer(pace=Pace(first=1.2)) as server:
+        found = checked(tmp_path, server, "model")
+    assert found.status is CheckStatus.OK, found
+    assert "local:small answered in" in found.detail
+    assert "of them written at" in found.detail

@@ -14,15 +14,18 @@ from chordesk.models.errors import NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.show.questions import score_report
+from chordesk.tasks.cli.show.questions import odds_report, score_report
+from chordesk.tasks.cli.show.runs import run_report
+from chordesk.tasks.reading.runs import view
 from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import settle
-from tests.builders import a_report, a_step, a_turn, a_verdict_on
+from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
+from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
 from tests.databases import make_database
 from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
-from tests.tools.scoring.test_records import a_hit
+from tests.tools.scoring.test_records import a_hit, a_verdict
 
 CUTOFFS = "gpt-5.5=2010-01-31"
 DAYS = 40
@@ -199,3 +202,17 @@ def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
     assert rendered(score_report(found)) == (
         "Account paper. Questions: 1 open.\nNo forecast of a resolved question to score yet.\n"
     )
+
+
+def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> None:
+    for day in range(30):
+        a_verdict(session, day, "AAPL", float(day % 3 != 0))
+    run = a_run_on(session, 120)
+    a_verdict_on(session, a_candidate(session, run).id)
+    assert view(session, run).candidates[0].verdict_probability is None
+    odds = verdict_odds(session, "paper", {})
+    store_odds(session, "paper", odds)
+    shown = view(session, run)
+    assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
+    assert "high 67%" in rendered(run_report(shown))
+    assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
