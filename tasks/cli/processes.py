@@ -8,11 +8,11 @@ import json
 import logging
 import os
 import shlex
-import shutil
 import socket
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -301,7 +301,9 @@ def mcp(
 
 def _entry_of(client: McpClient, settings: Settings, run: str | None) -> str:
     """Return the command, or for a file of settings the text, that has a client start `desk mcp` on this home."""
-    command = [shutil.which("desk") or "desk", "mcp", *(("--run", run) if run is not None else ())]
+    beside = Path(sys.executable).with_name("desk")  # a client has another PATH than this shell
+    desk = str(beside) if beside.is_file() else "desk"
+    command = [desk, "mcp", *(("--run", run) if run is not None else ())]
     home = f"DESK_HOME={settings.home.resolve()}"
     if client is McpClient.VSCODE:
         entry = {"name": "desk", "command": command[0], "args": command[1:], "env": dict([home.split("=", 1)])}
