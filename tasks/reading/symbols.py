@@ -22,6 +22,7 @@ from chordesk.tools.charts.frames import Frame, Interval, frames
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.model_tools.charts import plan_of
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
@@ -63,10 +64,17 @@ class SymbolPosition(Frozen):
     protected_by: list[ProtectiveOrder]
 
 
+class PlanLevel(Frozen):
+    """A price of a plan: entry, stop or target of shares, strike or break-even (even) of an option."""
+
+    id: str
+    price: float
+
+
 class SymbolDetail(Frozen):
     """A symbol in an account's runs on one market, each list the newest first. name, sector: of the market, null where
     it does not know the symbol. memory: what a prompt of this moment would be given of it, null without any;
-    memory_off: no prompt gets one."""
+    memory_off: no prompt gets one. plan, plan_notes: levels and days of the plan of its position or open order."""
 
     symbol: str
     name: str | None
@@ -77,6 +85,8 @@ class SymbolDetail(Frozen):
     memory: str | None
     memory_off: bool
     positions: list[SymbolPosition]
+    plan: list[PlanLevel]
+    plan_notes: list[str]
     hits: list[SymbolHit]
     verdicts: list[SymbolVerdict]
     reports: list[Row[Report]]
@@ -159,6 +169,7 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
         .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
         .limit(limit)
     ).all()
+    levels, plan_notes = plan_of(context, symbol)
     return SymbolDetail(
         **listing.model_dump(include={"symbol", "name", "sector"}),
         account=account,
@@ -167,6 +178,8 @@ def symbol_detail(session: Session, context: ToolContext, listing: Listing, limi
         memory=symbol_memory(session, context, symbol),
         memory_off=context.settings.memory == "off",
         positions=_positions(session, account, symbol),
+        plan=[PlanLevel(id=one.id, price=one.price) for one in levels],
+        plan_notes=plan_notes,
         hits=[SymbolHit(hit=row, market_at=row.market_at) for row in hits],
         verdicts=[SymbolVerdict(verdict=row, market_at=row.market_at) for row in verdicts],
         reports=list(reports),

@@ -310,7 +310,7 @@ def picture_for_people(context: ToolContext, symbol: str, sessions: int, interva
         places = {day: at for at, day in enumerate(frame.shown.dates)}
         days = [(places[day], "E") for day in _reports(context, symbol) if day in places]
         scale = module.panel_scale(panel, module.PEOPLE)
-        marks, notes = _plan(context, symbol)
+        marks, notes = plan_of(context, symbol)
         inside = [one for one in marks if scale.holds(one.price)]
         beyond = (f"{one.id} {one.price:.2f} is {_side(one.price, scale.low)}" for one in marks if one not in inside)
         panel = dataclasses.replace(panel, days=days, marks=[*panel.marks, *inside], notes=[*notes, *beyond])
@@ -347,14 +347,15 @@ def _against_benchmark(context: ToolContext, frame: Frame) -> list[Any]:
     return [_picture().Strip("relative", values, min(float(known.min()), 99), max(float(known.max()), 101), (100.0,))]
 
 
-def _plan(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], list[str]]:
+def plan_of(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], list[str]]:
     """Return (levels, notes) of the plan of the account's position in a symbol or of its open order, none without."""
     order = _planned(context, symbol)
     if order is None:
         return [], []
     plan, contract = PositionPlan.model_validate(order.plan), parse_contract(order.contract or "")
     prices = {"entry": plan.entry, "stop": plan.stop, "target": plan.target}
-    notes = [f"horizon until {plan.ends}"] if plan.ends is not None else []
+    days = {"horizon until": plan.ends, "review": plan.review}
+    notes = [f"{what} {day}" for what, day in days.items() if day is not None]
     if contract is not None:
         strike, sign = float(contract.strike), 1 if contract.kind == "call" else -1
         # The plan of an option has prices of its premium, which are not on a share's scale.

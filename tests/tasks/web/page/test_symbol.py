@@ -14,11 +14,14 @@ def test_a_symbol_shows_prices_and_all_that_the_desk_did_with_it(page: Page, des
         (fill, *_) = client.get("/orders", params={"run": desk_page.run, "state": "filled"}).json()
         symbol = fill["order"]["symbol"]
         known = client.get(f"/symbols/{symbol}").json()
+    assert {one["id"]: one["price"] for one in known["plan"]}.items() <= fill["order"]["plan"].items()
+    assert known["plan"]
     desk_page.open(page, f"/symbols/{symbol}", None)
     expect(page.get_by_role("heading", level=1)).to_contain_text(symbol)
     chart = page.get_by_role("img", name=re.compile(rf"^{symbol}: \d+ bars"))
     expect(chart.locator("canvas").first).to_be_visible()
     expect(page.locator(".bar-facts")).to_contain_text("buy")
+    expect(page.get_by_text(f"Plan: {', '.join(known['plan_notes'])}.")).to_be_visible()
     for name in ("Verdicts", "Reports", "Fills", "Hits", "The trader's notes"):
         expect(page.get_by_role("group", name=f"{name}, as a table").locator("tbody tr").first).to_be_visible()
     expect(page.get_by_role("region", name="Position")).to_contain_text("sell stop gtc")

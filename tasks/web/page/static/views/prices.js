@@ -72,7 +72,7 @@ function Drawn({ data, symbol, detail, hidden }) {
     <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${data.adjusted === null
       ? 'not known whether adjusted' : data.adjusted ? 'adjusted'
       : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
-      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} Charts by <a
+      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} ${detail?.plan_notes.length ? `Plan: ${detail.plan_notes.map(plain).join(', ')}.` : ''} Charts by <a
         href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
         class="in-text">TradingView</a> Lightweight Charts™.</p>
     <${AsTable} data=${data} />`;
@@ -212,7 +212,7 @@ const KINDS = [
   { kind: 'verdicts', name: 'verdicts', mark: '■' },
   { kind: 'orders', name: 'orders', mark: '□' },
   { kind: 'fills', name: 'fills', mark: '▲▼' },
-  { kind: 'levels', name: 'cost and stops', mark: '┄' },
+  { kind: 'levels', name: 'cost, stops and plan', mark: '┄' },
 ];
 
 const TEXTS = {
@@ -277,14 +277,15 @@ function marksOf(events, colours) {
   return marks;
 }
 
-/** Prices that hold now: the average cost of a position, and the stops and limits that protect it. */
+/** Prices that hold now: the average cost of a position, the stops and limits that protect it, and its plan. */
 function levels(detail, hidden) {
   if (hidden.has('levels')) return [];
+  const planned = detail.plan.map(({ id, price }) => ({ price, title: `plan: ${id}`, tone: 'warn' }));
   return detail.positions.filter((one) => one.symbol === detail.symbol).flatMap((one) => [
     { price: one.average_cost, title: 'cost', tone: 'accent' },
     ...one.protected_by.flatMap((stop) => [
       ...(stop.stop_price === null ? [] : [{ price: stop.stop_price, title: 'stop', tone: 'chart_down' }]),
       ...(stop.limit_price === null ? [] : [{ price: stop.limit_price, title: 'limit', tone: 'chart_up' }]),
     ]),
-  ]);
+  ]).concat(planned);
 }
