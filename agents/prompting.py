@@ -263,7 +263,8 @@ def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
 
 def context_of(settings: Settings, model: RoleModel) -> int | None:
     """As the server says now, without a model call, else as kept; None where neither is known. Not on an event loop."""
-    kept, seen = facts_of(settings, model), _look(settings, model)
+    kept = facts_of(settings, model)
+    seen = _look(settings, model) if settings.cassettes != "replay" else None
     if seen is None or seen.context is None:
         return kept.context if kept is not None else None
     now = {"context": seen.context, "slots": seen.slots or (kept.slots if kept is not None else None)}

@@ -37,6 +37,7 @@ APP_SERVERS = frozenset({"codex", LOCAL})  # runtimes of the app-server; they ke
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     provider: names for runtime in RUNTIMES.values() for provider, names in runtime.keys.items()
 }
+CASSETTE = "cassette"  # in place of a server's URL, for what a cassette tells of its models
 RULES_MODEL = "rulebook"  # the desk's own rulebook, by its chat completions
 RULES_LABEL = "rulebook (rules, no model)"
 EFFORTS: tuple[str, ...] = get_args(Effort)
@@ -133,7 +134,7 @@ def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
     # Without an entry all roles have the same: then no role has to be loaded.
     of_roles = role_models(settings).values() if settings.role_models.strip() else (_model_without_entry(settings),)
     found = (*of_roles, *voice_tiers(settings), *graphs)
-    if any(one.runtime == LOCAL for one in found) and local_url(settings) is None:
+    if any(one.runtime == LOCAL for one in found) and local_url(settings) is None and settings.cassettes != "replay":
         raise _wrong_role(
             "a model of the runtime local, and there is no server",
             "set DESK_LOCAL_URL, such as http://127.0.0.1:11434/v1",
@@ -149,8 +150,9 @@ def _graph_model(settings: Settings, entry: str) -> RoleModel:
 
 
 def keeps(role: Role, settings: Settings) -> bool:
-    """A replay's thread is of one day, and a backtest visits each day once: its threads are never taken up again."""
-    return role.keeps_thread and not is_backtest(settings.account)
+    """A replay's thread is of one day, and a backtest visits each day once: its threads are never taken up again. A
+    turn that is kept to be played is asked afresh: what opened it has all that its model saw."""
+    return role.keeps_thread and not is_backtest(settings.account) and settings.cassettes == "off"
 
 
 def models_of(roles: Iterable[RoleModel], runtime: str) -> tuple[str, ...]:
@@ -172,6 +174,8 @@ def missing_keys(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
+    if settings.cassettes == "replay":
+        return
     tiers = [("a voice", one) for one in voice_tiers(settings)]
     tiers += [("a graph", _graph_model(settings, entry)) for entry in settings.graph_models]
     for role, one in (*role_models(settings).items(), *tiers):
@@ -310,9 +314,12 @@ def _wrong_limit(what: str, remedy: str) -> SettingError:
 
 
 def facts_of(settings: Settings, model: RoleModel) -> ServerFacts | None:
-    """Return the kept facts of a local model; None of any other, and of one whose server was not asked yet."""
-    url = local_url(settings)
-    return known_facts(settings.home, url, model.model) if model.runtime == LOCAL and url is not None else None
+    """Return the kept facts of a local model; None of any other, and of one whose server was not asked yet. Where kept
+    turns are played alone, those of an imported cassette go first: its turns were fitted to that context."""
+    if model.runtime != LOCAL:
+        return None
+    urls = (CASSETTE if settings.cassettes == "replay" else None, local_url(settings))
+    return next((one for url in urls if url and (one := known_facts(settings.home, url, model.model))), None)
 
 
 def turns_at_once(settings: Settings, model: RoleModel) -> int | None:
@@ -417,6 +424,8 @@ def require_means(
     theirs: the run's, with the process's own addresses and keys; kept: as the run has them; label: of its model. A key
     goes to the address of its own settings alone."""
     here = snapshot(own)
+    if own.cassettes == "replay":
+        return  # no model is asked
     try:
         for name in _ADDRESSES:
             if kept.get(name) != here[name] and name in kept and counts(name, kept) and _uses_address(name, theirs):

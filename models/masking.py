@@ -52,8 +52,12 @@ def environment_secrets(environ: Mapping[str, str]) -> list[str]:
 
 def without_secrets(text: str) -> str:
     """Passwords and keys in URLs, bearer tokens, and API keys."""
-    text = _BEARER.sub(rf"\1 {HIDDEN}", _without_passwords(text))
-    return _NAMED_KEY.sub(rf"\1\2{HIDDEN}", _KEY.sub(HIDDEN, text))
+    return without_keys(_BEARER.sub(rf"\1 {HIDDEN}", text))
+
+
+def without_keys(text: str) -> str:
+    """All but bearer tokens, which a sentence may look like: "basic materials"."""
+    return _NAMED_KEY.sub(rf"\1\2{HIDDEN}", _KEY.sub(HIDDEN, _without_passwords(text)))
 
 
 def _without_passwords(text: str) -> str:

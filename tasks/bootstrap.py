@@ -20,11 +20,13 @@ from chordesk.agents.role_models import (
     APP_SERVERS,
     DEFAULT_RUNTIME,
     LOCAL,
+    RULES,
     RULES_MODEL,
     RUNTIMES,
     RoleModel,
     covers,
     digest_of_models,
+    facts_of,
     local_url,
     models_in_use,
     models_of,
@@ -328,12 +330,25 @@ class Desk:
     def runner(self) -> Runner:
         from chordesk.agents.runner import Runner
 
+        if self.settings.cassettes == "replay":  # no model that a turn would have to wait for
+            return Runner(self.runtimes(), self.settings, self.tool_context, size_of=self.context_of)
         return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of)
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
         used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
-        return {name: self._runtime(name) for name in RUNTIME_PARTS if name in used}
+        return {name: self._on_cassettes(name) for name in RUNTIME_PARTS if name in used}
+
+    def _on_cassettes(self, name: str) -> Runtime:
+        """Return a runtime with the cassettes over it; rules in the worker need none."""
+        mode = self.settings.cassettes
+        if mode == "off" or name == RULES.runtime or not self._records:
+            return self._runtime(name)
+        from chordesk.agents.cassettes.runtime import CassetteRuntime
+        from chordesk.agents.cassettes.shelf import Shelf
+
+        behind = self._runtime(name) if mode != "replay" else None
+        return CassetteRuntime(name, behind, mode, Shelf(self.store), self.settings)
 
     def _runtime(self, name: str) -> Runtime:
         if name == DEFAULT_RUNTIME and self._main is not None and self.settings.provider == RULES_MODEL:
@@ -385,6 +400,8 @@ class Desk:
         return KnownServer(self.settings.home, config.provider_url, config.provider_key, config.ca_file)
 
     async def context_of(self, model: RoleModel) -> int | None:
+        if self.settings.cassettes == "replay":
+            return facts.context if (facts := facts_of(self.settings, model)) is not None else None
         return (await self.model_server(model.model)).context if model.runtime == LOCAL else None
 
     def runtime_named(self, name: str) -> Runtime:
@@ -471,7 +488,7 @@ class Desk:
 
         warm()
         _ = self.market
-        for name in runtimes_of(self.settings) if turns else ():
+        for name in runtimes_of(self.settings) if turns and self.settings.cassettes != "replay" else ():
             if name in RUNTIMES and RUNTIMES[name].library:
                 features.load(RUNTIMES[name].library)()
 
@@ -502,6 +519,8 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 def require_runtimes(settings: Settings) -> None:
     """Raises SettingError, BinaryMissing, LoginMissing, CodexError."""
+    if settings.cassettes == "replay":
+        return
     from chordesk.agents.codex.launch import find_login, prepare, runtime_config
 
     require_keys(settings, os.environ)
@@ -513,6 +532,8 @@ def require_runtimes(settings: Settings) -> None:
 
 def require_provider(settings: Settings) -> None:
     """No model is asked. Raises ServerAway, KeyRefused, WrongApi, ModelMissing."""
+    if settings.cassettes == "replay":
+        return
     from chordesk.agents.gateway.probe import look_at_endpoint, look_at_server
 
     used, ca_file = models_in_use(settings), settings.codex_ca_file
@@ -536,6 +557,8 @@ def settings_of_server(settings: Settings, text: str) -> str:
 
 
 def require_login(settings: Settings) -> None:
+    if settings.cassettes == "replay":
+        return
     from chordesk.agents.codex.launch import find_login, runtime_config
 
     if any(one.provider(settings) == "codex" for one in models_in_use(settings)):

@@ -195,6 +195,9 @@ class Settings(BaseModel):
         3_000_000, "tokens of a run, after which turns are skipped; 0 is no limit", "500000", ge=0
     )
     budget_day_tokens: int = of_desk(30_000_000, "tokens of a UTC day; 0 is no limit", "5000000", ge=0)
+    cassettes: Literal["off", "record", "replay", "auto"] = of_desk(
+        "off", "models' answers: kept (record), played alone (replay), or played and kept where there is none", "auto"
+    )
     prices: Prices = of_desk(
         "", "own prices: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, by ;", "gpt-5.5=1.25/0.125/10"
     )
@@ -326,9 +329,8 @@ class Settings(BaseModel):
     questions: int = of_run(10, "most questions of one episode", "5", ge=1, le=40)
     question_sessions: int = of_run(10, "sessions until a question of the desk resolves", "5", ge=1, le=250)
     voice_compute: Literal["skill", "equal"] = of_run(
-        "skill", "a voice's share of turns: half by its record, or the same for all", "equal"
+        "skill", "a voice's share of turns: half by its record and none for one that only costs, or equal", "equal"
     )
-    voice_extinction: bool = of_run(True, "leave out a voice that only costs", "false")
     voice_models: str = of_run(
         "", "models of voices, best first: RUNTIME:MODEL[:EFFORT], by ;", "codex:gpt-5.5;codex:gpt-5.5-mini"
     )
@@ -397,9 +399,9 @@ class Settings(BaseModel):
             if getattr(self, name) >= self.step_deadline_seconds:
                 raise _together(f"{name} must be shorter than step_deadline_seconds", name, "step_deadline_seconds")
         if self.provider in ("endpoint", "local"):
-            if not self.provider_url:
+            if not self.provider_url and self.cassettes != "replay":
                 raise _together(f"the provider {self.provider} needs a URL", "provider", "provider_url")
-            if self.provider_key is not None and "@" in urlsplit(self.provider_url).netloc:
+            if self.provider_key is not None and "@" in urlsplit(self.provider_url or "").netloc:
                 raise _together("give a login in the URL or a key, not both", "provider_url", "provider_key")
         return self
 

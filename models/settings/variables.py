@@ -93,6 +93,7 @@ _GONE: Mapping[str, str] = {
         "write DESK_PRICE_MOVE": "unrealized_change",
         "add hyperliquid to DESK_VENUES": "funding",
         "write DESK_LENSES": "screener",
+        "write DESK_VOICE_COMPUTE=equal": "voice_extinction",
         "give the graph a recursion_limit": "graph_steps",
         "give it to `register` or the chat model": "verbosity",
         "leave it out": "account alpaca_data_url alpaca_url broker_seconds codex_recycle_rss_mb event_bankroll "

@@ -165,6 +165,35 @@ class Blob(Dated, table=True):
     data: bytes = Field(sa_type=LargeBinary)
 
 
+class CassettePart(DeskTable, table=True):
+    """What all turns of a role have in common: its instructions, its tools and the form of its answer, compressed JSON.
+    digest: SHA-256 of it."""
+
+    digest: str = Field(primary_key=True)
+    body: bytes = Field(sa_type=LargeBinary)
+
+
+class CassetteTurn(DeskTable, table=True):
+    """A turn that can be played again, as `agents.cassettes` has it. Its run and its part may be another desk's, whose
+    file was imported: there is no foreign key.
+
+    id: digest of all that its model saw; opened: of what opened it. body: opening, calls and end, compressed JSON.
+    """
+
+    __table_args__ = (Index("ix_cassette_turn_role", "role", "subject", "kept_at"),)
+
+    id: str = Field(primary_key=True)
+    opened: str = Field(index=True)
+    run_id: str = Field(index=True)
+    role: str
+    subject: str
+    runtime: str
+    model: str
+    kept_at: dt.datetime = Field(sa_type=Utc)
+    part: str
+    body: bytes = Field(sa_type=LargeBinary)
+
+
 class RoleSchedule(DeskTable, table=True):
     """The last time a role reviewed a holding, and the figures it saw: the basis for whether it is due again.
 

@@ -80,8 +80,9 @@ _ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Rows of the desk, and not of a run; positions are made from the fills.
 _NOT_COPIED = {
-    "account", "api_token", "audit_anchor", "blob", "books_mark", "calibration", "equity_mark", "kept_answer",
-    "mandate", "notification", "notification_channel", "notification_part", "notification_sender", "option_mark",
+    "account", "api_token", "audit_anchor", "blob", "books_mark", "calibration", "cassette_part", "cassette_turn",
+    "equity_mark", "kept_answer", "mandate", "notification", "notification_channel",
+    "notification_part", "notification_sender", "option_mark",
     "position", "question_pair", "reconciliation", "role_schedule", "score_mark", "settlement", "submitter", "sweep",
     "trading",
 }  # fmt: skip

@@ -407,17 +407,17 @@ def voice_plans(
 ) -> dict[str, VoicePlan]:
     """Return the plan of each voice that takes part, in their order; an extinct one has none. until: market time of the
     episode; what closed later is unknown to it."""
-    needed = settings.voice_compute == "skill" or settings.voice_extinction
-    forecasts = voice_forecasts(session, account, until) if needed else []
+    forecasts = voice_forecasts(session, account, until) if settings.voice_compute == "skill" else []
     return plan_voices(voice_records(forecasts, dict.fromkeys(voices)), settings, rounds)
 
 
 def plan_voices(records: Sequence[VoiceRecord], settings: Settings, rounds: int) -> dict[str, VoicePlan]:
     voices = [record.voice for record in records]
-    ending = extinct(records, voices) if settings.voice_extinction else set()
-    living = [record for record in records if record.voice not in ending]
-    known = living if settings.voice_compute == "skill" else [VoiceRecord(record.voice) for record in living]
-    shares = compute_shares(known)
+    if settings.voice_compute == "skill":
+        ending = extinct(records, voices)
+        shares = compute_shares([record for record in records if record.voice not in ending])
+    else:
+        shares = compute_shares([VoiceRecord(voice) for voice in voices])
     turns = plan_turns(shares, list(shares), rounds)
     tiers = tiers_of(shares, sum(bool(part.strip()) for part in settings.voice_models.split(";")))
     return {

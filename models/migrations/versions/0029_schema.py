@@ -106,6 +106,15 @@ def _tables() -> None:
         real="probability low high",
         integer="resolved dates",
     )
+    table("cassette_part", "digest", text="digest", blob="body")
+    table(
+        "cassette_turn",
+        "id",
+        text="id opened run_id role subject runtime model part",
+        time="kept_at",
+        blob="body",
+        indexes=["opened", "run_id", "role:role subject kept_at"],
+    )
     table(
         "conversation",
         "id",

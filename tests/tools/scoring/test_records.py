@@ -181,16 +181,9 @@ def test_a_proven_voice_goes_deeper_and_a_costly_one_is_left_out() -> None:
     assert plans["cy"] == plans["di"] == VoicePlan(pytest.approx(1 / 6), 1, 1, "standard")
 
 
-def test_both_can_be_switched_off() -> None:
-    records = [GOOD, BAD, *UNKNOWN]
-    equal = plan_voices(records, settings(voice_compute="equal", voice_extinction=False), 2)
+def test_all_voices_have_the_same_where_records_do_not_count() -> None:
+    equal = plan_voices([GOOD, BAD, *UNKNOWN], settings(voice_compute="equal"), 2)
     assert equal == dict.fromkeys(VOICES, VoicePlan(pytest.approx(0.25), 2, 2, "standard"))
-    without_extinction = plan_voices(records, settings(voice_extinction=False), 2)
-    assert list(without_extinction) == list(VOICES)
-    assert without_extinction["ada"].depth == "deep"
-    without_skill = plan_voices(records, settings(voice_compute="equal"), 2)
-    assert {plan.turns for plan in without_skill.values()} == {2}
-    assert "bo" not in without_skill
 
 
 def test_models_go_by_the_rank_of_the_shares() -> None:
