@@ -206,11 +206,9 @@ def _rank(symbol: str, found: Implied | None, past: Past | None, gaps: Gaps) -> 
         return {"ivRank": None, "ivRankDays": 0}
     rank, days = past.rank(found.iv if found is not None else None)
     if rank is None and found is not None and found.iv is not None:
-        gaps.add(
-            "ivRank",
-            f"not available: {days} of {option_contracts.LEAST_DAYS} days of its own history are stored",
-            symbol,
-        )
+        least = option_contracts.LEAST_DAYS
+        few = f"{days} of {least} days of its own history are stored"
+        gaps.add("ivRank", f"not available: {few if days < least else f'all {days} days have one volatility'}", symbol)
     return {"ivRank": rounded(rank), "ivRankDays": days}
 
 
