@@ -14,6 +14,7 @@ import orjson
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
+from starlette.middleware.gzip import GZipMiddleware
 
 from chordesk.models import features
 from chordesk.models.database.store import require_current
@@ -39,6 +40,8 @@ from chordesk.tasks.worker.app import create_app as worker_app
 from chordesk.tasks.worker.messages import WorkerNotifier
 
 VERSION = "1"  # of the interface
+SMALL_BYTES = 1_000  # what fits one packet gains nothing by compression
+GZIP_LEVEL = 4
 ROUTERS = (
     desk.router,
     desk.fleet_router,
@@ -79,6 +82,7 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
     tokens = Tokens(context.store)
     app.state.program_tokens = programs.ProgramTokens(token.value, tokens)
+    app.add_middleware(GZipMiddleware, minimum_size=SMALL_BYTES, compresslevel=GZIP_LEVEL)
     app.add_middleware(
         Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions, tokens=tokens
     )

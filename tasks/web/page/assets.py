@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import re
 from collections.abc import Mapping
@@ -53,25 +54,28 @@ def policy(shell: bytes) -> str:
     )  # fmt: skip
 
 
-def answer_for(found: Mapping[str, Path], name: str, known: str | None) -> Response:
-    """known: the tag of the browser's copy. Raises HTTPException without such a file."""
+def answer_for(found: Mapping[str, Path], name: str, known: str | None, encodings: str = "") -> Response:
+    """known: the tag of the browser's copy. encodings: what it accepts. Raises HTTPException without such a file."""
     path = found.get(name)
     if path is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "the page has no such file")
-    data = _bytes(path, path.stat().st_mtime_ns)
-    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    data, small, tag = _bytes(path, path.stat().st_mtime_ns)
     # It asks each time, and gets the bytes only when they are others: after an update no old module is left.
-    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
     if name == SHELL:
         headers |= {"Content-Security-Policy": policy(data), "Cross-Origin-Opener-Policy": "same-origin"}
     if known == tag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if "gzip" in encodings:
+        return _InParts(small, media_type=TYPES[path.suffix], headers=headers | {"Content-Encoding": "gzip"})
     return _InParts(data, media_type=TYPES[path.suffix], headers=headers)
 
 
 @lru_cache(maxsize=100)
-def _bytes(path: Path, changed: int) -> bytes:
-    return path.read_bytes()
+def _bytes(path: Path, changed: int) -> tuple[bytes, bytes, str]:
+    """A file's bytes, the same compressed once for all who ask, and its tag. It is weak: both have it."""
+    data = path.read_bytes()
+    return data, gzip.compress(data, mtime=0), f'W/"{hashlib.sha256(data).hexdigest()[:32]}"'
 
 
 class _InParts(Response):
@@ -91,4 +95,5 @@ _FILES = files()
 @router.get(PREFIX + "{name:path}")
 async def asset(request: Request, name: str) -> Response:
     """Send a file of the page; without a name its shell."""  # kept in memory: it needs no thread
-    return answer_for(_FILES, name or SHELL, request.headers.get("if-none-match"))
+    asked = request.headers
+    return answer_for(_FILES, name or SHELL, asked.get("if-none-match"), asked.get("accept-encoding", ""))

@@ -60,6 +60,9 @@ def test_a_navigation_opens_nothing_but_the_shell(stranger: httpx.Client) -> Non
 def test_files_are_for_pages_of_this_server_alone(stranger: httpx.Client) -> None:
     answer = stranger.get("/page/app.js", headers={"Sec-Fetch-Site": "same-origin"})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert answer.headers["content-encoding"] == "gzip"
+    whole = stranger.get("/page/app.js", headers={"Accept-Encoding": "identity"})
+    assert ("content-encoding" in whole.headers, whole.content) == (False, answer.content)
     again = stranger.get("/page/app.js", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     for site in ("same-site", "cross-site"):
@@ -81,7 +84,9 @@ def test_no_name_leads_out_of_the_pages_files(running: Service, name: str) -> No
 
 def test_no_other_route_answers_without_the_token(running: Service, stranger: httpx.Client) -> None:
     with running.client() as program:
-        paths = program.get("/openapi.json").json()["paths"]
+        described = program.get("/openapi.json")
+    assert described.headers["content-encoding"] == "gzip"
+    paths = described.json()["paths"]
     asked = [(method, path) for path, operations in paths.items() for method in operations]
     open_ = [(method, path) for method, path in asked if stranger.request(method, path, json={}).status_code != 401]
     assert open_ == [("post", "/session")]
