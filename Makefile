@@ -15,6 +15,8 @@ EXTRAS ?=
 
 REAL ?= .real
 CARD ?= .card
+PAGE := .page
+STATIC := tasks/web/page/static
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
 LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
 DIST ?= dist
@@ -45,7 +47,7 @@ test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed i
 	@$(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
-check: $(VENV)/.dev ## Lint, format, types and import rules
+check: $(VENV)/.dev $(PAGE)/.tools ## Lint, format, types and import rules; of the page's modules too (needs npm)
 	@echo "-- ruff"
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
@@ -53,6 +55,20 @@ check: $(VENV)/.dev ## Lint, format, types and import rules
 	@$(BIN)/mypy
 	@echo "-- import rules"
 	@$(BIN)/lint-imports
+	@echo "-- eslint"
+	@$(PAGE)/node_modules/.bin/eslint --config $(PAGE)/eslint.config.js $(STATIC)
+	@echo "-- tsc, with the types of the desk's own answers"
+	@$(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(PAGE)/api.json
+	@$(PAGE)/node_modules/.bin/openapi-typescript $(PAGE)/api.json --output $(PAGE)/api.d.ts >/dev/null 2>&1
+	@$(PAGE)/node_modules/.bin/tsc --project $(PAGE)
+
+# What reads the page's modules, never shipped. The lock has hashes and no address: the machine says where packages are.
+$(PAGE)/.tools: $(wildcard deploy/page/*)
+	@command -v npm >/dev/null || { echo "make check needs Node 20 and npm on the PATH, for the page's linter and types"; exit 1; }
+	@echo "-- installing deploy/page/package-lock.json, hash-checked"
+	@mkdir -p $(PAGE) && cp deploy/page/* $(PAGE)
+	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
 
 format: $(VENV)/.dev ## Put the code in the one format
 	@$(BIN)/ruff check --fix $(CODE)
@@ -187,4 +203,4 @@ vendor: $(VENV)/.dev ## Fetch the page's libraries anew (needs npm on the PATH),
 	@$(BIN)/python deploy/vendor.py
 
 clean: ## Remove the environment, the demo's folder and the built pages
-	rm -rf $(VENV) $(REAL) .demo site .cache
+	rm -rf $(VENV) $(REAL) $(PAGE) .demo site .cache

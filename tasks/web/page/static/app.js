@@ -13,8 +13,8 @@ import { begin, codeIn, login, logout, session } from './lib/session.js';
 const STATUS_MS = 15_000;
 const ID = 36; // characters of an id
 
-// The views: one line each. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. A view is the
-// component `part` of its module, by default the one of its name; it gets {params, query, desk}.
+// The views: one line each. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. A view is
+// the component `part` of its module, by default the one of its name; it gets {params, query, desk}.
 const VIEWS = [
   { path: '/', name: 'Desk', menu: true, key: 'd', module: 'desk' },
   { path: '/runs', name: 'Runs', menu: true, key: 'r', module: 'runs' },
@@ -45,14 +45,17 @@ function App() {
   const [help, setHelp] = useState(false);
   const [finding, setFinding] = useState(false);
   useEffect(() => bind([
-    ...VIEWS.filter((view) => view.key).map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
+    ...VIEWS.filter((view) => view.key)
+      .map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
     { keys: 'Ctrl-K', what: 'Find symbols, runs, orders, commands', group: 'Everywhere', run: () => setFinding(true) },
     { keys: '?', what: 'The keys', group: 'Everywhere', run: () => setHelp(true) },
     { keys: 'r', what: 'Load again', group: 'Everywhere', run: reloadAll },
     { keys: 'j', what: 'Next row', group: 'Everywhere', run: () => moveRow(1) },
     { keys: 'k', what: 'Previous row', group: 'Everywhere', run: () => moveRow(-1) },
-    { keys: '/', what: 'To the first filter', group: 'Everywhere', run: () => document.querySelector('main input, main select')?.focus() },
-    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: () => setZone(zone.value === 'ny' ? 'local' : 'ny') },
+    { keys: '/', what: 'To the first filter', group: 'Everywhere',
+      run: () => /** @type {HTMLElement} */ (document.querySelector('main input, main select'))?.focus() },
+    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: () => setZone(zone.value === 'ny'
+      ? 'local' : 'ny') },
   ]), []);
   const { state } = session.value;
   const seen = session.value.logins > 0;
@@ -74,10 +77,13 @@ function View({ view, params, query, desk }) {
   const [problem, setProblem] = useState(null);
   const load = () => {
     setProblem(null);
-    import(`./views/${view.module}.js`).then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message), remedy: 'is the desk up? Try again when it is' }));
+    import(`./views/${view.module}.js`)
+      .then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message),
+      remedy: 'is the desk up? Try again when it is' }));
   };
   useEffect(load, [view]);
-  const title = [view.name, ...Object.values(params).map((value) => (value.length === ID ? shortId(value) : plain(value)))].join(' ');
+  const title = [view.name, ...Object.values(params)
+    .map((value) => (value.length === ID ? shortId(value) : plain(value)))].join(' ');
   useEffect(() => {
     document.title = `${title} - Chordesk`;
   }, [title]);
@@ -98,7 +104,8 @@ function Frame({ path, desk, children, onHelp }) {
   const standing = desk.data?.standing;
   const danger = standing?.real_money;
   return html`
-    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>To the content</a>
+    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main')
+      .focus(); }}>To the content</a>
     <header class=${`top ${danger ? 'real' : ''}`}>
       <nav aria-label="Views" class=${open ? 'open' : ''}><a class="brand" href=${href('/')}>Chordesk</a>
         <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
@@ -106,10 +113,12 @@ function Frame({ path, desk, children, onHelp }) {
           .map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined}
           title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
-        ${desk.problem && html`<${Badge} tone="bad" title=${plain(desk.problem.detail)}>${desk.problem.status ? 'not loaded' : 'no connection'}<//>`}</div>
+        ${desk.problem && html`<${Badge} tone="bad" title=${plain(desk.problem.detail)}>${desk.problem.status
+          ? 'not loaded' : 'no connection'}<//>`}</div>
       <div class="own">
         <${Clock} />
-        <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]} />
+        <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'],
+          ['dark', 'Dark']]} />
         <button type="button" onClick=${onHelp} aria-label="The keys">?</button>
         <details class="menu"><summary>${plain(session.value.by) || 'session'}</summary><div>
           <button type="button" onClick=${() => setLeaving('one')}>Log out</button>
@@ -117,7 +126,8 @@ function Frame({ path, desk, children, onHelp }) {
       </div>
     </header>
     <main id="content" tabindex="-1"><${Decisions} />${children}</main>
-    ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all' ? 'End all' : 'Log out'} danger=${false}
+    ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all'
+      ? 'End all' : 'Log out'} danger=${false}
       run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
       <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.'
         : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
@@ -128,17 +138,21 @@ const isIn = (view, path) => (view === '/' ? path === '/' : path === view || pat
 function Standing({ standing, desk: { running, waiting, database, short } }) {
   return html`${standingOf(standing)}
     ${database.trading !== 'active' && html`<${Badge} tone="bad" title=${plain(database.why)}>${database.trading}<//>`}
-    ${short.map((one) => html`<a href=${href('/fleet')}><${Badge} tone=${one.out ? 'bad' : 'warn'} title=${plain(one.where)}>${one.out ? 'no room' : 'little room'}: ${one.what}<//></a>`)}
+    ${short.map((one) => html`<a href=${href('/fleet')}><${Badge} tone=${one.out ? 'bad'
+      : 'warn'} title=${plain(one.where)}>${one.out ? 'no room' : 'little room'}: ${one.what}<//></a>`)}
     ${waiting.length > 0 && html`<a href=${href('/approvals')}><${Badge} tone="warn">${waiting.length} waiting<//></a>`}
-    <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(standing.model)}</span>
+    <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(
+      standing.model)}</span>
     ${!running && html`<${Badge} tone="warn" title="start it: desk up">no desk up<//>`}`;
 }
 
 function Clock() {
   const now = new Date(useNow());
   const ny = zone.value === 'ny';
-  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${() => setZone(ny ? 'local' : 'ny')}>
-    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span> <span class=${ny ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
+  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${() =>
+    setZone(ny ? 'local' : 'ny')}>
+    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span> <span class=${ny ? 'quiet'
+      : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
 }
 
 function Login({ over }) {
@@ -146,17 +160,20 @@ function Login({ over }) {
   const { problem } = session.value;
   const act = useAction(async () => {
     const found = codeIn(typed);
-    if (!found) throw { title: 'This is no login link', detail: 'it ends with # and 43 characters', remedy: 'run `desk page` in a terminal of the desk and copy its link' };
+    if (!found) throw { title: 'This is no login link', detail: 'it ends with # and 43 characters',
+      remedy: 'run `desk page` in a terminal of the desk and copy its link' };
     const failed = await login(found.code);
     if (failed) throw failed;
     if (found.path !== '/') go(found.path);
   });
   return html`<div class=${over ? 'login over' : 'login'}><${Form} className="panel" run=${act.run} aria-label="Log in">
     <h1>Chordesk</h1>
-    <p>${over ? 'The session has ended. What you typed is kept.' : 'You are not logged in.'} In a terminal of the desk run</p>
+    <p>${over ? 'The session has ended. What you typed is kept.'
+      : 'You are not logged in.'} In a terminal of the desk run</p>
     <pre>desk page</pre>
     <p>and open the link that it prints, or paste it here. It works once, for a minute.</p>
-    <label>Link or code<input type="text" value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false" /></label>
+    <label>Link or code<input type="text" value=${typed} onInput=${(event) =>
+      setTyped(event.target.value)} autocomplete="off" spellcheck="false" /></label>
     <${ProblemBox} problem=${act.problem ?? (problem?.kind === 'no_token' ? null : problem)} />
     <div class="buttons"><button type="submit" class="primary" disabled=${!typed || act.busy}>Log in</button></div>
   <//></div>`;
@@ -164,8 +181,10 @@ function Login({ over }) {
 
 function Help({ onClose }) {
   const groups = Object.groupBy(bindings.value, (one) => one.group);
-  return html`<${Dialog} title="The keys" onClose=${onClose}><div class="keys">${Object.entries(groups).map(([group, keys]) => html`<section><h3>${group}</h3>
-    <dl>${keys.map((one) => html`<div><dt>${one.keys.split(' ').map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${one.what}</dd></div>`)}</dl></section>`)}</div><//>`;
+  return html`<${Dialog} title="The keys" onClose=${onClose}><div class="keys">${Object.entries(groups)
+    .map(([group, keys]) => html`<section><h3>${group}</h3>
+    <dl>${keys.map((one) => html`<div><dt>${one.keys.split(' ').map((key) => html`<kbd>${key}</kbd> `)}</dt>
+      <dd>${one.what}</dd></div>`)}</dl></section>`)}</div><//>`;
 }
 
 await begin();

@@ -7,25 +7,45 @@ import { authorization, drop, session } from './session.js';
 export class Problem extends Error {
   constructor({ status = 0, kind = 'unknown', title = '', detail = '', remedy = '', ...more }) {
     super(detail || title);
-    Object.assign(this, { status, kind, title, detail, remedy, more });
+    this.status = status;
+    this.kind = kind;
+    this.title = title;
+    this.detail = detail;
+    this.remedy = remedy;
+    /** @type {any} */
+    this.more = more;
   }
 }
 
-/** The answer to GET as JSON. query: values by name; those that are empty are left out. Raises Problem. */
+/** @typedef {{ signal?: AbortSignal, headers?: object, key?: string, body?: string }} Options */
+
+/** The answer to GET as JSON. query: values by name; those that are empty are left out. Raises Problem.
+ * @template {string} Path
+ * @param {Path} path
+ * @param {object} [query]
+ * @param {Options} [options]
+ * @returns {Promise<import('answers').Answer<Path>>} */
 export async function get(path, query = {}, { signal } = {}) {
   return (await ask('GET', pathWith(path, query), { signal })).json();
 }
 
-/** The answer with its headers, for what is no JSON or where headers matter. Raises Problem. */
+/** The answer with its headers, for what is no JSON or where headers matter. Raises Problem.
+ * @param {string} path
+ * @param {object} [query]
+ * @param {Options} [options] */
 export async function getResponse(path, query = {}, { signal, headers } = {}) {
   return ask('GET', pathWith(path, query), { signal, headers });
 }
 
 /** A key for one decision of a person: the same for each try at it, so that it is carried out once. */
-export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16).padStart(2, '0')).join('');
+export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
+  (n) => n.toString(16).padStart(2, '0')).join('');
 
 /** The answer to a write as JSON. The person's name is added as `by`. key: of newKey(), kept over tries. Raises
- * Problem. */
+ * Problem.
+ * @param {string} path
+ * @param {object} [body]
+ * @param {Options} [options] */
 export async function post(path, body = {}, { key = newKey(), signal } = {}) {
   const text = JSON.stringify({ by: session.value.by || 'desk', ...body });
   const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
@@ -33,8 +53,10 @@ export async function post(path, body = {}, { key = newKey(), signal } = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** A picture of the desk as a URL for <img>, since an address alone carries no token. Revoke it when it is not shown any
- * more. */
+/** A picture of the desk as a URL for <img>, since an address alone carries no token. Revoke it when it is not shown
+ * any more.
+ * @param {string} digest
+ * @param {Options} [options] */
 export async function pictureUrl(digest, { signal } = {}) {
   const answer = await ask('GET', `/artifacts/${encodeURIComponent(digest)}`, { signal });
   return URL.createObjectURL(await answer.blob());
@@ -43,15 +65,16 @@ export async function pictureUrl(digest, { signal } = {}) {
 /** Save what a path answers as a file: an address alone carries no token. */
 export const saveFile = async (path, name) => saveBlob(await (await ask('GET', path)).blob(), name);
 
-/** Save rows as a CSV file, with the names of the first one's fields as its head. Text that a spreadsheet would take for a
- * formula gets an apostrophe. */
+/** Save rows as a CSV file, with the names of the first one's fields as its head. Text that a spreadsheet would take
+ * for a formula gets an apostrophe. */
 export function saveRows(name, rows) {
   const cell = (value) => {
     const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
     return `"${(typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
   };
   const fields = Object.keys(rows[0] ?? {});
-  const lines = [fields, ...rows.map((row) => fields.map((field) => row[field]))].map((line) => line.map(cell).join(','));
+  const lines = [fields, ...rows.map((row) => fields.map((field) => row[field]))].map((line) => line.map(cell)
+    .join(','));
   saveBlob(new Blob([`${lines.join('\r\n')}\r\n`], { type: 'text/csv' }), name);
 }
 
@@ -61,6 +84,9 @@ function saveBlob(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+/** @param {string} method
+ * @param {string} path
+ * @param {Options} [options] */
 async function ask(method, path, { body, headers = {}, signal } = {}) {
   let answer;
   try {
@@ -86,6 +112,7 @@ export async function problemOf(answer) {
   try {
     return new Problem({ status: answer.status, ...(await answer.json()) });
   } catch {
-    return new Problem({ status: answer.status, title: answer.statusText || 'Error', detail: `status ${answer.status}` });
+    return new Problem({ status: answer.status, title: answer.statusText || 'Error',
+      detail: `status ${answer.status}` });
   }
 }

@@ -26,7 +26,8 @@ export function useColours() {
 
 function read() {
   const found = getComputedStyle(document.documentElement);
-  return Object.fromEntries(COLOURS.map((name) => [name.replace('-', '_'), found.getPropertyValue(`--${name}`).trim()]));
+  return Object.fromEntries(COLOURS.map((name) => [name.replace('-', '_'),
+    found.getPropertyValue(`--${name}`).trim()]));
 }
 
 const themed = (shades) => ({
@@ -45,9 +46,12 @@ export function Chart({ build, deps = [], label, height = 260, options = {} }) {
   const box = useRef(null);
   const shades = useColours();
   useEffect(() => {
-    const chart = createChart(box.current, { autoSize: true, ...themed(shades), ...options });
+    /** @type {any} */
+    const looks = { autoSize: true, ...themed(shades), ...options };
+    const chart = createChart(box.current, looks);
     build(chart, shades);
-    const resized = new ResizeObserver(() => requestAnimationFrame(() => box.current && chart.timeScale().fitContent()));
+    const resized = new ResizeObserver(() => requestAnimationFrame(() => box.current && chart.timeScale()
+      .fitContent()));
     resized.observe(box.current);
     return () => {
       resized.disconnect();

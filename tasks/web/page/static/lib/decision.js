@@ -1,10 +1,10 @@
-// A person's answer to what waits. Its dialog belongs to no view: a list that is loaded anew, or a row that leaves it, takes
-// nothing away, and the dialog itself says what becomes of its question meanwhile.
+// A person's answer to what waits. Its dialog belongs to no view: a list that is loaded anew, or a row that leaves it,
+// takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part, percent, plain,
-  post, reloadAll, runOf, shortId, signal, span, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useGet, useKeys, useNow, useRef,
-  useResource, useState,
+  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part, percent,
+  plain, post, reloadAll, runOf, shortId, signal, span, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useGet,
+  useKeys, useNow, useRef, useResource, useState,
 } from './view.js';
 import { Lines } from './lines.js';
 import { instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
@@ -34,7 +34,9 @@ export function Decisions() {
   };
   return html`${said.value.length > 0 && html`<div class="notice said" role="status">
       ${said.value.map((line) => html`<p>${line}</p>`)}
-      <button type="button" class="plain" aria-label="Dismiss" onClick=${() => { said.value = []; }}>✕</button></div>`}
+      <button type="button" class="plain" aria-label="Dismiss" onClick=${() => {
+        said.value = [];
+      }}>✕</button></div>`}
     ${now && html`<${AnswerDialog} key=${`${now.answer}${now.items.map(idOf).join()}`} ...${now} onClose=${close} />`}`;
 }
 
@@ -47,7 +49,8 @@ function AnswerDialog({ items, answer, onClose }) {
   const [given, setGiven, forgetGiven] = useDraft(`answers:${ids.join()}`, '{}');
   const answers = JSON.parse(given);
   const standing = useGet('/');
-  const found = useResource(({ signal: cut }) => Promise.all(ids.map((id) => get(`/approvals/${id}`, {}, { signal: cut }))), [ids.join()], { every: LOOK_MS });
+  const found = useResource(({ signal: cut }) =>
+    Promise.all(ids.map((id) => get(`/approvals/${id}`, {}, { signal: cut }))), [ids.join()], { every: LOOK_MS });
   const now = useNow();
   const current = found.data ?? items;
   const open = current.filter((item) => !fateOf(item, now));
@@ -56,7 +59,8 @@ function AnswerDialog({ items, answer, onClose }) {
   const questions = (single && answer === 'approve' && first.approval.detail?.questions) || [];
   const keys = useRef({}); // a second try after a lost answer is the same request
   const act = useAction(async () => {
-    const more = questions.length ? { answers: Object.fromEntries(questions.filter((one) => answers[one.id]?.trim()).map((one) => [one.id, [answers[one.id]]])) } : {};
+    const more = questions.length ? { answers: Object.fromEntries(questions.filter((one) => answers[one.id]?.trim())
+      .map((one) => [one.id, [answers[one.id]]])) } : {};
     const body = { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more };
     let last = null;
     said.value = [];
@@ -73,7 +77,8 @@ function AnswerDialog({ items, answer, onClose }) {
     forgetWhy();
     forgetGiven();
   });
-  const complete = questions.every((one) => one.optional || answers[one.id]?.trim()) && (answer === 'approve' || why.trim());
+  const complete = questions.every((one) => one.optional || answers[one.id]?.trim())
+    && (answer === 'approve' || why.trim());
   const word = answer === 'approve' ? 'Approve' : 'Deny';
   const what = single ? `the ${about(first)}` : `${items.length} at once`;
   const lost = act.problem?.kind === 'away';
@@ -81,11 +86,15 @@ function AnswerDialog({ items, answer, onClose }) {
     act=${{ ...act, problem: lost && !open.length ? null : act.problem }}
     danger=${answer === 'approve' && standing.data?.standing?.real_money} onClose=${onClose}>
     ${answer === 'approve' && items.some((item) => item.order) && html`<${MoneyNotice} standing=${standing} />`}
-    ${single ? html`<${One} item=${current[0]} answer=${answer} now=${now} />` : html`<${Several} items=${current} now=${now} />`}
-    ${found.problem && html`<p class="notice warn" role="status">Whether it still waits is not known: ${plain(found.problem.title)}.</p>`}
-    ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''} set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
+    ${single ? html`<${One} item=${current[0]} answer=${answer} now=${now} />`
+      : html`<${Several} items=${current} now=${now} />`}
+    ${found.problem && html`<p class="notice warn" role="status">Whether it still waits is not
+      known: ${plain(found.problem.title)}.</p>`}
+    ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''}
+      set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
     <label>${answer === 'deny' ? 'Reason, for the record' : 'Reason, for the record (may be left out)'}
-      <textarea maxlength="500" value=${why} required=${answer === 'deny'} onInput=${(event) => setWhy(oneLine(event.target.value))} /></label><//>`;
+      <textarea maxlength="500" value=${why} required=${answer === 'deny'} onInput=${(event) =>
+        setWhy(oneLine(event.target.value))} /></label><//>`;
 }
 
 const say = (line) => {
@@ -96,7 +105,8 @@ const say = (line) => {
 async function answered(item, body, key) {
   const { state, notified } = await post(`/approvals/${idOf(item)}`, body, { key });
   const late = 'the trade queue was not reached; it sends with its next check, within a minute';
-  const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer` : state === 'approved' && !notified ? late : GOES_ON[state];
+  const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer`
+    : state === 'approved' && !notified ? late : GOES_ON[state];
   const which = item.order ? html`order ${orderOf(item.order.id)}` : about(item);
   return html`<${Badge} tone=${state === 'approved' ? 'good' : 'warn'}>${state}<//> ${which}: ${after}`;
 }
@@ -107,21 +117,24 @@ const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
 /** What has become of a question; null while it waits. */
 function fateOf({ approval, order }, now) {
   if (approval.state === 'expired' || (approval.state === 'pending' && date(approval.expires_at) <= now)) {
-    return html`<${Badge} tone="warn">expired<//> at ${timeOf(approval.expires_at, 'time')}: nobody had answered by then`;
+    return html`<${Badge} tone="warn">expired<//> at ${timeOf(approval.expires_at, 'time')}: nobody had
+      answered by then`;
   }
   if (approval.state !== 'pending') {
     const tone = approval.state === 'approved' ? 'good' : 'bad';
     const by = html`by ${textOf(approval.decided_by)} at ${timeOf(approval.decided_at, 'time')}`;
     return html`<${Badge} tone=${tone}>${approval.state}<//> ${by}${approval.why && html`: ${textOf(approval.why)}`}`;
   }
-  return order && order.state !== 'approval_pending' ? html`<${Badge} tone="warn">${stateName(order.state)}<//> the order waits no more` : null;
+  return order && order.state !== 'approval_pending' ? html`<${Badge} tone="warn">${stateName(order.state)}<//> the
+    order waits no more` : null;
 }
 
 /** What is left of the time to answer, counted down, or what has become of the question. */
 export function Until({ item }) {
   const now = useNow();
   const fate = fateOf(item, now);
-  return html`<span class="quiet">${fate ?? html`${numOf(span(date(item.approval.expires_at) - now))} left`}</span>`;
+  return html`<span class="quiet">${fate
+    ?? html`${numOf(span(date(item.approval.expires_at).getTime() - now))} left`}</span>`;
 }
 
 function One({ item, answer, now }) {
@@ -138,9 +151,13 @@ function Now({ order }) {
 
 function Several({ items, now }) {
   const orders = items.filter((item) => item.order && !fateOf(item, now));
-  const sum = (side) => orders.filter((item) => (item.order.side === 'sell') === (side === 'sell')).reduce((all, item) => all + item.approval.notional, 0);
-  return html`<${Facts} rows=${[['Buys together', numOf(money(sum('buy')))], ['Sells together', numOf(money(sum('sell')))]]} />
-    <ul class="waiting">${items.map((item) => html`<li key=${idOf(item)}>${item.order ? html`<${WaitingOrder} item=${item} />` : textOf(item.what)}
+  const sum = (side) => orders.filter((item) => (item.order.side === 'sell') === (side === 'sell'))
+    .reduce((all, item) => all + item.approval.notional, 0);
+  return html`<${Facts} rows=${[['Buys together', numOf(money(sum('buy')))],
+    ['Sells together', numOf(money(sum('sell')))]]} />
+    <ul class="waiting">
+      ${items.map((item) => html`<li key=${idOf(item)}>${item.order ? html`<${WaitingOrder} item=${item} />`
+      : textOf(item.what)}
       <${Until} item=${item} /></li>`)}</ul>`;
 }
 
@@ -155,7 +172,9 @@ const OrderAsked = ({ item: { order, approval } }) => html`<${Facts} rows=${[
   ['Answer by', html`${timeOf(approval.expires_at)}, <${Until} item=${{ order, approval }} />`],
 ]} />`;
 
-const RequestAsked = ({ item: { approval } }) => html`<p><strong>${textOf(approval.role)}</strong> asks ${approval.kind === 'interrupt' ? 'and waits for the answer' : 'in the middle of a turn, which waits for the answer'}.</p>
+const RequestAsked = ({ item: { approval } }) =>
+  html`<p><strong>${textOf(approval.role)}</strong> asks ${approval.kind === 'interrupt' ? 'and waits for the answer'
+  : 'in the middle of a turn, which waits for the answer'}.</p>
   <${RequestDetail} kind=${approval.kind} detail=${approval.detail} />
   <p class="quiet">Answer by ${timeOf(approval.expires_at)}, <${Until} item=${{ approval }} /></p>`;
 
@@ -172,8 +191,8 @@ function Question({ question, value, set }) {
   </fieldset>`;
 }
 
-/** What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn; one by one, or
- * several orders at once. from: a resource of GET /approvals. */
+/** What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn; one by one,
+ * or several orders at once. from: a resource of GET /approvals. */
 export function Waiting({ from }) {
   const [chosen, setChosen] = useState(new Set());
   const rows = from.data ?? [];
@@ -189,13 +208,17 @@ export function Waiting({ from }) {
     if (!next.delete(idOf(item))) next.add(idOf(item));
     return next;
   });
-  const tools = picked.length > 1 && html`<span class="row"><button type="button" onClick=${() => ask(picked, 'approve')}>Approve ${picked.length}…</button>
+  const tools = picked.length > 1
+    && html`<span class="row"><button type="button" onClick=${() =>
+    ask(picked, 'approve')}>Approve ${picked.length}…</button>
     <button type="button" onClick=${() => ask(picked, 'deny')}>Deny ${picked.length}…</button></span>`;
   return html`<${Panel} title="Waits for a person" tools=${tools}>
     <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${(found) => html`<ul class="waiting">
       ${found.map((item) => html`<li key=${idOf(item)} data-row>
-        ${item.order && found.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`} checked=${chosen.has(idOf(item))} onChange=${() => turn(item)} />`}
-        ${item.order ? html`<${WaitingOrder} item=${item} /><${OrderCard} item=${item} />` : html`<${WaitingRequest} item=${item} />`}
+        ${item.order && found.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`}
+          checked=${chosen.has(idOf(item))} onChange=${() => turn(item)} />`}
+        ${item.order ? html`<${WaitingOrder} item=${item} /><${OrderCard} item=${item} />`
+          : html`<${WaitingRequest} item=${item} />`}
         <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, <${Until} item=${item} /></span>
         <${Answering} item=${item} /></li>`)}</ul>`}<//><//>`;
 }
@@ -207,12 +230,15 @@ function OrderCard({ item: { order, why } }) {
   const closes = bars.data?.bars.map((one) => one.close) ?? [];
   const { stop, target } = order.plan ?? {};
   const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
-  const words = [`${order.symbol}, the last ${closes.length} sessions`, ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
+  const words = [`${order.symbol}, the last ${closes.length} sessions`,
+    ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
   return html`${why && html`<p class="why"><${Text} most=${220}>${why}<//></p>`}
-    ${closes.length > 1 && html`<figure class="mini"><${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${words} />
+    ${closes.length > 1 && html`<figure class="mini"><${Lines} lines=${[['accent-line', closes]]} levels=${levels}
+      label=${words} />
       <figcaption class="quiet small">${words}</figcaption></figure>`}
     <${Effect} effect=${checks.data?.effect} />
-    ${checks.data?.changes?.denied && html`<p class="notice bad">would be denied now: ${textOf(checks.data.changes.denied.reason)}</p>`}`;
+    ${checks.data?.changes?.denied
+      && html`<p class="notice bad">would be denied now: ${textOf(checks.data.changes.denied.reason)}</p>`}`;
 }
 
 /** What an order would do to its account. */
@@ -224,19 +250,22 @@ export function Effect({ effect }) {
     ...(sector ? [[sector, percent(effect.sector_before, 1), percent(effect.sector_after, 1)]] : []),
     ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0)],
   ];
-  return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) => html`<div><dt>${plain(name)}</dt>
+  return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) =>
+    html`<div><dt>${plain(name)}</dt>
     <dd class="num">${before} → <strong>${after}</strong></dd></div>`)}</dl>`;
 }
 
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
   <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
   class="symbol">${instrument(order)}</span></strong>
-  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span class="quiet">account ${textOf(order.account)}, order ${orderOf(order.id)}</span></span>`;
+  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span
+    class="quiet">account ${textOf(order.account)}, order ${orderOf(order.id)}</span></span>`;
 
 const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
   <${Badge} tone="warn">${approval.kind}<//> <strong>
   ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread <${ThreadLink} id=${approval.thread_id} />:
-  ${approval.kind === 'command' || approval.kind === 'file_change' ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
+  ${approval.kind === 'command' || approval.kind === 'file_change'
+    ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
 
 /** What is otherwise now than when the order was previewed. */
 export function Changes({ from }) {
@@ -252,8 +281,11 @@ export function Changes({ from }) {
     <${Facts} rows=${[
       ['Price then', numOf(money(changes.price_then))],
       ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
-      ['Moved', changes.moved === null ? null : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over ? html`<${Badge} tone="bad">too far<//>` : ''}`],
-      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact ? 'as they were checked' : 'altered'}<//>`],
+      ['Moved', changes.moved === null ? null
+        : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over
+        ? html`<${Badge} tone="bad">too far<//>` : ''}`],
+      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact
+        ? 'as they were checked' : 'altered'}<//>`],
       ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then')
         : html`<${Badge} tone="warn">
         ${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],

@@ -4,30 +4,37 @@ import { BaselineSeries, LineSeries } from 'lightweight-charts';
 import { html, money, numOf, percent, plain } from './view.js';
 import { Chart } from './chart.js';
 
-const LINES = [['held', 'quiet', 2, 'bought and held'], ['equal_weight', 'warn', 1, 'equal weight'], ['other', 'good', 0, ''], ['equity', 'accent', 0, 'account']];
+const LINES = [['held', 'quiet', 2, 'bought and held'], ['equal_weight', 'warn', 1, 'equal weight'],
+  ['other', 'good', 0, ''], ['equity', 'accent', 0, 'account']];
 
-/** days: [{day, equity, drawdown, held, equal_weight, other}], what is not known null or left out. other: the name of the
- * account that is compared with. label: what it shows, in words. */
+/** days: [{day, equity, drawdown, held, equal_weight, other}], what is not known null or left out. other: the name of
+ * the account that is compared with. label: what it shows, in words. */
 export function EquityChart({ days, other, label }) {
   const last = days.at(-1);
-  if (days.length < 2) return html`<p>${last ? html`One session day so far, ${numOf(last.day)}: equity <strong class="num">${money(last.equity)}</strong>, drawdown
+  if (days.length < 2) return html`<p>${last ? html`One session day so far, ${numOf(last.day)}: equity <strong
+    class="num">${money(last.equity)}</strong>, drawdown
     ${' '}${numOf(percent(last.drawdown))}. The curve begins with the second.` : 'No equity is marked yet.'}</p>`;
   const known = (name) => days.some((one) => (one[name] ?? null) !== null);
   const shown = LINES.filter(([name]) => known(name));
   const values = days.map((one) => one.equity);
   const cents = Math.max(...values) - Math.min(...values) < 50 ? 2 : 0;
   const deepest = Math.max(...days.map((one) => one.drawdown ?? 0));
-  const points = (name, sign = 1) => days.map((one) => ((one[name] ?? null) === null ? { time: one.day } : { time: one.day, value: sign * one[name] }));
+  const points = (name, sign = 1) => days.map((one) => ((one[name] ?? null) === null ? { time: one.day }
+    : { time: one.day, value: sign * one[name] }));
   const build = (chart, shades) => {
     for (const [name, colour, lineStyle, title] of shown) {
-      chart.addSeries(LineSeries, { color: shades[colour], lineWidth: name === 'equity' ? 2 : 1, lineStyle, title: title || plain(other),
+      chart.addSeries(LineSeries, { color: shades[colour], lineWidth: name === 'equity' ? 2 : 1, lineStyle, title: title
+        || plain(other),
         priceFormat: { type: 'custom', formatter: (value) => money(value, cents) } }).setData(points(name));
     }
     if (known('drawdown')) {
-      chart.addSeries(BaselineSeries, { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good, topFillColor1: 'transparent',
-        topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`, bottomFillColor2: `${shades.loss}55`,
+      chart.addSeries(BaselineSeries, { baseValue: { type: 'price', price: 0 }, topLineColor: shades.good,
+        topFillColor1: 'transparent',
+        topFillColor2: 'transparent', bottomLineColor: shades.loss, bottomFillColor1: `${shades.loss}10`,
+          bottomFillColor2: `${shades.loss}55`,
         lineWidth: 1, title: 'drawdown', priceFormat: { type: 'custom', minMove: 0.0001,
-          formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, deepest < 0.01 ? 2 : 1) } }, 1).setData(points('drawdown', -1));
+          formatter: (value) => percent(Math.abs(value) < 0.00005 ? 0 : value, deepest < 0.01 ? 2 : 1) } }, 1)
+            .setData(points('drawdown', -1));
       const panes = chart.panes();
       panes[0].setStretchFactor(3);
       panes[1].setStretchFactor(1);
@@ -35,7 +42,9 @@ export function EquityChart({ days, other, label }) {
     chart.timeScale().fitContent();
   };
   return html`<${Chart} build=${build} deps=${[days]} label=${label} height=${300} />
-    <p class="legend quiet">Thick: the account${known('held') ? '; dashed: the universe bought and held' : ''}${known('equal_weight') ? '; dotted: kept at equal weight' : ''}${known('other') ? `; thin: ${plain(other)}` : ''}.
+    <p class="legend quiet">Thick: the account${known('held') ? '; dashed: the universe bought and held'
+      : ''}${known('equal_weight') ? '; dotted: kept at equal weight' : ''}${known('other')
+      ? `; thin: ${plain(other)}` : ''}.
       Below: drawdown, deepest ${numOf(percent(deepest))}.</p>`;
 }
 

@@ -8,7 +8,8 @@ const formats = new Map();
 function format(digits, options) {
   const key = `${digits}|${JSON.stringify(options)}`;
   if (!formats.has(key)) {
-    formats.set(key, new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits, ...options }));
+    formats.set(key, new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits,
+      ...options }));
   }
   return formats.get(key);
 }
@@ -23,7 +24,8 @@ export const count = (value) => figure(value, 0);
 
 const dollars = { style: 'currency', currency: 'USD' };
 const signs = { signDisplay: 'exceptZero' };
-const shown = (value, digits, options, factor = 1) => (isFigure(value) ? format(digits, options).format(Number(value) * factor) : MISSING);
+const shown = (value, digits, options, factor = 1) => (isFigure(value) ? format(digits, options)
+  .format(Number(value) * factor) : MISSING);
 const share = (value, digits, options) => (isFigure(value) ? `${shown(value, digits, options, 100)}\u202f%` : MISSING);
 
 /** Money in US dollars: $1,234.50, -$3.00; a change of it has its sign. */
@@ -47,7 +49,8 @@ export function span(ms) {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, '0')} m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60))
+    .padStart(2, '0')} m`;
   return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
@@ -82,10 +85,12 @@ function clock(name, parts) {
       time: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
       minute: { hour: '2-digit', minute: '2-digit' },
       day: { year: 'numeric', month: '2-digit', day: '2-digit' },
-      both: { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+      both: { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit',
+        second: '2-digit' },
       zone: { hour: '2-digit', timeZoneName: 'short' },
     }[parts];
-    clocks.set(key, new Intl.DateTimeFormat('sv-SE', { ...shown, hourCycle: 'h23', ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
+    clocks.set(key, new Intl.DateTimeFormat('sv-SE',
+      { ...shown, hourCycle: 'h23', ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
   }
   return clocks.get(key);
 }
@@ -113,7 +118,8 @@ export function ago(value) {
 // Text from the desk: a model, a headline or a tool wrote it, so all of it is hostile until shown as text.
 
 // Characters that turn the direction of what follows, or are not seen at all.
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const UNSEEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
 /** The text with characters that hide or reorder others made visible. */
 export function plain(value) {

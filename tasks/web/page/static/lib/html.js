@@ -1,6 +1,6 @@
 // The template function and the hooks, in one import for every view.
 
-import { h, Fragment } from 'preact';
+import { Fragment, h } from 'preact';
 import htm from 'htm';
 
 export const html = htm.bind(h);

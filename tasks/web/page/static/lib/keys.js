@@ -35,10 +35,11 @@ window.addEventListener('keydown', (event) => {
     }
     return;
   }
-  if (event.target.closest?.(TYPING)) return;
+  if (event.target instanceof Element && event.target.closest(TYPING)) return;
   const pressed = before ? `${before} ${event.key}` : event.key;
   // The last one that was registered wins: a view's own key over the page's.
-  const hit = bindings.value.findLast((one) => one.keys === pressed) ?? bindings.value.findLast((one) => one.keys === event.key);
+  const hit = bindings.value.findLast((one) => one.keys === pressed)
+    ?? bindings.value.findLast((one) => one.keys === event.key);
   clearTimeout(timer);
   before = '';
   if (hit && (hit.keys === pressed || !begins(pressed))) {
@@ -61,7 +62,6 @@ export function moveRow(step) {
   if (!rows.length) return;
   const now = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.min(Math.max(now + step, 0), rows.length - 1)];
-  const target = next.querySelector('a, button') ?? next;
-  target.focus();
+  /** @type {HTMLElement} */ (next.querySelector('a, button') ?? next).focus();
   next.scrollIntoView({ block: 'nearest' });
 }

@@ -5,16 +5,19 @@ import { html, plain } from './view.js';
 const WIDE = 200;
 const HIGH = 60;
 
-/** Lines of equally many values, null where there is none. lines: [[class, values]]; levels: [[class, value]], drawn across.
- * label: what they show. */
+/** Lines of equally many values, null where there is none. lines: [[class, values]]; levels: [[class, value]], drawn
+ * across. label: what they show. */
 export function Lines({ lines, levels = [], label, className = '' }) {
-  const known = [...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)].filter((one) => one !== null && one !== undefined);
+  const known = [...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)].filter((one) =>
+    one !== null && one !== undefined);
   if (known.length < 2) return null;
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const y = (value) => HIGH - 2 - ((value - low) / (high - low || 1)) * (HIGH - 4);
   const path = (values) => values.reduce((text, value, at) => (value === null || value === undefined ? text
-    : `${text}${text && values[at - 1] !== null ? 'L' : 'M'}${((at / Math.max(values.length - 1, 1)) * WIDE).toFixed(1)} ${y(value).toFixed(1)}`), '');
-  return html`<svg class=${`lines-chart ${className}`} viewBox=${`0 0 ${WIDE} ${HIGH}`} preserveAspectRatio="none" role="img" aria-label=${plain(label)}>
+    : `${text}${text && values[at - 1] !== null ? 'L' : 'M'}${((at / Math.max(values.length - 1, 1)) * WIDE)
+      .toFixed(1)} ${y(value).toFixed(1)}`), '');
+  return html`<svg class=${`lines-chart ${className}`} viewBox=${`0 0 ${WIDE} ${HIGH}`} preserveAspectRatio="none"
+    role="img" aria-label=${plain(label)}>
     ${levels.map(([name, value]) => html`<path class=${`level ${name}`} d=${`M0 ${y(value)}H${WIDE}`} />`)}
     ${lines.map(([name, values]) => html`<path class=${name} d=${path(values)} />`)}</svg>`;
 }

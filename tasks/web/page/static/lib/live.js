@@ -1,7 +1,7 @@
 // Live events over fetch: without a gap and without a repeat, over cuts, restarts and hidden tabs.
 //
-// Browsers open six connections a host, so a stream is held only by a visible tab, and only by STREAMS tabs at once; the
-// others ask again and again for what is new, for a moment each.
+// Browsers open six connections a host, so a stream is held only by a visible tab, and only by STREAMS tabs at once;
+// the others ask again and again for what is new, for a moment each.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Problem, problemOf } from './api.js';
@@ -16,12 +16,18 @@ const ASK_AGAIN_MS = 2_000;
 const FIRST_WAIT_MS = 300;
 const MOST_WAIT_MS = 5_000;
 
-/** One stream of events. query: of its path. since: the sequence after which it begins. onEvents: gets arrays, in order.
- * onGap: load anew, the stream goes on from now: at its begin without `since`, and where events were missed for good. onState: 'connecting', 'live', 'polling',
- * 'hidden', 'away', 'ended', 'refused', with the problem. */
+/** One stream of events. query: of its path. since: the sequence after which it begins. onEvents: gets arrays, in
+ * order. onGap: load anew, the stream goes on from now: at its begin without `since`, and where events were missed for
+ * good. onState: 'connecting', 'live', 'polling', 'hidden', 'away', 'ended', 'refused', with the problem. */
 export class Live {
   constructor(path, { query = {}, since = null, onEvents, onGap = () => {}, onState = () => {} }) {
-    Object.assign(this, { path, query, onEvents, onGap, onState });
+    /** @type {(problem: any) => void} */
+    this.onGap = onGap;
+    this.path = path;
+    this.query = query;
+    this.onEvents = onEvents;
+    /** @type {(state: string, problem?: any) => void} */
+    this.onState = onState;
     this.cursor = since === null ? null : String(since);
     this.seen = new Map();
     this.waiting = [];
@@ -67,7 +73,8 @@ export class Live {
   async hold() {
     if (!navigator.locks) return this.read(false);
     for (let number = 0; number < STREAMS; number += 1) {
-      const done = await navigator.locks.request(`desk-stream-${number}`, { ifAvailable: true }, async (lock) => (lock ? { ok: await this.read(false) } : null));
+      const done = await navigator.locks.request(`desk-stream-${number}`, { ifAvailable: true }, async (lock) =>
+        (lock ? { ok: await this.read(false) } : null));
       if (done) return done.ok;
       if (this.stopped) return true;
     }
@@ -88,8 +95,10 @@ export class Live {
     try {
       if (this.failures === 0 && !brief) this.onState('connecting');
       rest(QUIET_MS);
-      const headers = { ...authorization(), Accept: 'text/event-stream', ...(this.cursor === null ? {} : { 'Last-Event-ID': this.cursor }) };
-      const answer = await fetch(pathWith(this.path, this.query), { headers, signal: this.cut.signal, credentials: 'omit', cache: 'no-store' });
+      const headers = { ...authorization(), Accept: 'text/event-stream',
+        ...(this.cursor === null ? {} : { 'Last-Event-ID': this.cursor }) };
+      const answer = await fetch(pathWith(this.path, this.query), { headers, signal: this.cut.signal,
+        credentials: 'omit', cache: 'no-store' });
       if (!answer.ok) return this.refused(await problemOf(answer));
       if (answer.status === 204) return this.end('ended');
       this.failures = 0;
@@ -194,10 +203,12 @@ export class Live {
   }
 }
 
-/** Follow a stream while the component is shown. Returns {state, problem}. A path of null follows nothing. */
+/** Follow a stream while the component is shown. Returns {state, problem}. A path of null follows nothing.
+ * @param {string | null} path
+ * @param {{ query?: object, since?: any, onEvents: Function, onGap?: Function }} options */
 export function useLive(path, { query = {}, since = null, onEvents, onGap }) {
   const [state, setState] = useState({ state: 'connecting', problem: null });
-  const latest = useRef({});
+  const latest = useRef({ onEvents, onGap });
   latest.current = { onEvents, onGap };
   useEffect(() => {
     if (!path) return undefined;

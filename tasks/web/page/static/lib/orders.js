@@ -18,20 +18,23 @@ export const OrderState = ({ state }) => html`<${Badge} tone=${stateTone(state)}
 
 /** What an order trades: its contract, the legs together, or the symbol itself. */
 export function instrument(order) {
-  if (order.legs?.length) return order.legs.map((leg) => `${leg.side === 'buy' ? '+' : '-'}${leg.ratio ?? 1} ${plain(leg.contract)}`).join(' ');
+  if (order.legs?.length) return order.legs.map((leg) => `${leg.side === 'buy' ? '+' : '-'}${leg.ratio
+    ?? 1} ${plain(leg.contract)}`).join(' ');
   return plain(order.contract ?? order.symbol);
 }
 
 export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 'contracts' : 'shares');
 
 /** A quantity as the order has it: whole ones without decimals. */
-export const quantity = (value) => (value === null || value === undefined ? MISSING : Number.isInteger(Number(value)) ? figure(value, 0) : figure(value, 4));
+export const quantity = (value) => (value === null || value === undefined ? MISSING : Number.isInteger(Number(value))
+  ? figure(value, 0) : figure(value, 4));
 
 /** The price terms: "limit $24.10", "stop $20.00 limit $19.90", "market". */
 export function priceTerms(order) {
   const parts = [plain(order.order_type ?? 'market').replaceAll('_', ' ')];
   if (order.stop_price !== null && order.stop_price !== undefined) parts.push(`stop ${money(order.stop_price)}`);
-  if (order.trail_percent !== null && order.trail_percent !== undefined) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
+  if (order.trail_percent !== null
+    && order.trail_percent !== undefined) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
   if (order.limit_price !== null && order.limit_price !== undefined) parts.push(`at ${money(order.limit_price)}`);
   return parts.join(' ');
 }
@@ -52,9 +55,12 @@ export function MoneyNotice({ standing }) {
   if (!found) return html`<p class="notice warn" role="status">
     ${standing.problem ? 'Whether this moves real money is not known: the desk did not answer.'
     : 'Asking whether this moves real money …'}</p>`;
-  if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the broker ${textOf(found.broker)} and moves real money.</p>`;
-  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the broker ${textOf(found.broker)}.</p>`;
-  return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a broker.</p>`;
+  if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the
+    broker ${textOf(found.broker)} and moves real money.</p>`;
+  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the
+    broker ${textOf(found.broker)}.</p>`;
+  return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a
+    broker.</p>`;
 }
 
 /** What a model asks for, whole: it is the model's own words. */
@@ -65,6 +71,7 @@ export function RequestDetail({ kind, detail }) {
     ${badgeOf(one.change)} <code>${textOf(one.path)}</code></p>
     <${Block} label=${`Change of ${plain(one.path)}`}>${plain(one.diff)}<//>`)}`;
   if (kind === 'user_input') return null;
-  if (kind === 'interrupt') return html`<${Block} label=${`What the node ${plain(detail.node)} asks`}>${plain(detail.asks)}<//>`;
+  if (kind === 'interrupt') return html`<${Block} label=${`What the node ${plain(detail.node)} asks`}>
+    ${plain(detail.asks)}<//>`;
   return html`<${Block} label="What it asks">${plain(JSON.stringify(detail, null, 2))}<//>`;
 }

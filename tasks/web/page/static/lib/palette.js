@@ -21,12 +21,18 @@ export function Palette({ onClose }) {
   const orders = useGet('/orders', { limit: 50 });
   const found = [
     ...(symbols.data ?? []).map((one) => ['symbol', one.symbol, () => go(`/symbols/${part(one.symbol)}`)]),
-    ...bindings.value.filter((one) => one.keys !== 'Ctrl-K').map((one) => [one.group === 'Go to' ? 'go to' : 'page', one.what, one.run]),
+    ...bindings.value.filter((one) => one.keys !== 'Ctrl-K').map((one) => [one.group === 'Go to' ? 'go to' : 'page',
+      one.what, one.run]),
     ...KINDS.map((kind) => ['start', `Start: ${kind}`, () => go('/runs', { start: kind })]),
-    ...(runs.data ?? []).map(({ run }) => ['run', `${run.kind} ${run.state}, ${moment(run.created_at)}, ${shortId(run.id)}`, () => go(`/runs/${run.id}`)]),
-    ...(orders.data ?? []).map(({ order }) => ['order', `${order.side ?? order.action} ${order.symbol} ${order.state.replaceAll('_', ' ')}, ${shortId(order.id)}`, () => go(`/orders/${order.id}`)]),
+    ...(runs.data ?? [])
+      .map(({ run }) => ['run', `${run.kind} ${run.state}, ${moment(run.created_at)}, ${shortId(run.id)}`,
+      () => go(`/runs/${run.id}`)]),
+    ...(orders.data ?? [])
+      .map(({ order }) => ['order', `${order.side ?? order.action} ${order.symbol} ${order.state.replaceAll('_',
+      ' ')}, ${shortId(order.id)}`, () => go(`/orders/${order.id}`)]),
     ...(symbol ? [['symbol', symbol, () => go(`/symbols/${symbol}`)]] : []),
-  ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words) && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
+  ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
+    && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
   useEffect(() => setAt(0), [text]);
   const choose = (one) => {
     onClose();
@@ -40,10 +46,14 @@ export function Palette({ onClose }) {
     event.preventDefault();
   };
   return html`<${Dialog} title="Find" onClose=${onClose}>
-    <input type="search" class="full" role="combobox" aria-label="Symbols, runs, orders, commands" aria-expanded="true" aria-controls="palette"
-      aria-activedescendant=${found.length ? `palette-${at}` : undefined} autofocus value=${text} onInput=${(event) => setText(event.target.value)}
+    <input type="search" class="full" role="combobox" aria-label="Symbols, runs, orders, commands" aria-expanded="true"
+      aria-controls="palette"
+      aria-activedescendant=${found.length ? `palette-${at}` : undefined} autofocus value=${text} onInput=${(event) =>
+        setText(event.target.value)}
       onKeyDown=${pressed} spellcheck="false" autocomplete="off" />
-    <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) => html`<li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`}
-      role="option" aria-selected=${place === at} onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span class="quiet">${one[0]}</span></li>`)}</ul>
+    <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) =>
+      html`<li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`}
+      role="option" aria-selected=${place === at} onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span
+        class="quiet">${one[0]}</span></li>`)}</ul>
     ${!found.length && html`<p class="quiet" role="status">Nothing is like that</p>`}<//>`;
 }

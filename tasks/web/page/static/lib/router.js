@@ -24,7 +24,8 @@ function decodePath(path) {
 /** A path with a query; empty values are left out. */
 export function pathWith(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
-  const text = new URLSearchParams(given.flatMap(([name, value]) => (Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]])));
+  const text = new URLSearchParams(given.flatMap(([name, value]) =>
+    (Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]])));
   return text.size ? `${path}?${text}` : path;
 }
 
@@ -62,9 +63,11 @@ export function match(views, path) {
 function matched(pattern, path) {
   const names = pattern.split('/');
   const given = path.split('/');
-  if (names.length !== given.length || names.some((name, n) => (name.startsWith(':') ? !given[n] : name !== given[n]))) return null;
+  if (names.length !== given.length
+    || names.some((name, n) => (name.startsWith(':') ? !given[n] : name !== given[n]))) return null;
   try {
-    return Object.fromEntries(names.flatMap((name, n) => (name.startsWith(':') ? [[name.slice(1), decodeURIComponent(given[n])]] : [])));
+    return Object.fromEntries(names.flatMap((name, n) =>
+      (name.startsWith(':') ? [[name.slice(1), decodeURIComponent(given[n])]] : [])));
   } catch {
     return null;
   }

@@ -119,13 +119,14 @@ async function send(method, path, body) {
   try {
     return await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: 'omit' });
   } catch {
-    return { ok: false, status: 0 };
+    return Response.error();
   }
 }
 
 async function problemOf(answer) {
   if (!answer.status) {
-    return { title: 'The desk does not answer', detail: 'no connection', remedy: 'is `desk up` running?', kind: 'away' };
+    return { title: 'The desk does not answer', detail: 'no connection', remedy: 'is `desk up` running?',
+      kind: 'away' };
   }
   return answer.json();
 }

@@ -12,11 +12,13 @@ export const reloadAll = () => shown.forEach((reload) => reload());
 /** Load something, show it, and keep what was shown when a later load fails.
  *
  * load: gets {signal}. deps: what it depends on; when they change, the old data are dropped; again: for what else it is
- * loaded anew. every: ms between loads while the tab is seen. Returns {data, problem, loading, stale, at, reload, soon};
- * stale: the data are of an earlier load, and the last one failed; soon(ms): reload within that time, however often it
- * is asked for. */
+ * loaded anew. every: ms between loads while the tab is seen. Returns {data, problem, loading, stale, at, reload,
+ * soon}; stale: the data are of an earlier load, and the last one failed; soon(ms): reload within that time, however
+ * often it is asked for.
+ * @template Data
+ * @param {(options: { signal: AbortSignal }) => Promise<Data>} load */
 export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
-  const [found, setFound] = useState({ data: undefined, problem: null, loading: true, at: null });
+  const [found, setFound] = useState({ data: /** @type {Data} */ (undefined), problem: null, loading: true, at: null });
   const latest = useRef(load);
   latest.current = load;
   const state = useRef({ cut: null, timer: null });
@@ -70,9 +72,18 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
 }
 
 /** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: for what else it is
- * loaded again, with the old answer shown until then. as: what the view makes of an answer. path null: not known yet. */
+ * loaded again, with the old answer shown until then. as: what the view makes of an answer. path null: not known
+ * yet.
+ * @template {string} Path
+ * @template [Made=import('answers').Answer<Path>]
+ * @param {Path} path
+ * @param {object} [query]
+ * @param {{ deps?: any[], every?: number, as?: (data: import('answers').Answer<Path>) => Made }} [options]
+ * @returns {ReturnType<typeof useResource<Made>>} */
 export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useResource(
-  ({ signal }) => (path === null ? new Promise(() => {}) : get(path, query, { signal }).then(as)), [path && pathWith(path, query)], { every, again: deps },
+  ({ signal }) => /** @type {Promise<Made>} */ (path === null ? new Promise(() => {})
+    : get(path, query, { signal }).then(as)),
+  [path && pathWith(path, query)], { every, again: deps },
 );
 
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */
@@ -100,7 +111,8 @@ export class Bounded {
   }
 }
 
-/** A bounded list as state: [list, add, clear]; list.items and list.dropped. */
+/** A bounded list as state: [list, add, clear]; list.items and list.dropped.
+ * @returns {[Bounded, (items: any[]) => void, () => void]} */
 export function useBounded(most = 5_000) {
   const list = useMemo(() => new Bounded(most), [most]);
   const [, draw] = useState(0);

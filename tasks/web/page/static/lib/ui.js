@@ -9,15 +9,16 @@ import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useStat
 import { href, part } from './router.js';
 import { useResource } from './store.js';
 
-/** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the tooltip. */
+/** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the
+ * tooltip. */
 export function Text({ children, most = 0, className = '' }) {
   const text = plain([children].flat().join(''));
   const cut = most ? short(text, most) : text;
   return html`<bdi class=${className} title=${cut === text ? undefined : text}>${cut}</bdi>`;
 }
 
-/** A text field of a filter. What is typed stays the field's own until Enter or until it is left: views render anew whenever
- * the desk's events arrive, and would take a half-typed symbol away. onChange gets the text. */
+/** A text field of a filter. What is typed stays the field's own until Enter or until it is left: views render anew
+ * whenever the desk's events arrive, and would take a half-typed symbol away. onChange gets the text. */
 export function FilterField({ label, value = '', onChange, ...rest }) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
@@ -27,17 +28,24 @@ export function FilterField({ label, value = '', onChange, ...rest }) {
 }
 
 /** A filter that is one of some values, or all. */
-export const Choice = ({ label, values, value, onChange, ...rest }) => html`<label ...${rest}>${label}<select value=${value ?? ''}
-  onChange=${(event) => onChange(event.target.value)}><option value="">all</option>${values.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+export const Choice = ({ label, values, value, onChange, ...rest }) =>
+  html`<label ...${rest}>${label}<select value=${value ?? ''}
+  onChange=${(event) => onChange(event.target.value)}><option value="">all</option>${values.map((one) =>
+    html`<option value=${one}>${one}</option>`)}</select></label>`;
 
 /** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
   return html`<a href=${href(to, query)} class=${className} title=${title}>${children}</a>`;
 }
-export const RunLink = ({ id }) => (id ? html`<${Link} to=${`/runs/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const SymbolLink = ({ symbol }) => (symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
-export const OrderLink = ({ id }) => (id ? html`<${Link} to=${`/orders/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const ThreadLink = ({ id, children }) => (id ? html`<${Link} to=${`/threads/${part(id)}`} className="id" title=${id}>${children ?? shortId(id)}<//>` : MISSING);
+export const RunLink = ({ id }) =>
+  (id ? html`<${Link} to=${`/runs/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
+export const SymbolLink = ({ symbol }) =>
+  (symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
+export const OrderLink = ({ id }) =>
+  (id ? html`<${Link} to=${`/orders/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
+export const ThreadLink = ({ id, children }) =>
+  (id ? html`<${Link} to=${`/threads/${part(id)}`} className="id" title=${id}>${children ?? shortId(id)}<//>`
+  : MISSING);
 
 /** A link out of the desk, to what a tool or a model named: as text when its address is none of the web. */
 export function OutLink({ url, children }) {
@@ -46,9 +54,11 @@ export function OutLink({ url, children }) {
   return safe ? html`<a href=${safe} target="_blank" rel="noreferrer noopener" class="out">${shown} ↗</a>` : shown;
 }
 
-/** A moment: in New York or local time as the page is set; all of them in the tooltip. parts: time, minute, day, both. */
+/** A moment: in New York or local time as the page is set; all of them in the tooltip. parts: time, minute, day,
+ * both. */
 export function Time({ at, parts = 'both' }) {
-  return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${moment(at, parts, zone.value)}</time>`;
+  return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>
+    ${moment(at, parts, zone.value)}</time>`;
 }
 /** The time in ms, anew each `every` ms while the tab is seen; every 0 stands still. */
 export function useNow(every = 1_000) {
@@ -72,13 +82,18 @@ export function Figure({ children, value, sign = false }) {
 }
 
 const TONES = {
-  good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'bullish', 'resolved', 'ok', 'active', 'approved', 'completed', 'up', 'running'],
-  busy: ['pending', 'open', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft', 'partial', 'sent'],
-  warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped', 'lost', 'preview', 'interrupted', 'again', 'void'],
-  bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused', 'error', 'unknown', 'live', 'real money'],
+  good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'bullish', 'resolved', 'ok', 'active', 'approved',
+    'completed', 'up', 'running'],
+  busy: ['pending', 'open', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft',
+    'partial', 'sent'],
+  warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped',
+    'lost', 'preview', 'interrupted', 'again', 'void'],
+  bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused',
+    'error', 'unknown', 'live', 'real money'],
 };
 /** The tone of a word for a state. */
-export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase())) ?? 'plain';
+export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase()))
+  ?? 'plain';
 export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
 
 /** A state as a word with a mark: colour is never the only sign. tone: good, busy, warn, bad or plain; by the word
@@ -86,7 +101,8 @@ export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain:
 export function Badge({ children, tone, title }) {
   const word = plain([children].flat().join('')).replaceAll('_', ' ');
   const found = tone ?? toneOf(word);
-  return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}</span> ${word}</span>`;
+  return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}
+    </span> ${word}</span>`;
 }
 
 // The same as functions, for the cells of tables and the values of facts.
@@ -95,15 +111,19 @@ export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
 /** What a run waits for, as the desk says it. */
-export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${until && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
+export const waitOf = ({ what, count, unit, until }) =>
+  html`${textOf(what)}${until
+  && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
 export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
 export const runOf = (id) => html`<${RunLink} id=${id} />`;
 export const orderOf = (id) => html`<${OrderLink} id=${id} />`;
 export const symbolOf = (symbol) => html`<${SymbolLink} symbol=${symbol} />`;
 
 /** Whether orders are sent, and whether they move real money, as a badge. */
-export const standingOf = ({ real_money: real, live, broker, account }) => html`<${Badge} tone=${real ? 'bad' : live ? 'warn' : 'plain'}
-  title=${`broker ${broker}, account ${account}`}>${real ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview'}<//>`;
+export const standingOf = ({ real_money: real, live, broker, account }) =>
+  html`<${Badge} tone=${real ? 'bad' : live ? 'warn' : 'plain'}
+  title=${`broker ${broker}, account ${account}`}>${real ? 'LIVE, REAL MONEY' : live ? 'live, play money'
+    : 'preview'}<//>`;
 
 /** What a run cost: in dollars as far as the models' prices are known, else why not. */
 export function costOf({ cost }) {
@@ -112,9 +132,11 @@ export function costOf({ cost }) {
   const { usd, rules, local, unpriced = [], uncounted } = cost;
   if (rules) return said('none', 'the rulebook is no model, and costs nothing');
   if (local && !usd && !unpriced.length) return said('local', 'local models have no price');
-  if (usd === null) return said(MISSING, unpriced.length ? `no price of ${unpriced.join(', ')}` : 'no turn was counted yet');
+  if (usd === null) return said(MISSING, unpriced.length ? `no price of ${unpriced.join(', ')}`
+    : 'no turn was counted yet');
   const left = [...unpriced, uncounted && `${uncounted} turns that were not counted`].filter(Boolean).join(', ');
-  return html`<span class="num" title=${left ? `without ${plain(left)}` : undefined}>${left && '≥ '}${money(usd)}</span>`;
+  return html`<span class="num" title=${left ? `without ${plain(left)}` : undefined}>${left
+    && '≥ '}${money(usd)}</span>`;
 }
 
 /** What went wrong, plainly: what, why, and what a person can do. again: offered as a button. */
@@ -129,17 +151,21 @@ export function ProblemBox({ problem, again, what = '' }) {
 }
 
 /** Nothing to show, and why; children: what a person can do. */
-export const Empty = ({ title, children }) => html`<div class="empty"><p><strong>${title}</strong></p>${children && html`<p>${children}</p>`}</div>`;
-export const Loading = ({ what = '' }) => html`<div class="loading" role="status"><span class="spin" aria-hidden="true"></span> loading ${what}</div>`;
+export const Empty = ({ title, children }) => html`<div class="empty"><p><strong>${title}</strong></p>${children
+  && html`<p>${children}</p>`}</div>`;
+export const Loading = ({ what = '' }) =>
+  html`<div class="loading" role="status"><span class="spin" aria-hidden="true"></span> loading ${what}</div>`;
 
 /** A resource of useResource in whatever state it is: loading, failed, empty, stale or there.
  * children: (data) => content. empty: content for data that isEmpty finds empty. */
 export function Loaded({ from, what = '', children, empty, isEmpty = (data) => Array.isArray(data) && !data.length }) {
   if (from.data === undefined) {
-    return from.problem ? html`<${ProblemBox} problem=${from.problem} again=${from.reload} what=${what} />` : html`<${Loading} what=${what} />`;
+    return from.problem ? html`<${ProblemBox} problem=${from.problem} again=${from.reload} what=${what} />`
+      : html`<${Loading} what=${what} />`;
   }
   const stale = from.stale && html`<div class="stale" role="status">
-    <${Badge} tone="warn">stale<//> as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail || from.problem.title)}
+    <${Badge} tone="warn">stale<//> as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail
+      || from.problem.title)}
     <button type="button" onClick=${from.reload}>Try again</button></div>`;
   if (!empty || !isEmpty(from.data)) return html`${stale}${children(from.data)}`;
   return html`${stale}${typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty}`;
@@ -155,20 +181,22 @@ export function Panel({ title, tools, children, className = '', id }) {
 
 /** Names with values: [[name, value], ...]; a row whose value is undefined is left out. */
 export function Facts({ rows }) {
-  return html`<dl class="facts">${rows.filter(([, value]) => value !== undefined).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value ?? MISSING}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">${rows.filter(([, value]) => value !== undefined)
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value ?? MISSING}</dd></div>`)}</dl>`;
 }
 
 /** Text laid out as it is, in a box that scrolls. label: what it is. */
-export const Block = ({ label, children }) => html`<pre class="block" tabindex="0" role="group" aria-label=${label}>${children}</pre>`;
+export const Block = ({ label, children }) => html`<pre class="block" tabindex="0" role="group" aria-label=${label}>
+  ${children}</pre>`;
 
 const valueOf = (row, field) => (typeof field === 'string' ? row[field] : field(row));
 const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', '');
 
-/** A table. columns: [label, cell, looks, sort, title], the last three if needed; a cell or a sort is a function of the row,
- * or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide: left out
- * on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
+/** A table. columns: [label, cell, looks, sort, title], the last three if needed; a cell or a sort is a function of the
+ * row, or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide:
+ * left out on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
  * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. */
-export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = () => '' }) {
+export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = (_row) => '' }) {
   const [order, setOrder] = useState(null);
   const shown = useMemo(() => {
     const [, , , sort] = (order && columns.find(([name]) => name === order.name)) ?? [];
@@ -180,18 +208,21 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = (
     return ranked.sort(([a], [b]) => rank(a, b)).map(([, row]) => row);
   }, [rows, order, columns]);
   if (!rows.length && empty) return typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty;
-  const turn = (name) => setOrder((now) => (now?.name !== name ? { name, down: false } : now.down ? null : { name, down: true }));
+  const turn = (name) => setOrder((now) => (now?.name !== name ? { name, down: false } : now.down ? null
+    : { name, down: true }));
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
     <thead><tr>${columns.map(([name, , looks = '', sort, title]) => {
       const sorted = order?.name === name ? (order.down ? 'descending' : 'ascending') : undefined;
       const shownName = looks.includes('unseen') ? html`<span class="unseen">${name}</span>` : name;
       return html`<th scope="col" class=${classOf(looks)} aria-sort=${sorted} title=${title}>
         ${sort
-          ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted && (order.down ? ' ▾' : ' ▴')}</button>`
+          ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted
+            && (order.down ? ' ▾' : ' ▴')}</button>`
           : shownName}</th>`;
     })}</tr></thead>
     <tbody>${shown.map((row, index) => html`<tr key=${valueOf(row, rowKey) ?? index} data-row class=${rowClass(row)}>
-      ${columns.map(([, cell, looks]) => html`<td class=${classOf(looks)}>${typeof cell === 'string' ? textOf(row[cell]) : cell(row)}</td>`)}</tr>`)}</tbody>
+      ${columns.map(([, cell, looks]) => html`<td class=${classOf(looks)}>${typeof cell === 'string' ? textOf(row[cell])
+        : cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -208,7 +239,8 @@ export function Dialog({ title, onClose, children }) {
     return () => opened.close();
   }, []);
   return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
-    <header><h2>${title}</h2><button type="button" class="plain" aria-label="Close" onClick=${onClose}>✕</button></header>
+    <header><h2>${title}</h2><button type="button" class="plain" aria-label="Close" onClick=${onClose}>✕
+      </button></header>
     ${children}
   </dialog>`;
 }
@@ -219,15 +251,17 @@ export const Form = ({ run, children, ...rest }) => html`<form ...${rest} onSubm
   run();
 }}>${children}</form>`;
 
-/** A dialog whose form does something. act: of useAction; its Problem is shown, and what was typed stays. ready: whether it
- * may be sent. done: called when it succeeded, by default onClose. */
-export function FormDialog({ title, act, action, ready = true, danger = false, onClose, done = onClose, what, children }) {
+/** A dialog whose form does something. act: of useAction; its Problem is shown, and what was typed stays. ready:
+ * whether it may be sent. done: called when it succeeded, by default onClose. */
+export function FormDialog({ title, act, action, ready = true, danger = false, onClose, done = onClose, what,
+  children }) {
   const submit = async () => ready && (await act.run()) && done();
   return html`<${Dialog} title=${title} onClose=${onClose}><${Form} run=${submit}>
     ${children}
     <${ProblemBox} problem=${act.problem} what=${what} />
     <div class="buttons"><button type="button" onClick=${onClose}>Cancel</button>
-      <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${!ready || act.busy}>${act.busy ? '…' : action}</button></div>
+      <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${!ready || act.busy}>${act.busy ? '…'
+        : action}</button></div>
   <//><//>`;
 }
 
@@ -242,8 +276,8 @@ export function Confirm({ word, run, children, danger = true, ...dialog }) {
       autofocus /></label>`}<//>`;
 }
 
-/** A write as state. run: async (key) => answer; the key stays the same until it succeeded, so that a second try after a
- * lost answer does not do it twice. Returns {run, busy, problem, answer}; run() returns whether it succeeded. */
+/** A write as state. run: async (key) => answer; the key stays the same until it succeeded, so that a second try after
+ * a lost answer does not do it twice. Returns {run, busy, problem, answer}; run() returns whether it succeeded. */
 export function useAction(run) {
   const [state, setState] = useState({ busy: false, problem: null, answer: null });
   const key = useRef(null);
@@ -270,8 +304,9 @@ export function useAction(run) {
   return { ...state, run: start };
 }
 
-/** A button that writes: post(path, body). confirm: {title, word, children} asks first. done: called with the answer. */
-export function ActionButton({ label, path, body = {}, confirm, done = () => {}, className = '', disabled }) {
+/** A button that writes: post(path, body). confirm: {title, word, children} asks first. done: called with the
+ * answer. */
+export function ActionButton({ label, path, body = {}, confirm, done = (_answer) => {}, className = '', disabled }) {
   const [asking, setAsking] = useState(false);
   const send = async (key) => {
     const answer = await post(path, typeof body === 'function' ? body() : body, { key });
@@ -279,7 +314,8 @@ export function ActionButton({ label, path, body = {}, confirm, done = () => {},
     return answer;
   };
   const act = useAction(send);
-  return html`<button type="button" class=${className} disabled=${disabled || act.busy} onClick=${() => (confirm ? setAsking(true) : act.run())}>${act.busy ? '…' : label}</button>
+  return html`<button type="button" class=${className} disabled=${disabled || act.busy} onClick=${() =>
+    (confirm ? setAsking(true) : act.run())}>${act.busy ? '…' : label}</button>
     ${act.problem && html`<${ProblemBox} problem=${act.problem} />`}
     ${asking && html`<${Confirm} ...${confirm} action=${label} run=${send} onClose=${() => setAsking(false)} />`}`;
 }
@@ -299,7 +335,8 @@ export function Segments({ label, options, value, onChange }) {
 }
 
 const LIVE = {
-  live: ['good', 'receiving'], connecting: ['busy', 'connecting'], polling: ['busy', 'polling'], hidden: ['plain', 'paused'],
+  live: ['good', 'receiving'], connecting: ['busy', 'connecting'], polling: ['busy', 'polling'],
+    hidden: ['plain', 'paused'],
   away: ['bad', 'no connection'], ended: ['plain', 'ended'], refused: ['bad', 'no events'],
 };
 /** The state of a stream, of useLive. */
@@ -374,17 +411,21 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   }, [measure]);
 
   const [first, last] = [Math.min(range[0], items.length), Math.min(range[1], items.length)];
-  return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="group" aria-label=${label}>
+  return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="group"
+    aria-label=${label}>
     <ul style=${{ height: `${items.length * height}px` }}>
       ${items.slice(first, last).map(
-        (item, index) => html`<li key=${first + index + dropped} class="virtual-row" aria-posinset=${first + index + 1} aria-setsize=${items.length}
-          style=${{ height: `${height}px`, transform: `translateY(${(first + index) * height}px)` }}>${row(item, first + index)}</li>`,
+        (item, index) => html`<li key=${first + index + dropped} class="virtual-row" aria-posinset=${first + index + 1}
+          aria-setsize=${items.length}
+          style=${{ height: `${height}px`, transform: `translateY(${(first + index) * height}px)` }}>
+            ${row(item, first + index)}</li>`,
       )}
     </ul>
   </div>`;
 }
 
-/** An event in a list: when, what, and to what. run: of several runs, so it is named. Few elements: there are many rows. */
+/** An event in a list: when, what, and to what. run: of several runs, so it is named. Few elements: there are many
+ * rows. */
 export function EventRow({ event, run = false }) {
   const { payload } = event;
   const ended = String(payload.state ?? payload.outcome ?? event.type.split('.')[1]);
@@ -393,7 +434,8 @@ export function EventRow({ event, run = false }) {
     ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
     <span class=${`type badge ${tone}`}>${MARKS[tone]} ${plain(event.type)}</span>
     <bdi class="about">${about(event)}</bdi>
-    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>` : ''}`;
+    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>`
+      : ''}`;
 }
 
 /** What an event is about, as one line of text. */
@@ -403,13 +445,17 @@ function about({ type, payload }) {
     'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
     'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
     'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
-    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(payload.tokens)} tokens, call ${payload.calls}`,
+    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(
+      payload.tokens)} tokens, call ${payload.calls}`,
     'turn.completed': () => `${subject} ${span(payload.ms)}`,
     'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
     'item.started': () => payload.type ?? '',
-    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(payload.price, 4)}`,
-    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → ` : ''}${payload.state} ${payload.why ?? ''}`,
-    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}` : ''} on ${payload.owner}`,
+    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(
+      payload.price, 4)}`,
+    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → `
+      : ''}${payload.state} ${payload.why ?? ''}`,
+    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}`
+      : ''} on ${payload.owner}`,
     'status.again': () => `${subject}, attempt ${payload.attempt} ${payload.outcome}: ${payload.why ?? ''}`,
     'status.ended': () => `${subject} ${payload.state} ${payload.why ?? ''}`,
     'run.completed': () => `${payload.state} ${(payload.notes ?? []).join('; ')}`,
@@ -429,5 +475,8 @@ export function Picture({ digest, caption }) {
 }
 
 /** The pictures of rows of a run's artifacts, each once for a role. */
-export const Gallery = ({ rows }) => html`<div class="pictures">${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row])).values()].map((row) => html`
-  <${Picture} key=${row.id} digest=${row.digest} caption=${`${plain(row.tool)} for ${plain(row.role)}${row.subject ? `, ${plain(row.subject)}` : ''}`} />`)}</div>`;
+export const Gallery = ({ rows }) =>
+  html`<div class="pictures">${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row]))
+  .values()].map((row) => html`
+  <${Picture} key=${row.id} digest=${row.digest} caption=${`${plain(row.tool)} for ${plain(row.role)}${row.subject
+    ? `, ${plain(row.subject)}` : ''}`} />`)}</div>`;

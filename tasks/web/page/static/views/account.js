@@ -14,7 +14,8 @@ export function Account({ params, query }) {
   const accounts = useGet('/accounts', {}, { every: EVERY_MS });
   const name = params.account ?? accounts.data?.[0]?.account;
   // An account of the address needs no list first.
-  if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data ?? []} query=${query} changed=${accounts.reload} /></div>`;
+  if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data
+    ?? []} query=${query} changed=${accounts.reload} /></div>`;
   return html`<div class="view"><${Loaded} from=${accounts} what="accounts"
     empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>
     ${() => null}<//></div>`;
@@ -28,7 +29,8 @@ function One({ name, rows, query, changed }) {
     changed();
     setVersion((n) => n + 1);
   };
-  useLive('/events', { query: { type: ['order.fill', 'order.trading'], bodies: false }, onEvents: () => detail.soon(700), onGap: again });
+  useLive('/events', { query: { type: ['order.fill', 'order.trading'], bodies: false }, onEvents: () =>
+    detail.soon(700), onGap: again });
   return html`<h1><span>Account ${textOf(name)}</span>
       ${detail.data && html`<${Badge} title=${plain(detail.data.why)}>${detail.data.trading}<//>`}</h1>
     ${rows.length > 1
@@ -37,8 +39,10 @@ function One({ name, rows, query, changed }) {
       ${plain(row.account)} <span class="quiet">
       ${row.own ? '' : 'other broker, '}${plain(row.trading)}</span><//>`)}</nav>`}
     <${Loaded} from=${detail} what="the account">${(found) => html`<div class="grid">
-      <${Panel} title="Standing" className="whole" tools=${found.own && html`<${Switch} account=${name} state=${found.trading} done=${again} />`}><${Standing} found=${found} /><//>
-      <${Equity} account=${name} span=${query.days ?? '260'} setSpan=${(days) => setQuery({ days })} version=${version} />
+      <${Panel} title="Standing" className="whole" tools=${found.own
+        && html`<${Switch} account=${name} state=${found.trading} done=${again} />`}><${Standing} found=${found} /><//>
+      <${Equity} account=${name} span=${query.days ?? '260'} setSpan=${(days) =>
+        setQuery({ days })} version=${version} />
       <${Panel} title="Positions" className="whole"><${Positions} found=${found} /><//>
       <${Panel} title="Exposure by sector"><${Sectors} found=${found} /><//>
       <${Panel} title="Comparison with the broker"><${Comparison} found=${found.reconciliation} /><//>
@@ -48,14 +52,17 @@ function One({ name, rows, query, changed }) {
 
 function Standing({ found }) {
   const { equity } = found;
-  return html`${found.trading !== 'active' && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
+  return html`${found.trading !== 'active'
+    && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
     ${Object.keys(found.missing).length > 0
       && html`<p class="notice warn">Not valued: ${byReason(found.missing)
       .map(([why, symbols]) => html`${symbols.map((symbol) => html`${symbolOf(symbol)} `)}${textOf(why)}. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
       ['Cash', numOf(money(found.cash))],
-      ['Change on the day', equity ? html`<${Figure} value=${equity.change} sign>${signedMoney(equity.change)} (${signedPercent(equity.change_share)})<//>` : null],
+      ['Change on the day', equity
+        ? html`<${Figure} value=${equity.change} sign>
+        ${signedMoney(equity.change)} (${signedPercent(equity.change_share)})<//>` : null],
       ['Drawdown', equity ? numOf(percent(equity.drawdown)) : null],
       ['Highest', equity ? numOf(money(equity.high_water)) : null],
       ['Gross exposure', numOf(money(found.gross))],
@@ -73,42 +80,51 @@ function byReason(missing) {
 }
 
 const POSITIONS = [
-  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol) : html`<span class="symbol">${plain(row.symbol)}</span> ${symbolOf(row.underlying)}`), '', 'symbol'],
+  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol)
+    : html`<span class="symbol">${plain(row.symbol)}</span> ${symbolOf(row.underlying)}`), '', 'symbol'],
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
   ['Quantity', (row) => quantity(row.quantity), 'num', 'quantity'],
   ['Average cost', (row) => money(row.average_cost), 'num wide'],
-  ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>` : money(row.market_price)), 'num', null, 'hover for its time'],
+  ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>`
+    : money(row.market_price)), 'num', null, 'hover for its time'],
   ['Value', (row) => money(row.value), 'num', 'value'],
   ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
   ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
-  ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide', 'gain_share'],
+  ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide',
+    'gain_share'],
   ['Protected by', (row) => (row.protected_by.length
     ? row.protected_by.map(joined('order')).map((one) => html`<span class="row">
     ${orderOf(one.id)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
     'wide'],
 ];
 
-const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings} rowKey="symbol" empty="Nothing is held" />
+const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings}
+  rowKey="symbol" empty="Nothing is held" />
   ${found.unprotected.length > 0
     && html`<div class="notice warn"><${Badge}
     tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span>
     ${symbolOf(one.symbol)} ${numOf(quantity(one.quantity))} ${textOf(one.why)} </span>`)}</div>`}`;
 
 function Sectors({ found: { sectors, gross } }) {
-  if (!sectors.length) return html`<${Empty} title=${gross === null ? 'Not known: a price is missing' : 'Nothing is held'} />`;
+  if (!sectors.length) return html`<${Empty} title=${gross === null ? 'Not known: a price is missing'
+    : 'Nothing is held'} />`;
   const most = Math.max(...sectors.map((one) => Math.abs(one.exposure)));
   return html`<ul class="bars">
     ${sectors.map((one) => html`<li><span class="name">
     ${one.sector ? textOf(one.sector)
     : 'sector not known'} ${quietOf(one.symbols.map((symbol) => html`${symbolOf(symbol)} `))}</span>
     <span class="num">${money(one.exposure, 0)} ${quietOf(percent(one.share, 1))}</span>
-    <span class="bar" aria-hidden="true"><span style=${{ width: `${most ? (Math.abs(one.exposure) / most) * 100 : 0}%` }}></span></span></li>`)}</ul>`;
+    <span class="bar" aria-hidden="true"><span style=${{ width: `${most ? (Math.abs(one.exposure) / most) * 100
+      : 0}%` }}></span></span></li>`)}</ul>`;
 }
 
 function Comparison({ found }) {
-  if (!found) return html`<${Empty} title="Not compared with the broker yet"><code>desk reconcile</code> compares; so does the trade worker, each minute.<//>`;
-  return html`<p><${Badge} tone=${found.agreed ? 'good' : 'bad'}>${found.agreed ? 'the books agree' : 'the books differ'}<//> <${Ago} at=${found.at} />, by <code>${textOf(found.owner)}</code></p>
-    ${found.differences.length > 0 && html`<ul class="lines">${found.differences.map((line) => html`<li>${textOf(line)}</li>`)}</ul>`}`;
+  if (!found) return html`<${Empty} title="Not compared with the broker yet"><code>desk reconcile</code> compares; so
+    does the trade worker, each minute.<//>`;
+  return html`<p><${Badge} tone=${found.agreed ? 'good' : 'bad'}>${found.agreed ? 'the books agree'
+    : 'the books differ'}<//> <${Ago} at=${found.at} />, by <code>${textOf(found.owner)}</code></p>
+    ${found.differences.length > 0
+      && html`<ul class="lines">${found.differences.map((line) => html`<li>${textOf(line)}</li>`)}</ul>`}`;
 }
 
 const LEDGER = [
@@ -124,8 +140,10 @@ const LEDGER = [
 ];
 const MOST = 100;
 function Ledger({ name, version }) {
-  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST }, { deps: [version], as: (found) => found.map(joined('row')) });
-  return html`<${Loaded} from=${rows} what="movements" empty="Nothing has moved yet">${(found) => html`<${Table} label="Movements" columns=${LEDGER} rows=${found} />
+  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST },
+    { deps: [version], as: (found) => found.map(joined('row')) });
+  return html`<${Loaded} from=${rows} what="movements" empty="Nothing has moved yet">${(found) =>
+    html`<${Table} label="Movements" columns=${LEDGER} rows=${found} />
     ${found.length === MOST && html`<p class="quiet">The newest ${MOST}.</p>`}`}<//>`;
 }
 
@@ -134,17 +152,22 @@ const SPANS = [['20', '1 month'], ['65', '3 months'], ['260', '1 year'], ['5000'
 
 function Equity({ account, span, setSpan, version }) {
   const curve = useGet(`/accounts/${part(account)}/equity`, { days: span }, { every: 60_000, deps: [version] });
-  return html`<${Panel} title="Equity" className="whole" tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
+  return html`<${Panel} title="Equity" className="whole"
+    tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
     <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length}
       empty=${html`<${Empty}
-      title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.<//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
+      title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.
+        <//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
 }
 
 function Curve({ found: { days, deepest } }) {
   const last = days.at(-1);
-  return html`<${EquityChart} days=${days} label=${`Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`} />
+  return html`<${EquityChart} days=${days}
+    label=${`Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(
+    deepest)}`} />
     <p class="quiet">Money paid in or out counts as neither gain nor loss.</p>
-    ${days.length > 1 && html`<details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS} rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`}`;
+    ${days.length > 1 && html`<details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS}
+      rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`}`;
 }
 
 const COLUMNS = [
@@ -159,22 +182,28 @@ const COLUMNS = [
 // the desk trade, is typed.
 const WAYS = {
   halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
-  flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten', path: '/halt', body: { flatten: true }, word: (account) => `flatten ${account}` },
-  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: (account) => `resume ${account}` },
-  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back', action: 'Resume, only reduce',
-    path: '/resume', body: { reduce_only: true }, word: (account) => `resume ${account}` },
+  flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten',
+    path: '/halt', body: { flatten: true }, word: (account) => `flatten ${account}` },
+  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {},
+    word: (account) => `resume ${account}` },
+  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back',
+    action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true },
+    word: (account) => `resume ${account}` },
 };
 
 /** state: of the account, TradingState. done: called when the switch was thrown. */
 function Switch({ account, state, done }) {
   const [asked, setAsked] = useState(null);
   const [report, setReport] = useState(null);
-  const ways = state === 'halted' ? ['resume', 'reduce', 'flatten'] : state === 'reducing' ? ['halt', 'flatten', 'resume'] : ['halt', 'flatten'];
+  const ways = state === 'halted' ? ['resume', 'reduce', 'flatten'] : state === 'reducing'
+    ? ['halt', 'flatten', 'resume'] : ['halt', 'flatten'];
   const thrown = (way, found) => {
     setReport({ way, found });
     done();
   };
-  return html`<div class="row">${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''} onClick=${() => setAsked(way)}>${WAYS[way].label}</button>`)}</div>
+  return html`<div class="row">
+    ${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''} onClick=${() =>
+    setAsked(way)}>${WAYS[way].label}</button>`)}</div>
     ${asked && html`<${Ask} way=${asked} account=${account} thrown=${thrown} onClose=${() => setAsked(null)} />`}
     ${report && html`<${Report} ...${report} />`}`;
 }
@@ -185,21 +214,29 @@ function Ask({ way, account, thrown, onClose }) {
   const standing = useGet('/');
   const typed = word?.(account);
   const run = async (key) => {
-    const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}), ...(why.trim() ? { why: why.trim() } : {}) }, { key });
+    const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}),
+      ...(why.trim() ? { why: why.trim() } : {}) }, { key });
     forget();
     thrown(way, found);
   };
-  return html`<${Confirm} title=${title} word=${typed} action=${action} run=${run} onClose=${onClose} danger=${path === '/halt'}>
+  return html`<${Confirm} title=${title} word=${typed} action=${action} run=${run} onClose=${onClose}
+    danger=${path === '/halt'}>
     ${way !== 'halt' && html`<${MoneyNotice} standing=${standing} />`}
     <p>${path === '/halt'
-      ? 'Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this broker are cancelled, stops that protect positions stay.' : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce' ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
-      ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be undone.`}</p>
-    <label>Reason, for the record (may be left out)<input type="text" maxlength="500" value=${why} onInput=${(event) => setWhy(event.target.value)} /></label><//>`;
+      ? html`Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this
+        broker are cancelled, stops that protect positions stay.`
+      : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce'
+        ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
+      ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be
+        undone.`}</p>
+    <label>Reason, for the record (may be left out)<input type="text" maxlength="500" value=${why} onInput=${(event) =>
+      setWhy(event.target.value)} /></label><//>`;
 }
 
 export function Report({ way, found }) {
   if (WAYS[way].path === '/resume') {
-    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good' : 'warn'}>${found.state}<//> account ${textOf(found.account)}
+    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good'
+      : 'warn'}>${found.state}<//> account ${textOf(found.account)}
       ${found.still_halted.length > 0 && html`; still halted: ${textOf(found.still_halted.join(', '))}`}</div>`;
   }
   const denied = found.accounts.flatMap((one) => one.denied);
@@ -208,8 +245,12 @@ export function Report({ way, found }) {
       ${found.complete ? 'halted, nothing is left open'
       : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
     ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.open_orders?.length > 0 && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.protective_orders?.length > 0 && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) => html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
+    ${found.open_orders?.length > 0
+      && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${found.protective_orders?.length > 0
+      && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${found.closing_orders?.length > 0
+      && html`<p>Closing: ${found.closing_orders.map((one) =>
+      html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
     ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;
 }

@@ -1,8 +1,8 @@
 // A run's board: questions with each voice's forecast, the arguments, the signals that they cite, and the tally.
 
 import {
-  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, part, plain, quietOf,
-  Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
+  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, part, plain,
+  quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
 } from '../lib/view.js';
 import { TurnLink } from '../lib/orders.js';
 
@@ -11,7 +11,8 @@ const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
 /** The board of an episode, or of a screen with rounds. changed: when the run was last loaded. */
 export function BoardPart({ run, query, changed }) {
   const board = useGet(`/runs/${run}/board`, {}, { deps: [changed] });
-  return html`<${Loaded} from=${board} what="the board">${(found) => html`<${Whole} board=${found} query=${query} again=${board.reload} />`}<//>`;
+  return html`<${Loaded} from=${board} what="the board">${(found) =>
+    html`<${Whole} board=${found} query=${query} again=${board.reload} />`}<//>`;
 }
 
 function Whole({ board, query, again }) {
@@ -22,24 +23,31 @@ function Whole({ board, query, again }) {
       ['State', badgeOf(board.state)],
       ['Market', html`${textOf(board.market)} ${timeOf(board.market_now)}`],
       ['Questions', numOf(board.questions.length)],
-      ['Signals', html`${numOf(board.signals.filter((one) => one.state === 'live').length)} live of ${numOf(board.signals.length)}`],
-      ['Tally', board.tally ? html`number ${numOf(board.tally.number)}${board.tally.used_round && html`, round ${board.tally.used_round} is used`}` : 'not yet'],
+      ['Signals', html`${numOf(board.signals.filter((one) => one.state === 'live').length)} live
+        of ${numOf(board.signals.length)}`],
+      ['Tally', board.tally ? html`number ${numOf(board.tally.number)}${board.tally.used_round
+        && html`, round ${board.tally.used_round} is used`}` : 'not yet'],
     ]} /><//>
     <${Panel} title="Questions and forecasts" className="whole" tools=${rounds.length > 1
       && html`<${Segments} label="Round" options=${rounds.map((one) => [one, `Round ${one}`])} value=${round}
       onChange=${(one) => setQuery({ round: one })} />`}>
       <${Matrix} board=${board} round=${round} /><//>
     <${Panel} title="Arguments" className="whole"><${Arguments} board=${board} round=${round} /><//>
-    <${TablePanel} title="Signals" className="whole" columns=${SIGNALS} rows=${board.signals} rowKey="label" empty="No signal yet" />
-    <${TablePanel} title="Voices" columns=${voiceColumns(board, again)} rows=${board.voices} rowKey=${(row) => `${row.voice}${row.round}`} empty="No voice was asked" />
-    ${board.positions.length > 0 && html`<${TablePanel} title="Play money" columns=${stakeColumns(board)} rows=${board.positions} />`}
-    ${board.tally && html`<${Panel} title="Tally" className="whole"><${Block} label="Tally">${plain(board.tally.content)}<//><//>`}
+    <${TablePanel} title="Signals" className="whole" columns=${SIGNALS} rows=${board.signals} rowKey="label"
+      empty="No signal yet" />
+    <${TablePanel} title="Voices" columns=${voiceColumns(board, again)} rows=${board.voices}
+      rowKey=${(row) => `${row.voice}${row.round}`} empty="No voice was asked" />
+    ${board.positions.length > 0 && html`<${TablePanel} title="Play money" columns=${stakeColumns(board)}
+      rows=${board.positions} />`}
+    ${board.tally && html`<${Panel} title="Tally" className="whole">
+      <${Block} label="Tally">${plain(board.tally.content)}<//><//>`}
   </div>`;
 }
 
 function Matrix({ board, round }) {
   const voices = [...new Set(board.forecasts.map((one) => one.voice))].sort();
-  const of = new Map(board.forecasts.filter((one) => one.round === round).map((one) => [`${one.question_id}|${one.voice}`, one]));
+  const of = new Map(board.forecasts.filter((one) => one.round === round)
+    .map((one) => [`${one.question_id}|${one.voice}`, one]));
   const columns = [
     ['Label', (row) => html`<strong>${plain(row.label)}</strong>`, 'unseen'],
     ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 90)}<//>`, 'prose'],
@@ -48,7 +56,8 @@ function Matrix({ board, round }) {
       const found = of.get(`${row.id}|${voice}`);
       return found ? html`<span title=${plain(found.because)}>${figure(found.probability, 2)}</span>` : '\u2014';
     }, 'num']),
-    ['Outcome', (row) => (row.outcome === null ? quietOf(plain(row.state)) : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num'],
+    ['Outcome', (row) => (row.outcome === null ? quietOf(plain(row.state)) : row.outcome === 1 ? 'yes'
+      : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num'],
   ];
   return html`<${Table} label="Questions and forecasts" columns=${columns} rows=${board.questions} />`;
 }
@@ -58,15 +67,19 @@ function Arguments({ board, round }) {
   const voices = [...new Set(board.forecasts.map((one) => one.voice))].sort();
   const rows = board.forecasts.filter((one) => one.round === round && (!voice || one.voice === voice));
   if (!board.forecasts.length) return html`<${Empty} title="No voice has forecast yet" />`;
-  return html`<div class="filters"><${Choice} label="Voice" values=${voices} value=${voice} onChange=${setVoice} /></div>
+  return html`<div class="filters"><${Choice} label="Voice" values=${voices} value=${voice} onChange=${setVoice} />
+    </div>
     <ul class="arguments">
       ${rows.map((one) => html`<li key=${one.id} data-row>
       <p><strong>${textOf(one.voice)}</strong> on <strong>${plain(labelOf(board, one.question_id))}:</strong> <strong
       class="num">${figure(one.probability, 2)}</strong> <span class="quiet">stake ${numOf(figure(one.stake, 2))}</span>
       <${TurnLink} thread=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.thread}
         turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
-      <p class="prose">${textOf(one.because)}${one.change && html` <span class="quiet">Wrong if: ${textOf(one.change)}</span>`}</p>
-      ${one.citations.length > 0 && html`<ul class="lines">${citationsOf(board, one).map((cited) => html`<li><code>${textOf(cited.label)}</code> ${plain(cited.stance)}: ${textOf(cited.claim)}
+      <p class="prose">${textOf(one.because)}${one.change
+        && html` <span class="quiet">Wrong if: ${textOf(one.change)}</span>`}</p>
+      ${one.citations.length > 0
+        && html`<ul class="lines">${citationsOf(board, one)
+        .map((cited) => html`<li><code>${textOf(cited.label)}</code> ${plain(cited.stance)}: ${textOf(cited.claim)}
         ${cited.counts !== undefined
           && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>
           ${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason
@@ -91,7 +104,8 @@ const SIGNALS = [
   ['State', (row) => html`<${Badge} tone=${SIGNAL_TONES[row.state]}>${row.state}<//>`, '', 'state'],
   ['What it found', (row) => textOf(row.headline, 140), 'prose'],
   ['Implies', impliedBy, '', 'confidence'],
-  ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`${symbolOf(one)} `)), 'wide'],
+  ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`${symbolOf(one)} `)),
+    'wide'],
   ['Source', (row) => textOf(row.source, 40), 'wide'],
   ['As of', (row) => timeOf(row.as_of), 'wide'],
 ];
@@ -99,7 +113,8 @@ const SIGNALS = [
 const voiceColumns = (board, again) => [
   ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`],
   ['Round', (row) => row.round, 'num'],
-  ['State', (row) => html`${badgeOf(row.status ?? row.state)}${row.reason && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}`],
+  ['State', (row) => html`${badgeOf(row.status ?? row.state)}${row.reason
+    && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}`],
   ['Forecasts', (row) => row.forecasts, 'num'],
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread} turn=${row.turn} />`],
   ['Stop', (row) => row.running

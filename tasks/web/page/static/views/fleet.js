@@ -10,26 +10,37 @@ const OLD_S = 15; // the desk reads its status again after 5 s
 
 export function Fleet() {
   const kept = useGet('/status', {}, { every: EVERY_MS });
-  return html`<div class="view"><h1>Fleet</h1><${Loaded} from=${kept} what="the fleet" isEmpty=${(found) => !found.status}
-    empty=${html`<${Empty} title="The workers are being asked">It takes a second or two.<//>`}>${(found) => html`<${Whole} ...${found} />`}<//></div>`;
+  return html`<div class="view"><h1>Fleet</h1><${Loaded} from=${kept} what="the fleet" isEmpty=${(found) =>
+    !found.status}
+    empty=${html`<${Empty} title="The workers are being asked">It takes a second or two.<//>`}>${(found) =>
+      html`<${Whole} ...${found} />`}<//></div>`;
 }
 
 function Whole({ status, age }) {
   const { database, redis } = status;
-  return html`${age > OLD_S && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
-    ${Object.entries(status.trouble).map(([part, why]) => html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
-    ${status.short.map((one) => html`<p class="notice bad" role="status"><${Badge} tone=${one.out ? 'bad' : 'warn'}>${one.out ? 'no room' : 'little room'}<//> ${one.what} ${textOf(one.where)}: ${share(one)} left${one.out ? '; no step is taken until there is room' : ''}</p>`)}
+  return html`${age > OLD_S
+    && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
+    ${Object.entries(status.trouble)
+      .map(([part, why]) =>
+      html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
+    ${status.short.map((one) => html`<p class="notice bad" role="status"><${Badge} tone=${one.out ? 'bad'
+      : 'warn'}>${one.out ? 'no room' : 'little room'}<//> ${one.what} ${textOf(one.where)}: ${share(one)} left${one.out
+      ? '; no step is taken until there is room' : ''}</p>`)}
     <div class="grid">
     <${Panel} title="Now" className="whole"><${Facts} rows=${[
-      ['Desk', html`<${Badge} tone=${status.running ? 'good' : 'warn'}>${status.running ? 'up' : status.held ? 'starting or ending' : 'no desk up'}<//>`],
+      ['Desk', html`<${Badge} tone=${status.running ? 'good' : 'warn'}>${status.running ? 'up' : status.held
+        ? 'starting or ending' : 'no desk up'}<//>`],
       ['Workers', html`<strong class="num big">${count(status.workers.length)}</strong>`],
       ['Turns in flight', html`<strong class="num big">${count(status.turns_in_flight)}</strong>`],
       ['Steps held', numOf(count(status.workers.reduce((sum, one) => sum + one.steps_held, 0)))],
-      ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
+      ['Running runs', database
+        ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
+        ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
       ['Read', html`${numOf(span(age * 1000))} ago`],
     ]} /><//>
-    <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node" empty=${html`<${Empty} title="No worker answers"><code>desk up</code> starts them.<//>`} />
+    <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node"
+      empty=${html`<${Empty} title="No worker answers"><code>desk up</code> starts them.<//>`} />
     <${TablePanel} title="App-servers" className="whole" columns=${SERVERS}
       rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))}
       rowKey=${(row) => `${row.node}${row.pid}`}
@@ -39,8 +50,10 @@ function Whole({ status, age }) {
     <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
       empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} />
-    ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS} rows=${database.plans} rowKey="symbol" />`}
-    ${database?.unprotected.length > 0 && html`<${TablePanel} title="Shares without a stop" columns=${LACKING} rows=${database.unprotected} rowKey="symbol" />`}
+    ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS}
+      rows=${database.plans} rowKey="symbol" />`}
+    ${database?.unprotected.length > 0 && html`<${TablePanel} title="Shares without a stop" columns=${LACKING}
+      rows=${database.unprotected} rowKey="symbol" />`}
   </div>`;
 }
 
@@ -52,8 +65,11 @@ const WORKERS = [
   ['App-servers', (row) => count(row.app_servers.length), 'num wide'],
   ['MiB', (row) => figure(row.rss_mb, 0), 'num', 'rss_mb'],
   ['Process', (row) => row.pid, 'num wide'],
-  ['Settings', (row) => (Object.keys(row.differs).length ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}` : html`<${Badge} tone="good">agree<//>`), 'wide'],
-  ['Room', (row) => row.short.map((one) => html`<${Badge} tone=${one.out ? 'bad' : 'warn'} title=${one.where}>${one.out ? 'no' : 'little'} ${one.what}<//>`), 'wide'],
+  ['Settings', (row) => (Object.keys(row.differs).length
+    ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}`
+    : html`<${Badge} tone="good">agree<//>`), 'wide'],
+  ['Room', (row) => row.short.map((one) => html`<${Badge} tone=${one.out ? 'bad' : 'warn'} title=${one.where}>${one.out
+    ? 'no' : 'little'} ${one.what}<//>`), 'wide'],
   ['Trouble', (row) => (row.trouble ? textOf(row.trouble, 80) : ''), 'wide'],
 ];
 const SERVERS = [
@@ -96,7 +112,8 @@ function Queues({ redis }) {
 function Schedule({ redis }) {
   if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
   const { running, entries } = redis.beat;
-  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//> nothing is scheduled; <code>desk up</code> starts one.`}</p>
+  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>`
+    : html`<${Badge} tone="bad">no beat runs<//> nothing is scheduled; <code>desk up</code> starts one.`}</p>
     <${Table} label="Schedule" columns=${ENTRIES} rows=${entries} rowKey="name" empty="Nothing was ever scheduled" />`;
 }
 const ENTRIES = [
@@ -116,6 +133,9 @@ function Steps({ database }) {
   ${oldest ? html`<h3>The oldest step</h3>
     <p>${badgeOf(oldest.state)} ${plain(oldest.kind)} <strong>
     ${textOf([oldest.role, oldest.subject].filter(Boolean).join(' '))}</strong> of run ${runOf(oldest.run_id)},
-    attempt <span class="num">${oldest.attempt} of ${oldest.max_attempts}</span>, for ${numOf(span(oldest.seconds * 1000))}${oldest.owner && html`, held by <code>${textOf(oldest.owner)}</code>`}</p>
-    ${oldest.error && html`<p class="notice warn">${textOf(oldest.error)}</p>`}` : html`<p class="quiet">No step is unfinished.</p>`}`;
+    attempt <span class="num">${oldest.attempt} of ${oldest.max_attempts}</span>
+      , for ${numOf(span(oldest.seconds * 1000))}${oldest.owner
+      && html`, held by <code>${textOf(oldest.owner)}</code>`}</p>
+    ${oldest.error && html`<p class="notice warn">${textOf(oldest.error)}</p>`}`
+      : html`<p class="quiet">No step is unfinished.</p>`}`;
 }

@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, Block, compact, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded, MISSING, money,
-  numOf, orderOf, Panel, part, plain, runOf, short, shortId, span, symbolOf, Table, TablePanel, Text, textOf,
-  timeOf, useEffect, useGet, useLive, useRef, useState,
+  numOf, orderOf, Panel, part, plain, runOf, short, shortId, symbolOf, Table, TablePanel, Text, textOf, timeOf,
+  useEffect, useGet, useLive, useRef, useState,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -16,9 +16,11 @@ export function OrderView({ params, query }) {
   const waiting = useGet('/approvals', {}, { every: EVERY_MS, deps: [params.order] });
   const again = () => [order, waiting].forEach((one) => one.reload());
   const run = order.data?.order.run_id;
-  const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false }, onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
-  return html`<div class="view"><${Loaded} from=${order} what="the order">${(detail) => html`<${Whole} detail=${detail} path=${path} part=${query.part} live=${live}
-    item=${waiting.data?.find((one) => one.order?.id === detail.order.id)} />`}<//></div>`;
+  const live = useLive(run ? '/events' : null, { query: { run, type: ['order', 'approval'], bodies: false },
+    onEvents: () => [order, waiting].forEach((one) => one.soon(500)), onGap: again });
+  return html`<div class="view"><${Loaded} from=${order} what="the order">${(detail) =>
+    html`<${Whole} detail=${detail} path=${path} part=${query.part} live=${live}
+    item=${waiting.data?.find((one) => 'order' in one && one.order.id === detail.order.id)} />`}<//></div>`;
 }
 
 function Whole({ detail, path, part, live, item }) {
@@ -28,7 +30,8 @@ function Whole({ detail, path, part, live, item }) {
   useEffect(() => {
     if (part) document.getElementById(`part-${part}`)?.scrollIntoView({ block: 'start' });
   }, [part]);
-  return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)} <${OrderState} state=${order.state} /> <${LiveBadge} live=${live} /></h1>
+  return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)} <${OrderState}
+    state=${order.state} /> <${LiveBadge} live=${live} /></h1>
     <div class="stack">
     <p class="lead">${plain(order.side ?? order.action)} <strong class="num">
       ${quantity(order.quantity)}</strong> ${unit(order)} of <strong class="symbol">
@@ -43,7 +46,8 @@ function Whole({ detail, path, part, live, item }) {
     ${detail.rogue.length > 0 && html`<p class="notice bad" role="status">
       <${Badge} tone="bad">rogue calls<//> ${rogueText(detail.rogue)}. What rests on them waits for a person.</p>`}
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer">
-      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.approval.expires_at)}, <${Until} item=${item} /></span>
+      <span><${Badge} tone="warn">waits for a person<//> until ${timeOf(item.approval.expires_at)}, <${Until}
+        item=${item} /></span>
       <${Answering} item=${item} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">
@@ -51,14 +55,18 @@ function Whole({ detail, path, part, live, item }) {
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
       <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${partsOf(chain, 'report')} /><//>
       <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
-      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board" tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`}><${Forecasts} rows=${forecasts} /><//>`}
+      ${forecasts.length > 0
+        && html`<${Panel} title="Forecasts of the board"
+        tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`}>
+        <${Forecasts} rows=${forecasts} /><//>`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
       <${Panel} title="Preview" id="part-preview">
         ${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
         : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
       ${approval && html`<${Panel} title="Answer" id="part-answer"><${Answer} approval=${approval} /><//>`}
       <${TablePanel} title="Fills" id="part-fills" columns=${FILLS} rows=${fills} empty="Nothing is filled" />
-      ${detail.protected_by.length > 0 && html`<${TablePanel} title="Protected by" label="Protective orders" columns=${PROTECTION} rows=${detail.protected_by} />`}
+      ${detail.protected_by.length > 0 && html`<${TablePanel} title="Protected by" label="Protective orders"
+        columns=${PROTECTION} rows=${detail.protected_by} />`}
       <${Panel} title="Audit log" className="whole" id="part-log"><${AuditLog} path=${path} state=${order.state} /><//>
     </div></div>`;
 }
@@ -72,12 +80,17 @@ function Why({ chain }) {
         ? html`<${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id} /> <${Text} className="quiet">
         ${decision.author}<//>` : textOf(decision.author)],
       ['Decision', textOf(decision.status)],
-      ['Verdict', verdict ? html`<${Link} to=${`/verdicts/${verdict.id}`}><${Badge} tone="plain">${verdict.rating}<//> ${plain(verdict.confidence)}<//>` : null],
+      ['Verdict', verdict ? html`<${Link} to=${`/verdicts/${verdict.id}`}><${Badge} tone="plain">${verdict.rating}
+        <//> ${plain(verdict.confidence)}<//>` : null],
       ['When', decision.at ? timeOf(decision.at) : undefined],
     ]} />
-    ${decision.thread_id && html`<p><${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id}>The trader's whole turn<//></p>`}
-    ${decision.reasoning && html`<details><summary>The decision's reasoning</summary><p class="prose">${textOf(decision.reasoning)}</p></details>`}
-    ${verdict?.summary && html`<details><summary>The verdict's summary</summary><p class="prose">${textOf(verdict.summary)}</p></details>`}
+    ${decision.thread_id
+      && html`<p><${TurnLink} thread=${decision.thread_id} turn=${decision.codex_turn_id}>The trader's whole turn<//>
+      </p>`}
+    ${decision.reasoning && html`<details><summary>The decision's reasoning</summary>
+      <p class="prose">${textOf(decision.reasoning)}</p></details>`}
+    ${verdict?.summary && html`<details><summary>The verdict's summary</summary>
+      <p class="prose">${textOf(verdict.summary)}</p></details>`}
   </div>`;
 }
 
@@ -85,15 +98,19 @@ const REPORTS = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${textOf(row.role)}<//>`, '', 'role'],
   ['Verdict', (row) => badgeOf(row.verdict ?? row.status), '', 'verdict'],
   ['Confidence', (row) => row.confidence ?? '\u2014'],
-  ['What it saw', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>`],
-  ['Tools', (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(', ')}<//>`, 'wide'],
+  ['What it saw', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>
+    ${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>`],
+  ['Tools', (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(
+    ', ')}<//>`, 'wide'],
   ['Summary', (row) => textOf(row.summary || row.reason, 140), 'wide'],
   ['Tokens', (row) => compact(row.tokens), 'num wide', 'tokens'],
 ];
-const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows} empty="It rests on no report" />`;
+const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows}
+  empty="It rests on no report" />`;
 
 /** Which tools models called that their turns do not have. */
-const rogueText = (rows) => [...new Set(rows.map((row) => `${row.role} called ${row.tool} (${row.kind})`))].map((line) => plain(line)).join(', ');
+const rogueText = (rows) => [...new Set(rows.map((row) => `${row.role} called ${row.tool} (${row.kind})`))].map(
+  (line) => plain(line)).join(', ');
 
 const HITS = [
   ['Lens', 'lens'],
@@ -101,7 +118,8 @@ const HITS = [
   ['Thesis', (row) => textOf(row.thesis, 160)],
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />`],
 ];
-const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows} empty="No screen put it forward" />`;
+const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows}
+  empty="No screen put it forward" />`;
 
 const FORECASTS = [
   ['Voice', 'voice'],
@@ -115,7 +133,8 @@ const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FOREC
 const planRows = (plan) => [
   ['Bound', html`at most <span class="num">${money(plan.most)}</span> by ${textOf(plan.bound)}${plan.asked
     && html`; <span class="num">${money(plan.asked)}</span> was asked for`}`],
-  ['Plan', html`entry <span class="num">${money(plan.entry)}</span>, stop <span class="num">${money(plan.stop)}</span>${plan.target
+  ['Plan', html`entry <span class="num">${money(plan.entry)}</span>, stop <span class="num">${money(plan.stop)}</span>
+    ${plan.target
     && html`, target <span class="num">${money(plan.target)}</span>`}`],
   ['Ends', textOf(plan.ends)],
   ['Review', textOf(plan.review)],
@@ -146,9 +165,11 @@ function Preview({ preview, checks }) {
       ['Money', numOf(money(preview.notional))],
       ['Made', timeOf(preview.created_at)],
     ]} />
-    <p class="hash"><span class="quiet">SHA-256 of the canonical text</span> <code>${plain(preview.payload_hash)}</code></p>
+    <p class="hash"><span class="quiet">SHA-256 of the canonical text</span> <code>${plain(preview.payload_hash)}</code>
+      </p>
     <${Changes} from=${checks} />
-    <details><summary>The canonical text</summary><${Block} label="Canonical text">${laidOut(preview.payload)}<//></details></div>`;
+    <details><summary>The canonical text</summary><${Block} label="Canonical text">${laidOut(preview.payload)}<//>
+      </details></div>`;
 }
 
 const Answer = ({ approval }) => html`<${Facts} rows=${[
@@ -194,24 +215,30 @@ const LOG = [
 // The rules that bind an order, each with what was measured and its limit; and what changed since the preview.
 const ANSWERS = {
   passed: ['good', 'passed'], denied: ['bad', 'denied'], not_bound: ['plain', 'does not bind an exit'],
-  passed_then: ['good', 'passed then'], not_recorded: ['plain', 'not recorded'], not_reached: ['plain', 'not reached'], not_checked: ['plain', 'not checked'],
+  passed_then: ['good', 'passed then'], not_recorded: ['plain', 'not recorded'], not_reached: ['plain', 'not reached'],
+    not_checked: ['plain', 'not checked'],
 };
 const WAITS = ['drafted', 'previewed', 'approval_pending', 'approved'];
 const EVERY_MS = 30_000;
 
 /** The checks of an order as a resource, for the parts of its view. */
-const useChecks = (path, state) => useGet(`${path}/checks`, {}, { every: WAITS.includes(state) ? EVERY_MS : 0, deps: [state] });
+const useChecks = (path, state) => useGet(`${path}/checks`, {}, { every: WAITS.includes(state) ? EVERY_MS : 0,
+  deps: [state] });
 
 function Checks({ from }) {
   const [all, setAll] = useState(false);
   return html`<${Loaded} from=${from} what="the checks">${(found) => {
     // Denials first.
-    const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied').sort((one, other) => (other.answer === 'denied') - (one.answer === 'denied'));
+    const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied')
+      .sort((one, other) => Number(other.answer === 'denied') - Number(one.answer === 'denied'));
     const rows = all ? found.checks : telling;
     return html`<p>${summary(found)} ${found.at ? html`<span class="quiet">as of ${timeOf(found.at)}</span>` : ''}</p>
       ${found.missing && html`<p class="notice warn">${textOf(found.missing)}</p>`}
-      ${rows.length > 0 && html`<${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.codes.join()} />`}
-      ${telling.length < found.checks.length && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Fewer' : `All ${found.checks.length} rules`}</button></p>`}`;
+      ${rows.length > 0 && html`<${Table} label="Checks" columns=${COLUMNS} rows=${rows} rowKey=${(row) =>
+        row.codes.join()} />`}
+      ${telling.length < found.checks.length
+        && html`<p><button type="button" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? 'Fewer'
+        : `All ${found.checks.length} rules`}</button></p>`}`;
   }}<//>`;
 }
 
@@ -219,9 +246,12 @@ function summary({ checks, state }) {
   const denied = checks.filter((one) => one.answer === 'denied').length;
   if (denied) return html`<${Badge} tone="bad">${`denied by ${denied} of ${checks.length} rules`}<//>`;
   const [first] = checks;
-  if (first?.answer === 'passed_then') return html`<${Badge} tone="good">${`passed ${checks.length} rules`}<//> when it was sent; the figures of then were not recorded.`;
-  if (first?.answer === 'not_checked') return html`<${Badge} tone="plain">not checked<//> the desk sends such orders without the rules.`;
-  if (!WAITS.includes(state)) return html`<${Badge} tone="good">${`passed all ${checks.length} rules`}<//> when it was last checked,`;
+  if (first?.answer === 'passed_then') return html`<${Badge} tone="good">${`passed ${checks.length} rules`}<//> when it
+    was sent; the figures of then were not recorded.`;
+  if (first?.answer === 'not_checked') return html`<${Badge} tone="plain">not checked<//> the desk sends such orders
+    without the rules.`;
+  if (!WAITS.includes(state)) return html`<${Badge} tone="good">${`passed all ${checks.length} rules`}<//> when it was
+    last checked,`;
   return html`<${Badge} tone="good">${`passes all ${checks.length} rules`}<//>`;
 }
 
@@ -230,9 +260,11 @@ const limitsOf = (row) => (row.limit !== null ? html`<span class="num measured">
   .map(([name, value]) => html`<div>${numOf(value === null || value === undefined ? MISSING : plain(value))} <code
   class="quiet small">${breakable(name)}</code></div>`));
 const COLUMNS = [
-  ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map((code) => plain(code).replaceAll('_', ' ')).join(', ')}</span>`],
+  ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map((code) => plain(code)
+    .replaceAll('_', ' ')).join(', ')}</span>`],
   ['Answer', (row) => html`<${Badge} tone=${ANSWERS[row.answer]?.[0]}>${ANSWERS[row.answer]?.[1] ?? row.answer}<//>`],
-  ['Measured', (row) => html`<span class="num measured">${textOf(row.figure ?? MISSING)}</span>${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
+  ['Measured', (row) => html`<span class="num measured">${textOf(row.figure ?? MISSING)}</span>
+    ${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
   ['Limit', (row) => limitsOf(row), 'wide'],
 ];
 
@@ -250,32 +282,47 @@ const STANCES = { CONFIRMED: 'good', REJECT: 'bad', CAUTION: 'warn' };
 const ANSWER_TONES = { approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' };
 
 /** The nodes of a kind in a chain, each with its facts beside its own fields. */
-const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind).map((one) => ({ ...one, ...one.facts, id: one.id }));
+const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
+  .map((one) => ({ ...one, ...one.facts, id: one.id }));
 
 /** The layers of an order's chain, first to last, and the edges between their nodes. A node without `to` stands for
  * what there is not. */
 function layersOf({ order, chain }) {
   const own = order.id ? `/orders/${order.id}` : `/symbols/${order.symbol}`; // before there is an order
-  const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } } : {});
+  const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } }
+    : {});
   const part = (name) => ({ to: own, query: { part: name } });
-  const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind).map((one) => ({ id: one.id, ...of(one) })), missing);
+  const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind)
+    .map((one) => ({ id: one.id, ...of(one) })), missing);
   const fills = partsOf(chain, 'fill');
   const forecasts = partsOf(chain, 'forecast');
   const some = (found) => found.nodes[0].missing !== true;
   const layers = [
-    made('hit', 'Hits', order.protects ? 'none' : 'not from a screen', (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
-    made('candidate', 'Candidate', 'no research', (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
-    made('report', 'Reports', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
+    made('hit', 'Hits', order.protects ? 'none' : 'not from a screen',
+      (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
+    made('candidate', 'Candidate', 'no research',
+      (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
+    made('report', 'Reports', order.id ? 'none' : 'not yet',
+      (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict],
+      to: `/reports/${one.id}` })),
     ...(forecasts.length
       ? [layer('board', 'Board',
       [{ id: 'board', lines: [`${forecasts.length} forecasts`,
       `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/runs/${order.run_id}` }])] : []),
-    made('verdict', 'Verdict', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
-    ...[made('analysis', 'Analysis', 'none', (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
-    made('decision', 'Decision', order.id ? 'none' : 'not yet', (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status], ...part('why'), ...thread(one) })),
-    made('order', 'Order', 'not yet', (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
-    made('preview', 'Preview', order.id ? 'none' : 'not yet', (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
-    ...[made('approval', 'Answer', 'none', (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state], ...part('answer') }))].filter(some),
+    made('verdict', 'Verdict', order.id ? 'none' : 'not yet',
+      (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
+    ...[made('analysis', 'Analysis', 'none',
+      (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
+    made('decision', 'Decision', order.id ? 'none' : 'not yet',
+      (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status],
+      ...part('why'), ...thread(one) })),
+    made('order', 'Order', 'not yet',
+      (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
+    made('preview', 'Preview', order.id ? 'none' : 'not yet',
+      (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
+    ...[made('approval', 'Answer', 'none',
+      (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state],
+      ...part('answer') }))].filter(some),
     layer('submission', 'Submission', order.sent_at
       ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'],
       ...part('log') }] : [], 'not sent'),
@@ -283,11 +330,13 @@ function layersOf({ order, chain }) {
       ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`,
       money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
   ];
-  const edges = layers.slice(1).flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
+  const edges = layers.slice(1)
+    .flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
   return { layers, edges };
 }
 
-const layer = (id, title, nodes, missing = 'none') => ({ id, title, nodes: nodes.length ? nodes : [{ id: `no-${id}`, lines: [missing], missing: true }] });
+const layer = (id, title, nodes, missing = 'none') =>
+  ({ id, title, nodes: nodes.length ? nodes : [{ id: `no-${id}`, lines: [missing], missing: true }] });
 
 /** Places of the nodes: side by side where there is room, else one layer below the other. */
 function arranged(layers, width) {
@@ -313,7 +362,8 @@ function arranged(layers, width) {
     const row = Math.min(across, one.nodes.length);
     const node = Math.floor((room - GAP * (row - 1)) / row);
     heads.push({ title: one.title, x: 0, y: y + 23 });
-    one.nodes.forEach((found, n) => places.set(found.id, { x: BESIDE + (n % row) * (node + GAP), y: y + Math.floor(n / row) * (HEIGHT + GAP), node }));
+    one.nodes.forEach((found, n) => places.set(found.id, { x: BESIDE + (n % row) * (node + GAP),
+      y: y + Math.floor(n / row) * (HEIGHT + GAP), node }));
     y += Math.ceil(one.nodes.length / row) * (HEIGHT + GAP) + 2;
   }
   return { places, heads, height: y, width: room + BESIDE, down: true };
@@ -328,16 +378,20 @@ export function Lineage({ detail }) {
     seen.observe(box.current);
     return () => seen.disconnect();
   }, []);
-  return html`<div class="lineage" ref=${box}>${width > 0 && html`<${Drawing} detail=${detail} width=${width} />`}</div>`;
+  return html`<div class="lineage" ref=${box}>${width > 0
+    && html`<${Drawing} detail=${detail} width=${width} />`}</div>`;
 }
 
 function Drawing({ detail, width }) {
   const { layers, edges } = layersOf(detail);
   const { places, heads, height, width: drawn, down } = arranged(layers, width);
-  return html`<svg width=${drawn} height=${height} viewBox=${`0 0 ${drawn} ${height}`} role="group" aria-label="What the order rests on, and what became of it">
+  return html`<svg width=${drawn} height=${height} viewBox=${`0 0 ${drawn} ${height}`} role="group"
+    aria-label="What the order rests on, and what became of it">
     ${edges.map(([from, to]) => html`<path class="edge" d=${curve(places.get(from), places.get(to), down)} />`)}
     ${heads.map((one) => html`<text class="head" x=${one.x} y=${one.y}>${one.title}</text>`)}
-    ${layers.flatMap((one) => one.nodes.map((found) => html`<${Node} key=${found.id} node=${found} layer=${one} at=${places.get(found.id)} />`))}
+    ${layers.flatMap((one) =>
+      one.nodes.map((found) => html`<${Node} key=${found.id} node=${found} layer=${one}
+      at=${places.get(found.id)} />`))}
   </svg>`;
 }
 
@@ -345,9 +399,12 @@ function Node({ node, layer: within, at }) {
   const letters = Math.floor((at.node - 11) / 6.7);
   const lines = node.lines.filter((line) => line !== null && line !== undefined && line !== '').map(plain);
   const box = html`<title>${`${within.title}: ${lines.join(', ')}`}</title>
-    <rect x=${at.x + 0.5} y=${at.y + 0.5} width=${at.node - 1} height=${HEIGHT - 1} rx="4" class=${`node ${node.missing ? 'missing' : ''} ${node.tone ?? ''}`} />
-    ${lines.map((line, n) => html`<text x=${at.x + 7} y=${at.y + (lines.length === 1 ? 23 : 16 + n * 14)} class=${n ? 'second' : 'first'}>${short(line, letters)}</text>`)}`;
-  return node.to ? html`<a href=${href(node.to, node.query)} aria-label=${`${within.title}: ${lines.join(', ')}`}>${box}</a>` : html`<g>${box}</g>`;
+    <rect x=${at.x + 0.5} y=${at.y + 0.5} width=${at.node - 1} height=${HEIGHT - 1} rx="4"
+      class=${`node ${node.missing ? 'missing' : ''} ${node.tone ?? ''}`} />
+    ${lines.map((line, n) => html`<text x=${at.x + 7} y=${at.y + (lines.length === 1 ? 23 : 16 + n * 14)} class=${n
+      ? 'second' : 'first'}>${short(line, letters)}</text>`)}`;
+  return node.to ? html`<a href=${href(node.to, node.query)} aria-label=${`${within.title}: ${lines.join(', ')}`}>${box}
+    </a>` : html`<g>${box}</g>`;
 }
 
 function curve(from, to, down) {

@@ -4,8 +4,8 @@ import {
   CandlestickSeries, createChart, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle,
 } from 'lightweight-charts';
 import {
-  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, SaveButton, Segments, setQuery, signedPercent, Table, timeOf,
-  useEffect, useGet, useMemo, useRef, useState,
+  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, SaveButton, Segments, setQuery, signedPercent,
+  Table, timeOf, useEffect, useGet, useMemo, useRef, useState,
 } from '../lib/view.js';
 import { useColours } from '../lib/chart.js';
 
@@ -20,21 +20,26 @@ export function Prices({ path, symbol, query, detail }) {
   const interval = query.interval === 'week' ? 'week' : 'day';
   const lines = (query.lines ?? USUAL).split(',').filter((name) => INDICATORS.some(([known]) => known === name));
   const hidden = new Set((query.hide ?? '').split(','));
-  const bars = useGet(`${path}/bars`, { sessions, interval, indicator: lines, run: query.run, day: query.day }, { deps: [lines.join()] });
+  const bars = useGet(`${path}/bars`, { sessions, interval, indicator: lines, run: query.run, day: query.day },
+    { deps: [lines.join()] });
   // What was drawn stays while another line is fetched.
   const kept = useRef(null);
   if (bars.data) kept.current = bars.data;
   const shown = bars.data === undefined && !bars.problem && kept.current ? { ...bars, data: kept.current } : bars;
-  const picture = new URLSearchParams({ sessions: Math.min(sessions, 500), interval });
+  const picture = new URLSearchParams({ sessions: String(Math.min(sessions, 500)), interval });
   for (const name of ['run', 'day']) if (query[name]) picture.set(name, query[name]);
-  const turn = (name) => setQuery({ lines: (lines.includes(name) ? lines.filter((one) => one !== name) : [...lines, name]).join(',') || 'none' });
+  const turn = (name) =>
+    setQuery({ lines: (lines.includes(name) ? lines.filter((one) => one !== name) : [...lines, name]).join(',')
+    || 'none' });
   const turnKind = (kind) => {
     const next = new Set([...hidden].filter(Boolean));
     if (!next.delete(kind)) next.add(kind);
     setQuery({ hide: [...next].join(',') });
   };
-  return html`<${Panel} title="Prices" tools=${html`<${Segments} label="Span" value=${sessions} onChange=${(value) => setQuery({ sessions: value })} options=${SPANS} />
-      <${Segments} label="Bars" value=${interval} onChange=${(value) => setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />
+  return html`<${Panel} title="Prices" tools=${html`<${Segments} label="Span" value=${sessions} onChange=${(value) =>
+    setQuery({ sessions: value })} options=${SPANS} />
+      <${Segments} label="Bars" value=${interval} onChange=${(value) =>
+        setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />
       <${SaveButton} label="Save picture" path=${`${path}/picture?${picture}`} name=${`${symbol}.png`} />`}>
     <div class="row chips" role="group" aria-label="Indicators">
       ${INDICATORS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${lines.includes(name)}
@@ -43,7 +48,8 @@ export function Prices({ path, symbol, query, detail }) {
       ${KINDS.map(({ kind, name, mark }) => html`<button type="button" key=${kind} aria-pressed=${!hidden.has(kind)}
       onClick=${() => turnKind(kind)}><span aria-hidden="true">${mark}</span> ${name}</button>`)}</div>
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
-      empty=${html`<${Empty} title="No prices">${(shown.data?.missing ?? []).map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}<//>`}>
+      empty=${html`<${Empty} title="No prices">${(shown.data?.missing ?? [])
+        .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}<//>`}>
       ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//>
   <//>`;
 }
@@ -63,7 +69,8 @@ function Drawn({ data, symbol, detail, hidden }) {
     <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))} <span class="num">O ${figure(bar?.open)}</span> <span
       class="num">H ${figure(bar?.high)}</span> <span class="num">L ${figure(bar?.low)}</span> <span
       class="num">C ${figure(bar?.close)}</span>
-      <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span> <span class="num">vol ${compact(bar?.volume)}</span>
+      <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span> <span
+        class="num">vol ${compact(bar?.volume)}</span>
       ${Object.entries(data.indicators)
         .map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
@@ -95,7 +102,9 @@ function AsTable({ data }) {
   ], [data]);
   return html`<details onToggle=${(event) => setOpen(event.target.open)}><summary>As a table</summary>
     ${open && html`<${Table} label="Bars" columns=${columns} rows=${rows} rowKey="at" />
-      ${!all && data.bars.length > 30 && html`<button type="button" onClick=${() => setAll(true)}>Show all ${data.bars.length}</button>`}`}</details>`;
+      ${!all && data.bars.length > 30
+        && html`<button type="button" onClick=${() => setAll(true)}>Show all ${data.bars.length}</button>`}`}
+        </details>`;
 }
 
 // The chart itself, drawn by lightweight-charts on a canvas, in the colours of the page's theme.
@@ -107,7 +116,8 @@ const LINES = ['#7b61c4', '#c47b1f', '#1f8fa8', '#b5477f', '#6b8e23', '#8a6d3b']
 /** The colour of an indicator, by its place among those that are drawn. */
 const colourOf = (index) => LINES[index % LINES.length];
 
-/** data: bars with indicators; events: by bar; levels: prices that hold; onOver: gets the bar under the pointer, or null. */
+/** data: bars with indicators; events: by bar; levels: prices that hold; onOver: gets the bar under the pointer, or
+ * null. */
 function PriceChart({ data, events, levels, onOver, label }) {
   const box = useRef(null);
   const drawn = useRef(null);
@@ -118,7 +128,8 @@ function PriceChart({ data, events, levels, onOver, label }) {
   useEffect(() => {
     const chart = createChart(box.current, {
       autoSize: true,
-      layout: { attributionLogo: false, background: { color: colours.panel }, textColor: colours.quiet, fontFamily: colours.mono, fontSize: 11, panes: { separatorColor: colours.line } },
+      layout: { attributionLogo: false, background: { color: colours.panel }, textColor: colours.quiet,
+        fontFamily: colours.mono, fontSize: 11, panes: { separatorColor: colours.line } },
       grid: { vertLines: { color: colours.line }, horzLines: { color: colours.line } },
       rightPriceScale: { borderColor: colours.line }, timeScale: { borderColor: colours.line, rightOffset: 8 },
       crosshair: { vertLine: { color: colours.quiet }, horzLine: { color: colours.quiet } },
@@ -126,12 +137,14 @@ function PriceChart({ data, events, levels, onOver, label }) {
     const candles = chart.addSeries(CandlestickSeries,
       { upColor: 'transparent', downColor: colours.chart_down, borderUpColor: colours.chart_up,
       borderDownColor: colours.chart_down, wickUpColor: colours.chart_up, wickDownColor: colours.chart_down });
-    const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' }, lastValueVisible: false, priceLineVisible: false });
+    const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' },
+      lastValueVisible: false, priceLineVisible: false });
     chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
     candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 } });
     const times = data.bars.map((bar) => bar.at.slice(0, 10));
     const whole = (bar) => [bar.open, bar.high, bar.low, bar.close].every((value) => value !== null);
-    candles.setData(data.bars.map((bar, index) => (whole(bar) ? { time: times[index], open: bar.open, high: bar.high, low: bar.low, close: bar.close } : { time: times[index] })));
+    candles.setData(data.bars.map((bar, index) => (whole(bar) ? { time: times[index], open: bar.open, high: bar.high,
+      low: bar.low, close: bar.close } : { time: times[index] })));
     volume.setData(data.bars.map((bar, index) => (bar.volume === null ? { time: times[index] }
       : { time: times[index], value: bar.volume,
       color: faint(bar.close >= bar.open ? colours.chart_up : colours.chart_down) })));
@@ -158,10 +171,12 @@ function PriceChart({ data, events, levels, onOver, label }) {
     const { candles } = drawn.current;
     const lines = levels.map((level) => candles.createPriceLine({ price: level.price, title: level.title,
       color: colours[level.tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
-    return () => drawn.current && lines.forEach((line) => drawn.current.candles === candles && candles.removePriceLine(line));
+    return () => drawn.current && lines.forEach((line) => drawn.current.candles === candles
+      && candles.removePriceLine(line));
   }, [data, colours, levels]);
 
-  const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1])).size;
+  const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1]))
+    .size;
   return html`<div class=${`price-chart panes-${Math.min(panes, 4)}`} ref=${box} role="img" aria-label=${label}></div>`;
 }
 
@@ -196,17 +211,20 @@ function addLines(chart, data, times) {
     const colour = colourOf(next);
     next += 1;
     const line = chart.addSeries(histogram ? HistogramSeries : LineSeries, {
-      color: histogram ? faint(colour) : colour, lineWidth: 1, lastValueVisible: false, priceLineVisible: false, crosshairMarkerVisible: false,
+      color: histogram ? faint(colour) : colour, lineWidth: 1, lastValueVisible: false, priceLineVisible: false,
+        crosshairMarkerVisible: false,
       lineStyle: name.includes('_') && !name.startsWith('macd') ? LineStyle.Dotted : LineStyle.Solid,
     }, own ? panes.get(own) : PRICES);
-    line.setData(values.map((value, index) => (value === null ? { time: times[index] } : { time: times[index], value })));
+    line.setData(values.map((value, index) => (value === null ? { time: times[index] }
+      : { time: times[index], value })));
   }
   for (const index of panes.values()) chart.panes()[index]?.setStretchFactor(0.28);
 }
 
 const faint = (colour) => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}55` : colour);
 
-// What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds to.
+// What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds
+// to.
 const KINDS = [
   { kind: 'hits', name: 'hits', mark: '○' },
   { kind: 'verdicts', name: 'verdicts', mark: '■' },
@@ -218,8 +236,10 @@ const KINDS = [
 const TEXTS = {
   hits: (row) => ({ text: `hit: ${row.lens}`, href: `#/runs/${row.run_id}?stage=hits` }),
   verdicts: (row) => ({ text: row.rating, href: `#/verdicts/${row.id}` }),
-  orders: (row) => ({ text: `${row.action} ${row.side ?? ''} ${row.quantity === null ? '' : figure(row.quantity, 0)} ${row.state}`, href: `#/orders/${row.id}`, side: row.side }),
-  fills: (row) => ({ text: `${row.side} ${figure(row.quantity, 0)} at ${figure(row.price)}`, href: `#/orders/${row.order_id}`, side: row.side, price: row.price }),
+  orders: (row) => ({ text: `${row.action} ${row.side ?? ''} ${row.quantity === null ? ''
+    : figure(row.quantity, 0)} ${row.state}`, href: `#/orders/${row.id}`, side: row.side }),
+  fills: (row) => ({ text: `${row.side} ${figure(row.quantity, 0)} at ${figure(row.price)}`,
+    href: `#/orders/${row.order_id}`, side: row.side, price: row.price }),
 };
 
 /** What happened by the index of its bar. A day without a bar, such as that of a fill after the last one, counts to the
@@ -234,7 +254,8 @@ function eventsByBar(bars, detail, hidden) {
       const at = lastUpTo(days, on);
       if (at < 0) continue;
       const { text, href, ...more } = TEXTS[kind](row);
-      const shown = plain(days[at] === on || bars.at(-1).at.length < 10 ? text : `${text} (${on})`).replaceAll('_', ' ');
+      const shown = plain(days[at] === on || bars.at(-1).at.length < 10 ? text : `${text} (${on})`)
+        .replaceAll('_', ' ');
       if (!found.has(at)) found.set(at, []);
       found.get(at).push({ kind, text: shown, href, at, ...more });
     }
@@ -260,7 +281,8 @@ function marksOf(events, colours) {
       const same = list.filter((event) => event.kind === kind);
       if (!same.length) continue;
       const names = [...new Set(same.map((event) => event.text))];
-      const text = kind === 'hits' ? (same.length > 1 ? `${same.length} hits` : 'hit') : kind === 'orders' ? '' : names.length > 1 ? `${names[0]} +${names.length - 1}` : names[0];
+      const text = kind === 'hits' ? (same.length > 1 ? `${same.length} hits` : 'hit') : kind === 'orders' ? ''
+        : names.length > 1 ? `${names[0]} +${names.length - 1}` : names[0];
       const sells = same[0].side === 'sell';
       marks.push({
         at, text,
@@ -269,7 +291,8 @@ function marksOf(events, colours) {
           verdicts: { position: 'aboveBar', shape: 'square', color: /^(BUY|STRONG BUY)/.test(names[0])
             ? colours.chart_up : /^(PASS|SELL|STRONG SELL)/.test(names[0]) ? colours.chart_down : colours.warn },
           orders: { position: 'belowBar', shape: 'square', color: colours.accent },
-          fills: { position: sells ? 'aboveBar' : 'belowBar', shape: sells ? 'arrowDown' : 'arrowUp', color: colours.accent },
+          fills: { position: sells ? 'aboveBar' : 'belowBar', shape: sells ? 'arrowDown' : 'arrowUp',
+            color: colours.accent },
         })[kind],
       });
     }

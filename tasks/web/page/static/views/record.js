@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, joined, Link,
-  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, quietOf, runOf, saveRows, Segments, setQuery, shortId,
-  signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
+  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, quietOf, runOf, saveRows, Segments, setQuery,
+  shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -19,33 +19,44 @@ function signed(mean) {
 }
 
 /** The 95 % interval of a share, or why there is none. */
-const reach = ({ low, high, lack }) => (low === null ? lack : `${percent(Math.max(low, 0), 0)} to ${percent(Math.min(high, 1), 0)}`);
+const reach = ({ low, high, lack }) =>
+  (low === null ? lack : `${percent(Math.max(low, 0), 0)} to ${percent(Math.min(high, 1), 0)}`);
 
 /** A row without any record yet has a baseline's score, which is none of its own. */
 const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row.forecasts;
 
 /** The columns of scores. account: of the record, where it is not the desk's own. */
 const scoreColumns = (account) => [
-  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}>${textOf(row.name)}<//>`, '', 'name'],
+  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}>${textOf(row.name)}
+    <//>`, '', 'name'],
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
   ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
-  ['Came true', (row) => html`${percent(row.rate.mean, 0)} <span class="quiet">${reach(row.rate)}</span>`, 'num', (row) => row.rate.mean, 'of its questions, with the 95 % interval'],
-  ['Brier', (row) => (unscored(row) ? MISSING : html`${figure(row.brier.mean, 4)} <span class="quiet wide">${row.brier.high === null ? '' : `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num', (row) => row.brier.mean],
+  ['Came true', (row) => html`${percent(row.rate.mean, 0)} <span class="quiet">${reach(row.rate)}</span>`, 'num',
+    (row) => row.rate.mean, 'of its questions, with the 95 % interval'],
+  ['Brier', (row) => (unscored(row) ? MISSING
+    : html`${figure(row.brier.mean, 4)} <span class="quiet wide">${row.brier.high === null ? ''
+    : `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num', (row) => row.brier.mean],
   ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
-  ['Alpha', (row) => (unscored(row) ? 'no record yet' : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}${row.told ? '*' : ''}<//>`), 'num', (row) => row.alpha.mean],
+  ['Alpha', (row) => (unscored(row) ? 'no record yet'
+    : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}${row.told ? '*' : ''}<//>`), 'num',
+    (row) => row.alpha.mean],
 ];
 
-const SHOWN = [['record', 'Account'], ['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'], ['backtests', 'Backtests'], ['charts', 'Charts']];
-const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests, charts: Charts };
-const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position', tool: 'Tools, by what their signals implied',
+const SHOWN = [['record', 'Account'], ['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'],
+  ['backtests', 'Backtests'], ['charts', 'Charts']];
+const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests,
+  charts: Charts };
+const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position',
+  tool: 'Tools, by what their signals implied',
   lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
   rating: 'Verdicts, by their record up to each day' };
 
 export function Record({ query }) {
   const shown = VIEWS[query.show] ? query.show : 'record';
   const Part = VIEWS[shown];
-  return html`<div class="view stack"><h1>Record <${Segments} label="What is shown" options=${SHOWN} value=${shown} onChange=${(show) => setQuery({ show })} /></h1>
+  return html`<div class="view stack"><h1>Record <${Segments} label="What is shown" options=${SHOWN} value=${shown}
+    onChange=${(show) => setQuery({ show })} /></h1>
     <${Part} key=${shown} query=${query} /></div>`;
 }
 
@@ -53,14 +64,20 @@ export function Record({ query }) {
 function AccountPart({ query: { account, against } }) {
   const accounts = useGet('/accounts');
   const backtests = useGet('/runs', { kind: 'backtest', limit: 50, short: true });
-  const names = [...new Set([...(accounts.data ?? []).map((one) => one.account), ...(backtests.data ?? []).map((one) => one.run.account), account].filter(Boolean))];
+  const names = [...new Set([...(accounts.data ?? []).map((one) => one.account), ...(backtests.data ?? [])
+    .map((one) => one.run.account), account].filter(Boolean))];
   const name = account ?? names[0];
   const record = useGet(name ? `/accounts/${part(name)}/record` : null, { against });
-  const choice = (field, label, value, options, none) => html`<label class="inline">${label}<select value=${value ?? ''} onChange=${(event) => setQuery({ [field]: event.target.value })}>
-    ${none && html`<option value="">none</option>`}${options.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
-  return html`<div class="filters">${choice('account', 'Account', name, names)}${choice('against', 'Compared with', against, names.filter((one) => one !== name), true)}
-      ${record.data && html`<button type="button" onClick=${() => saveRows(`equity-${name}.csv`, record.data.days)}>Equity as CSV</button>
-      <button type="button" onClick=${() => saveRows(`trades-${name}.csv`, record.data.trades)}>Trades as CSV</button>`}</div>
+  const choice = (field, label, value, options, none) => html`<label class="inline">${label}<select value=${value
+    ?? ''} onChange=${(event) => setQuery({ [field]: event.target.value })}>
+    ${none && html`<option value="">none</option>`}${options.map((one) => html`<option value=${one}>${one}</option>`)}
+      </select></label>`;
+  return html`<div class="filters">${choice('account', 'Account', name, names)}${choice('against', 'Compared with',
+    against, names.filter((one) => one !== name), true)}
+      ${record.data && html`<button type="button" onClick=${() => saveRows(`equity-${name}.csv`, record.data.days)}>
+        Equity as CSV</button>
+      <button type="button" onClick=${() => saveRows(`trades-${name}.csv`, record.data.trades)}>Trades as CSV</button>`}
+        </div>
     <${Loaded} from=${record} what="the record">${(found) => html`<${WholeRecord} found=${found} />`}<//>`;
 }
 
@@ -69,25 +86,38 @@ function WholeRecord({ found }) {
   const scores = useGet('/scores', { account: scored });
   const [chosen, setChosen] = useState('');
   const rows = (scores.data?.rows ?? []).filter((row) => row.kind === 'thesis' || row.kind === 'rating');
-  const plotted = rows.find((row) => `${row.kind} ${row.name}` === chosen) ?? rows.find((row) => row.name === 'BUY') ?? rows[0];
-  const step = (one) => (one ? html`<${Figure} value=${one.mean} sign>${signedPercent(one.mean, 3)}<//> <span class="quiet">from mark to mark, ${one.low === null ? one.lack : `${signedPercent(one.low, 3)} to ${signedPercent(one.high, 3)}`}</span>` : null);
+  const plotted = rows.find((row) => `${row.kind} ${row.name}` === chosen)
+    ?? rows.find((row) => row.name === 'BUY') ?? rows[0];
+  const step = (one) =>
+    (one ? html`<${Figure} value=${one.mean} sign>${signedPercent(one.mean, 3)}<//> <span class="quiet">
+    from mark to mark, ${one.low === null ? one.lack : `${signedPercent(one.low, 3)} to ${signedPercent(one.high, 3)}`}
+    </span>` : null);
   return html`<p class="lead">${textOf(found.said)}</p>
     <div class="grid"><${Panel} title="Equity" className="whole">
-      <${EquityChart} days=${days} other=${against} label=${`Equity of ${found.account} on ${days.length} session days, deepest drawdown ${percent(found.deepest)}`} />
+      <${EquityChart} days=${days} other=${against}
+        label=${`Equity of ${found.account} on ${days.length} session days, deepest drawdown ${percent(
+        found.deepest)}`} />
       ${found.lacking && html`<p class="quiet">No benchmark: ${textOf(found.lacking)}.</p>`}
       <${Facts} rows=${[
         ['Against equal weight', step(edge)],
         [`Against ${plain(against)}`, against ? step(difference) : undefined],
-        ['Buys that beat the median', hits ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}, ${reach(hits)}</span>` : 'none has its outcome yet'],
+        ['Buys that beat the median', hits
+          ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}, ${reach(hits)}</span>`
+          : 'none has its outcome yet'],
       ]} /><//>
     <${TablePanel} title="Months" columns=${MONTHS} rows=${months} rowKey="month" empty="No month yet" />
     <${TablePanel} title="Return by lens" columns=${RETURNS} rows=${lenses} rowKey="name" empty="No trade yet" />
     <${TablePanel} title="Return by symbol" columns=${RETURNS} rows=${symbols} rowKey="name" empty="No trade yet" />
-    <${TablePanel} title="Trades" className="whole" columns=${TRADES} rows=${trades} rowKey=${(row) => `${row.entry}${row.exit}`} empty="No share was bought yet" />
-    <${TablePanel} title="Hit rate and Brier by rating, role, model and horizon" label="Scores" className="whole" columns=${scoreColumns(scored)} rows=${rows} rowKey=${(row) => `${row.kind}${row.name}`}
+    <${TablePanel} title="Trades" className="whole" columns=${TRADES} rows=${trades}
+      rowKey=${(row) => `${row.entry}${row.exit}`} empty="No share was bought yet" />
+    <${TablePanel} title="Hit rate and Brier by rating, role, model and horizon" label="Scores" className="whole"
+      columns=${scoreColumns(scored)} rows=${rows} rowKey=${(row) => `${row.kind}${row.name}`}
       empty="No verdict or thesis has its outcome yet" />
-    ${plotted && html`<${Panel} title="Calibration" className="whole" tools=${html`<label class="inline">Of<select value=${`${plotted.kind} ${plotted.name}`} onChange=${(event) => setChosen(event.target.value)}>
-      ${rows.map((row) => html`<option value=${`${row.kind} ${row.name}`}>${row.kind} ${row.name}</option>`)}</select></label>`}><${Calibration} rows=${plotted.calibration} /><//>`}</div>`;
+    ${plotted && html`<${Panel} title="Calibration" className="whole"
+      tools=${html`<label class="inline">Of<select value=${`${plotted.kind} ${plotted.name}`} onChange=${(event) =>
+      setChosen(event.target.value)}>
+      ${rows.map((row) => html`<option value=${`${row.kind} ${row.name}`}>${row.kind} ${row.name}</option>`)}</select>
+        </label>`}><${Calibration} rows=${plotted.calibration} /><//>`}</div>`;
 }
 
 const gained = (value) => html`<${Figure} value=${value} sign>${signedPercent(value)}<//>`;
@@ -109,7 +139,8 @@ const TRADES = [
   ['Profit', (row) => html`<${Figure} value=${row.profit} sign>${signedMoney(row.profit)}<//>`, 'num', 'profit'],
   ['Return', (row) => gained(row.share), 'num', 'share'],
   ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`}>${row.bought}<//>`, '', 'bought'],
-  ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')), '', 'until'],
+  ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')),
+    '', 'until'],
   ['Reason', (row) => textOf(row.why, 90), 'wide'],
   ['Lens', (row) => textOf(row.lenses.join(', ')), 'wide'],
 ];
@@ -123,26 +154,35 @@ function ScoresPart({ query: { account } }) {
       ${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
     ${!board.rows.length
       ? html`<${Empty}
-      title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>` : html`<div class="grid">
+      title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves
+        after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>`
+        : html`<div class="grid">
       ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)])
         .filter(([, , rows]) => rows.length)
-        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} className="whole" key=${kind} columns=${columns} rows=${rows}
+        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} className="whole" key=${kind}
+          columns=${columns} rows=${rows}
         rowKey="name" />`)}
-      ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together" columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
-        <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is used.</p><//>`}
-      ${board.published && html`<${Panel} title="What the episodes published"><${Table} label="What the episodes published" columns=${PARTS} rows=${[board.published]} rowKey="name" /><//>`}
-    </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
+      ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together"
+        columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
+        <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is
+          used.</p><//>`}
+      ${board.published && html`<${Panel} title="What the episodes published">
+        <${Table} label="What the episodes published" columns=${PARTS} rows=${[board.published]} rowKey="name" /><//>`}
+    </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the
+      baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many
+      independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
 }
 const PARTS = [
   ['Round', 'name'],
-  ...scoreColumns().filter(([name]) => ['Questions', 'Brier', 'Alpha'].includes(name)),
+  ...scoreColumns().filter(([name]) => ['Questions', 'Brier', 'Alpha'].includes(String(name))),
 ];
 
 const STATES = ['open', 'resolved', 'void'];
 const SOURCES = ['desk', 'verdict', 'person', 'manifold', 'polymarket', 'kalshi'];
 function Questions({ query }) {
   const questions = useGet('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 });
-  const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values} value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
+  const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values}
+    value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
   return html`<${Panel} title="Questions"
     tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}
     <${FilterField} label="About" size="7" maxlength="16" value=${query.about}
@@ -154,9 +194,11 @@ function Questions({ query }) {
 const QUESTIONS = [
   ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
   ['State', (row) => badgeOf(row.state), '', 'state'],
-  ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num', 'outcome'],
+  ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no'
+    : figure(row.outcome, 2)), 'num', 'outcome'],
   ['Baseline', (row) => figure(row.baseline, 2), 'num', 'baseline'],
-  ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`, 'wide', 'source'],
+  ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`,
+    'wide', 'source'],
   ['About', (row) => row.subjects.map((symbol) => html`${symbolOf(symbol)} `), 'wide'],
   ['Closes', (row) => timeOf(row.closes_at, 'day'), 'wide', (row) => date(row.closes_at)],
 ];
@@ -164,7 +206,8 @@ const QUESTIONS = [
 /** The last runs of a kind, as a panel of a table. */
 function RunsOf({ kind, title, columns, empty }) {
   const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
-  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>${(rows) => html`
+  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>
+    ${(rows) => html`
     <${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
 }
 
@@ -174,24 +217,31 @@ const COMMON = [
   ['Market day', (row) => timeOf(row.market_now, 'day'), '', (row) => date(row.market_now)],
   ['Began', (row) => timeOf(row.created_at), 'wide', (row) => date(row.created_at)],
 ];
-const EPISODES = [...COMMON, ['Board', (row) => html`<${Link} to=${`/runs/${row.id}`}>questions, forecasts, signals<//>`]];
+const EPISODES = [...COMMON,
+  ['Board', (row) => html`<${Link} to=${`/runs/${row.id}`}>questions, forecasts, signals<//>`]];
 function Episodes() {
-  return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES} empty=${html`<${Empty} title="No episode was held yet">
+  return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES}
+    empty=${html`<${Empty} title="No episode was held yet">
     <code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.<//>`} />`;
 }
 
 const result = (row, name) => row.summary?.backtest?.returns?.[name];
 const BACKTESTS = [
-  ['Backtest', (row) => html`<${Link} to=${`/runs/${row.id}`} className="id" title="its curve and hit rates">${shortId(row.id)}<//>`],
+  ['Backtest', (row) => html`<${Link} to=${`/runs/${row.id}`} className="id" title="its curve and hit rates">
+    ${shortId(row.id)}<//>`],
   COMMON[1],
-  ['Sessions', (row) => (row.summary?.backtest ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
-  ['Desk', (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, 'num', (row) => result(row, 'desk')],
-  ['Held', (row) => html`<${Figure} value=${result(row, 'held')} sign>${signedPercent(result(row, 'held'))}<//>`, 'num'],
+  ['Sessions', (row) => (row.summary?.backtest
+    ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
+  ['Desk', (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, 'num',
+    (row) => result(row, 'desk')],
+  ['Held', (row) => html`<${Figure} value=${result(row, 'held')} sign>${signedPercent(result(row, 'held'))}<//>`,
+    'num'],
   ['Drawdown', (row) => percent(row.summary?.backtest?.drawdown?.desk), 'num wide'],
   ['Capital', (row) => money(row.summary?.backtest?.capital, 0), 'num wide'],
 ];
 function Backtests() {
-  return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS} empty=${html`<${Empty} title="No backtest was run yet">
+  return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS}
+    empty=${html`<${Empty} title="No backtest was run yet">
     <code>desk backtest --from DAY --to DAY</code> plays past sessions.<//>`} />`;
 }
 
@@ -208,14 +258,16 @@ function Charts() {
 
 function Pictures({ run }) {
   const found = useGet(`/runs/${run}`);
-  return html`<${Loaded} from=${found} what="pictures" isEmpty=${(one) => !one.artifacts.length} empty="It has no picture">
+  return html`<${Loaded} from=${found} what="pictures" isEmpty=${(one) => !one.artifacts.length}
+    empty="It has no picture">
     ${(one) => html`<${Gallery} rows=${one.artifacts} />`}<//>`;
 }
 
 // One source in the record: a voice, tool, lens, role or kind of verdict, with its calibration.
 export function Score({ params, query: { account } }) {
   const scores = useGet('/scores', { kind: params.kind, name: params.name, account });
-  return html`<div class="view"><h1>${plain(params.kind)} ${textOf(params.name)} <${Link} to="/scores" query=${{ account }}>all scores${account ? html` of ${textOf(account)}` : ''}<//></h1>
+  return html`<div class="view"><h1>${plain(params.kind)} ${textOf(params.name)} <${Link} to="/scores" query=${{
+    account }}>all scores${account ? html` of ${textOf(account)}` : ''}<//></h1>
     <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length}
       empty="None of its questions has an outcome yet">
       ${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}<//></div>`;
@@ -229,7 +281,8 @@ function WholeScore({ row }) {
       ['Brier', numOf(figure(row.brier.mean, 4))],
       ['Log', numOf(figure(row.log.mean, 3))],
       ['Alpha', html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`],
-      ['Round 2 gained', row.revision ? html`<${Figure} value=${row.revision.mean} sign>${signed(row.revision)}<//>` : undefined],
+      ['Round 2 gained', row.revision ? html`<${Figure} value=${row.revision.mean} sign>${signed(row.revision)}<//>`
+        : undefined],
       ['Karma', row.karma === null ? undefined : numOf(figure(row.karma, 1))],
       ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
     ]} /><//>
@@ -255,9 +308,13 @@ function Calibration({ rows }) {
     role="img" aria-label="Share that came true by forecast; the table beside it has the figures">
       <rect x=${at(0)} y=${down(1)} width=${at(1) - at(0)} height=${down(0) - down(1)} class="plane" />
       <path class="diagonal" d=${`M${at(0)} ${down(0)} L${at(1)} ${down(1)}`} />
-      ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text><text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
+      ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text>
+        <text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
       <text x=${at(0.5)} y=${SIZE - 2} text-anchor="middle">forecast</text>
-      ${rows.map((row) => html`${row.least !== null && html`<path class="interval" d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} />`}<circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
+      ${rows.map((row) => html`${row.least !== null
+        && html`<path class="interval"
+        d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} />`}
+        <circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
     </svg>
     <${Table} label="Calibration" columns=${BUCKETS} rows=${rows} rowKey="low" /></div>`;
 }
@@ -272,27 +329,36 @@ const BUCKETS = [
 // One question: its rule, its times, its outcome with the evidence, and who forecast it.
 export function QuestionView({ params }) {
   const found = useGet(`/questions/${part(params.question)}`);
-  return html`<div class="view"><${Loaded} from=${found} what="the question">${(detail) => html`<${WholeQuestion} ...${detail} />`}<//></div>`;
+  return html`<div class="view"><${Loaded} from=${found} what="the question">${(detail) =>
+    html`<${WholeQuestion} ...${detail} />`}<//></div>`;
 }
 
 function WholeQuestion({ question, verdicts, forecasts, positions }) {
   return html`<h1>${textOf(question.text)}</h1><div class="grid">
     <${Panel} title="Question"><${Facts} rows=${[
       ['State', badgeOf(question.state)],
-      ['Outcome', question.outcome === null ? null : html`<strong class="num">${question.outcome === 1 ? 'yes' : question.outcome === 0 ? 'no' : figure(question.outcome, 2)}</strong>`],
-      ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">${question.baseline_source}<//>`],
+      ['Outcome', question.outcome === null ? null
+        : html`<strong class="num">${question.outcome === 1 ? 'yes' : question.outcome === 0 ? 'no'
+        : figure(question.outcome, 2)}</strong>`],
+      ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">
+        ${question.baseline_source}<//>`],
       ['About', question.subjects.map((symbol) => html`${symbolOf(symbol)} `)],
       ['Opens', timeOf(question.opens_at)],
       ['Closes', timeOf(question.closes_at)],
       ['Source', html`${textOf(question.source)}${question.url && html` <${OutLink} url=${question.url}>venue<//>`}`],
-      ['Resolved', question.resolved_at ? html`${timeOf(question.resolved_at)} ${textOf(question.resolved_by)}` : undefined],
+      ['Resolved', question.resolved_at ? html`${timeOf(question.resolved_at)} ${textOf(question.resolved_by)}`
+        : undefined],
       ['Note', question.note ? textOf(question.note) : undefined],
     ]} /><//>
     <${Panel} title="Rule and evidence"><${Block} label="Rule">${plain(JSON.stringify(question.rule, null, 1))}<//>
-      ${question.evidence ? html`<${Block} label="Evidence">${plain(JSON.stringify(question.evidence, null, 1))}<//>` : html`<p class="quiet">No evidence yet.</p>`}<//>
-    <${TablePanel} title="Forecasts" className="whole" columns=${FORECASTS} rows=${forecasts} empty="No voice has forecast it" />
-    <${TablePanel} title="Verdicts that it scores" label="Verdicts" columns=${VERDICTS} rows=${verdicts} empty="It scores no verdict" />
-    ${positions.length > 0 && html`<${TablePanel} title="Play money on it" label="Play money" columns=${POSITIONS} rows=${positions} />`}
+      ${question.evidence ? html`<${Block} label="Evidence">${plain(JSON.stringify(question.evidence, null, 1))}<//>`
+        : html`<p class="quiet">No evidence yet.</p>`}<//>
+    <${TablePanel} title="Forecasts" className="whole" columns=${FORECASTS} rows=${forecasts}
+      empty="No voice has forecast it" />
+    <${TablePanel} title="Verdicts that it scores" label="Verdicts" columns=${VERDICTS} rows=${verdicts}
+      empty="It scores no verdict" />
+    ${positions.length > 0 && html`<${TablePanel} title="Play money on it" label="Play money" columns=${POSITIONS}
+      rows=${positions} />`}
   </div>`;
 }
 
@@ -306,7 +372,8 @@ const FORECASTS = [
 ];
 const VERDICTS = [
   ['Symbol', (row) => symbolOf(row.symbol)],
-  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge} tone="plain">${row.rating}<//><//> ${plain(row.confidence)}`],
+  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge} tone="plain">${row.rating}<//>
+    <//> ${plain(row.confidence)}`],
   ['Run', (row) => runOf(row.run_id)],
 ];
 const POSITIONS = [
@@ -319,13 +386,20 @@ const POSITIONS = [
 // A backtest: its curve beside two benchmarks, what it came to, and its sessions, as they are played.
 export function BacktestPart({ detail: { backtest, account } }) {
   const { sessions, rows, result, scored } = backtest;
-  return html`<p class="lead"><${Link} to="/scores" query=${{ account }}>Its record<//>, <${Link} to="/scores" query=${{ show: 'scores', account: scored }}>scores of its verdicts<//>,
+  return html`<p class="lead"><${Link} to="/scores" query=${{ account }}>Its record<//>
+    , <${Link} to="/scores" query=${{ show: 'scores', account: scored }}>scores of its verdicts<//>,
     account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//></p><div class="grid">
-    ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Equity so far" className="whole" tools=${html`${numOf(rows.length)} of ${numOf(sessions)} sessions`}>
+    ${result ? html`<${Result} result=${result} />`
+      : html`<${Panel} title="Equity so far" className="whole"
+      tools=${html`${numOf(rows.length)} of ${numOf(sessions)} sessions`}>
       <progress value=${rows.length} max=${sessions} aria-label="Sessions"></progress>
-      ${rows.length > 1 && html`<${Lines} className="tall" label=${`Equity after ${rows.length} sessions: ${money(rows.at(-1).equity)}`} lines=${[['accent-line', rows.map((row) => row.equity)]]} />`}
-      <p>${rows.length ? html`${numOf(rows.at(-1).day)}: <strong class="num">${money(rows.at(-1).equity)}</strong>` : 'No session is played yet'}</p><//>`}
-    <${TablePanel} title="Sessions" className="whole" columns=${SESSIONS} rows=${rows} rowKey="day" empty="No session is played yet" /></div>`;
+      ${rows.length > 1 && html`<${Lines} className="tall"
+        label=${`Equity after ${rows.length} sessions: ${money(rows.at(-1).equity)}`}
+        lines=${[['accent-line', rows.map((row) => row.equity)]]} />`}
+      <p>${rows.length ? html`${numOf(rows.at(-1).day)}: <strong class="num">${money(rows.at(-1).equity)}</strong>`
+        : 'No session is played yet'}</p><//>`}
+    <${TablePanel} title="Sessions" className="whole" columns=${SESSIONS} rows=${rows} rowKey="day"
+      empty="No session is played yet" /></div>`;
 }
 
 function Result({ result }) {
@@ -334,15 +408,19 @@ function Result({ result }) {
     <${Facts} rows=${[
       ['Desk', html`<${Figure} value=${result.returns.desk} sign>${signedPercent(result.returns.desk)}<//>`],
       ['Bought and held', html`<${Figure} value=${result.returns.held} sign>${signedPercent(result.returns.held)}<//>`],
-      ['Equal weight', html`<${Figure} value=${result.returns.equal_weight} sign>${signedPercent(result.returns.equal_weight)}<//>`],
-      ['Deepest fall', html`${numOf(percent(result.drawdown.desk))} against ${numOf(percent(result.drawdown.held))} held`],
+      ['Equal weight', html`<${Figure} value=${result.returns.equal_weight} sign>
+        ${signedPercent(result.returns.equal_weight)}<//>`],
+      ['Deepest fall', html`${numOf(percent(result.drawdown.desk))} against ${numOf(
+        percent(result.drawdown.held))} held`],
       ['Mean exposure', numOf(percent(result.exposure, 1))],
       ['Turnover', numOf(figure(result.turnover, 2))],
       ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
       ['Costs', textOf(result.costs)],
     ]} /><//>
-    ${result.performance && html`<${TablePanel} title="Desk less each benchmark" columns=${DIFFERENCES} rows=${result.performance.differences} rowKey="name" />
-      <${Panel} title="Against chance"><${Table} label="Figures" columns=${MEASURES} rows=${result.performance.measures} rowKey="name" /><${AgainstChance} found=${result.performance} /><//>`}
+    ${result.performance && html`<${TablePanel} title="Desk less each benchmark" columns=${DIFFERENCES}
+      rows=${result.performance.differences} rowKey="name" />
+      <${Panel} title="Against chance"><${Table} label="Figures" columns=${MEASURES} rows=${result.performance.measures}
+        rowKey="name" /><${AgainstChance} found=${result.performance} /><//>`}
     <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
     ${HIT_RATES.filter(([name]) => result[name]?.length)
       .map(([name, heading]) => html`<${Panel} title=${heading} key=${name}>
@@ -359,28 +437,38 @@ const DIFFERENCES = [
   ['A step', (row) => html`<${Figure} value=${row.mean} sign>${aStep(row.mean)}${row.told ? '*' : ''}<//>`, 'num'],
   ['95 %', (row) => bounds(row, aStep), 'num wide'],
 ];
-const MEASURES = [['Figure', 'name'], ['Value', (row) => short(row.value), 'num'], ['95 %', (row) => bounds(row, short), 'num']];
+const MEASURES = [['Figure', 'name'], ['Value', (row) => short(row.value), 'num'],
+  ['95 %', (row) => bounds(row, short), 'num']];
 
 function AgainstChance({ found: { random, deflated, overfitting, trials } }) {
-  return html`${random && html`<p class="quiet">${numOf(count(random.lots))} lots made ${numOf(signedMoney(random.desk, 0))}, above ${numOf(percent(random.share, 1))} of random entries held as long.</p>`}
-    ${deflated !== null && html`<p class="quiet">The Sharpe ratio beats the best of ${numOf(count(trials))} by chance with probability ${numOf(percent(deflated))}.</p>`}
-    ${overfitting !== null && html`<p class="quiet">The best of ${numOf(count(trials))} configurations is overfitted with probability ${numOf(percent(overfitting))}.</p>`}
+  return html`${random
+    && html`<p class="quiet">${numOf(count(random.lots))} lots made ${numOf(signedMoney(random.desk, 0))},
+    above ${numOf(percent(random.share, 1))} of random entries held as long.</p>`}
+    ${deflated !== null && html`<p class="quiet">The Sharpe ratio beats the best of ${numOf(count(trials))} by chance
+      with probability ${numOf(percent(deflated))}.</p>`}
+    ${overfitting !== null && html`<p class="quiet">The best of ${numOf(count(trials))} configurations is overfitted
+      with probability ${numOf(percent(overfitting))}.</p>`}
     <p class="quiet">* is told from 0 among all benchmarks.</p>`;
 }
 
-const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'], ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
+const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'],
+  ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
 const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
   const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
   const digits = name === 'effective' || known.every(Number.isInteger) ? 0 : 3;
   const text = (value) => textOf(Array.isArray(value) ? value.join(', ') : String(value ?? MISSING));
-  return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length ? 'num' : ''];
+  return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length
+    ? 'num' : ''];
 });
 
 function Curve({ result: { curve, returns } }) {
-  return html`<${EquityChart} days=${withDrawdown(curve)} label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(returns.held)}`} />`;
+  return html`<${EquityChart} days=${withDrawdown(curve)}
+    label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(
+    returns.held)}`} />`;
 }
 
-const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`).join(', ');
+const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`)
+  .join(', ');
 const SESSIONS = [
   ['Day', (row) => numOf(row.day), '', 'day'],
   ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 60)}`}`],

@@ -2,17 +2,19 @@
 // gave it on which thread.
 
 import {
-  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, joined, Link, Loaded, money, numOf, orderOf,
-  Panel, part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text,
-  textOf, ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
+  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, joined, Link, Loaded, money, numOf, orderOf, Panel,
+  part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
+  ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
   const data = found.data;
   return html`<div class="view report-view">
-    <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
-    <${Loaded} from=${found} what="the report">${(row) => html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
+    <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict
+      ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
+    <${Loaded} from=${found} what="the report">${(row) =>
+      html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
   </div>`;
 }
 
@@ -21,8 +23,11 @@ function Shown({ report, query }) {
   const missing = useMemo(() => missingOf(report), [report]);
   const chosen = figures[Number(query.figure) - 1] ?? null;
   const choose = (figure) => setQuery({ figure: figure === chosen ? '' : figure.number, call: '' });
-  const step = (by) => figures.length && setQuery({ figure: ((chosen ? chosen.number - 1 + by : by > 0 ? 0 : -1) + figures.length) % figures.length + 1, call: '' });
-  useKeys([['n', 'Next figure', () => step(1)], ['p', 'Previous figure', () => step(-1)]], 'This view', [figures, chosen]);
+  const step = (by) => figures.length
+    && setQuery({ figure: ((chosen ? chosen.number - 1 + by : by > 0 ? 0 : -1) + figures.length) % figures.length + 1,
+    call: '' });
+  useKeys([['n', 'Next figure', () => step(1)], ['p', 'Previous figure', () => step(-1)]], 'This view',
+    [figures, chosen]);
   const { grounding: sourced } = report;
   return html`<div class="report-grid">
     <div class="stack">
@@ -38,14 +43,16 @@ function Shown({ report, query }) {
             ? ` (${percent(sourced.supported / sourced.figures, 0)})` : ''}</span>`],
         ]} />
         ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> ${textOf(report.reason)}</p>`}
-        <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen} choose=${choose} /></p>
+        <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen}
+          choose=${choose} /></p>
         ${report.key_risks.length > 0 && html`<h3>Key risks</h3>
           <ul class="dots">
           ${report.key_risks.map((risk, index) => html`<li>
           <${Cited} text=${risk} name=${`key_risks/${index}`} figures=${figures} chosen=${chosen}
           choose=${choose} /></li>`)}</ul>`}
         <${Tree} value=${otherFields(report)} />
-        ${!report.answer && html`<${Empty} title="There is no structured answer">${report.status === 'completed' ? 'it was written before answers were kept' : null}<//>`}
+        ${!report.answer && html`<${Empty} title="There is no structured answer">${report.status === 'completed'
+          ? 'it was written before answers were kept' : null}<//>`}
       <//>
       <${Panel} title="What was missing">${missing.length
         ? html`<ul class="dots">
@@ -59,7 +66,8 @@ function Shown({ report, query }) {
         ${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest}
         caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
-    <${Panel} title="Sources" className="sources" tools=${quietOf(figures.some((figure) => figure.source) ? 'n and p go through the figures' : '')}>
+    <${Panel} title="Sources" className="sources" tools=${quietOf(figures.some((figure) => figure.source)
+      ? 'n and p go through the figures' : '')}>
       <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} />
     <//>
   </div>`;
@@ -81,7 +89,9 @@ function Origin({ report }) {
     ['Market time', timeOf(report.market_at)],
     ['Written', timeOf(report.created_at)],
     ['Run', runOf(report.run_id)],
-    ['Verdicts that count it', report.verdicts.length ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}>${badgeOf(one.rating)}<//> `) : quietOf('none')],
+    ['Verdicts that count it', report.verdicts.length
+      ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}>${badgeOf(one.rating)}<//> `)
+      : quietOf('none')],
   ]} />`;
 }
 
@@ -90,25 +100,33 @@ function Calls({ report, figures, chosen, query }) {
   const { calls } = report;
   const asked = query.call === undefined ? null : Number(query.call);
   const open = asked ?? chosen?.call ?? chosen?.other_call ?? calls[0]?.ordinal ?? null;
-  return html`${chosen && html`<p class="chosen-figure" role="status"><b class="num">${textOf(chosen.figure)}</b> ${chosen.source
+  return html`${chosen
+    && html`<p class="chosen-figure" role="status"><b class="num">${textOf(chosen.figure)}</b> ${chosen.source
       ? html`<span class="quiet">is</span> <span class="num">${textOf(chosen.value)}</span>
         ${chosen.other_value === null || chosen.other_value === undefined ? ''
         : html` <span class="quiet">with</span> <span class="num">
         ${textOf(chosen.other_value)}</span>`} ${quietOf(sourceOf(chosen))}`
-      : html`<${Badge} tone="warn">no source<//> <span class="quiet">neither a tool's answer nor the question has it</span>`}</p>`}
+      : html`<${Badge} tone="warn">no source<//> <span class="quiet">neither a tool's answer nor the question has it
+        </span>`}</p>`}
     ${!chosen && html`<p class="quiet">Choose a figure of the answer to see what it comes from.</p>`}
     ${!calls.length && html`<${Empty} title="It called no tool" />`}
-    <ul class="calls">${calls.map((call) => html`<${Call} key=${call.id} call=${call} open=${call.ordinal === open} chosen=${chosen}
-      figures=${figures.filter((figure) => figure.call === call.ordinal || figure.other_call === call.ordinal)} />`)}</ul>`;
+    <ul class="calls">${calls.map((call) => html`<${Call} key=${call.id} call=${call} open=${call.ordinal === open}
+      chosen=${chosen}
+      figures=${figures.filter((figure) => figure.call === call.ordinal || figure.other_call === call.ordinal)} />`)}
+        </ul>`;
 }
 
 function Call({ call, open, chosen, figures }) {
   const body = `call-${call.ordinal}`;
   return html`<li class="call">
-    <button type="button" class="plain head" aria-expanded=${open} aria-controls=${body} onClick=${() => setQuery({ call: open ? -1 : call.ordinal })}>
-      <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b><code>${plain(call.tool)}</code></b>
-      ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data ? html`<${Badge} tone="warn">no data<//>` : ''}
-      <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}` : ''} ${span(call.seconds * 1000)}</span></button>
+    <button type="button" class="plain head" aria-expanded=${open} aria-controls=${body} onClick=${() =>
+      setQuery({ call: open ? -1 : call.ordinal })}>
+      <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b>
+        <code>${plain(call.tool)}</code></b>
+      ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data
+        ? html`<${Badge} tone="warn">no data<//>` : ''}
+      <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}`
+        : ''} ${span(call.seconds * 1000)}</span></button>
     <div id=${body}>${open
       && html`<p class="arguments"><span class="quiet">asked</span> <code>
       ${textOf(JSON.stringify(call.arguments))}</code></p>
@@ -122,13 +140,16 @@ function Answer({ call, figures, chosen }) {
   const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path,
     figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')),
     [figures, call]);
-  const { text, spots } = useMemo(() => (value === undefined ? { text: call.output, spots: new Map() } : pretty(value, pointers)), [value, pointers]);
-  const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal ? chosen.other_path : null);
+  const { text, spots } = useMemo(() => (value === undefined ? { text: call.output, spots: new Map() }
+    : pretty(value, pointers)), [value, pointers]);
+  const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal
+    ? chosen.other_path : null);
   useEffect(() => {
     const mark = box.current?.querySelector('mark.now');
     if (mark) box.current.scrollTop = mark.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
   }, [now, text]);
-  return html`<pre class="block answered" ref=${box} tabindex="0" role="region" aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
+  return html`<pre class="block answered" ref=${box} tabindex="0" role="region"
+    aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
     ? plain(piece.text)
     : html`<mark class=${piece.pointer === now ? 'now' : ''}>${plain(piece.text)}</mark>`))}</pre>
     ${value === undefined && html`<p class="quiet">The answer is kept up to a bound, and this one was longer.</p>`}`;
@@ -171,7 +192,8 @@ function plainClick(event) {
 function sourceOf({ source, tool, call, path, operation, other_call: other, other_path: otherPath }) {
   const place = (number, way) => (number === null ? `the question ${way ?? ''}` : `call ${number} ${way ?? ''}`);
   if (source === 'question') return `of the question ${plain(path)}`;
-  if (source === 'derived') return `derived: ${plain(operation)} of ${place(call, plain(path))} and ${place(other, plain(otherPath))}`;
+  if (source === 'derived') return `derived: ${plain(operation)} of ${place(call, plain(path))} and ${place(other,
+    plain(otherPath))}`;
   return `${plain(tool)}, call ${call}: ${plain(path)}`;
 }
 
@@ -179,7 +201,9 @@ function sourceOf({ source, tool, call, path, operation, other_call: other, othe
 function Tree({ value }) {
   const entries = Object.entries(value ?? {});
   if (!entries.length) return null;
-  return html`<dl class="tree">${entries.map(([name, one]) => html`<div><dt>${plain(name).replaceAll('_', ' ')}</dt><dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
+  return html`<dl class="tree">
+    ${entries.map(([name, one]) => html`<div><dt>${plain(name).replaceAll('_', ' ')}</dt>
+    <dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
 }
 
 function Leaf({ value }) {
@@ -189,20 +213,23 @@ function Leaf({ value }) {
     return html`<ul class="dots">${value.map((one) => html`<li><${Leaf} value=${one} /></li>`)}</ul>`;
   }
   if (typeof value === 'object') return html`<${Tree} value=${value} />`;
-  return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>${typeof value === 'boolean' ? (value ? 'yes' : 'no') : value}<//>`;
+  return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>${typeof value === 'boolean'
+    ? (value ? 'yes' : 'no') : value}<//>`;
 }
 
 // The figures of a report's texts with their sources, and what its tools reported as missing.
-/** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path, value}. A
- * figure without a source has source null. */
+/** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path,
+ * value}. A figure without a source has source null. */
 function figuresOf({ cited, unsupported }) {
-  const all = [...cited.map((one) => ({ ...one, name: one.text })), ...unsupported.map((one) => ({ ...one, name: one.text, source: null }))];
+  const all = [...cited.map((one) => ({ ...one, name: one.text })),
+    ...unsupported.map((one) => ({ ...one, name: one.text, source: null }))];
   const place = (one) => (one.name === 'summary' ? '' : one.name);
   all.sort((a, b) => place(a).localeCompare(place(b), 'en', { numeric: true }) || a.start - b.start);
   return all.map((one, index) => ({ ...one, number: index + 1 }));
 }
 
-/** A text cut at its figures: strings and figures in turn. Offsets count characters as Python does, not UTF-16 units. */
+/** A text cut at its figures: strings and figures in turn. Offsets count characters as Python does, not UTF-16
+ * units. */
 function pieces(text, name, figures) {
   const letters = Array.from(text ?? '');
   const found = [];
@@ -223,7 +250,8 @@ function missingOf({ calls, reason, status }) {
   for (const call of calls) {
     const gaps = answerOf(call)?.missing;
     if (Array.isArray(gaps)) {
-      for (const gap of gaps) found.push({ tool: call.tool, what: gap?.what ?? 'data', reason: gap?.reason ?? 'no reason given', symbol: gap?.symbol });
+      for (const gap of gaps) found.push({ tool: call.tool, what: gap?.what ?? 'data', reason: gap?.reason
+        ?? 'no reason given', symbol: gap?.symbol });
     }
     if (!call.success) found.push({ tool: call.tool, what: 'the call failed', reason: call.output.slice(0, 300) });
   }
@@ -245,8 +273,8 @@ function answerOf(call) {
 
 /** The fields of the answer that have no place of their own. */
 function otherFields({ answer }) {
-  const { verdict, confidence, summary, key_risks: risks, ...others } = answer ?? {};
-  return others;
+  const placed = ['verdict', 'confidence', 'summary', 'key_risks'];
+  return Object.fromEntries(Object.entries(answer ?? {}).filter(([name]) => !placed.includes(name)));
 }
 
 /** JSON in lines, with the places of values: {text, spots: Map(pointer -> [start, end])}. */
@@ -277,7 +305,8 @@ function pretty(value, wanted) {
   return { text: out.join(''), spots };
 }
 
-// One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest on it.
+// One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest
+// on it.
 export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
   const data = found.data;
@@ -295,14 +324,19 @@ function VerdictShown({ detail }) {
       <${Facts} rows=${[
         ['Rating', badgeOf(verdict.rating)],
         ['Confidence', textOf(verdict.confidence)],
-        ['Beats the median', detail.probability === null ? html`<span class="quiet">not known until <code>desk calibrate</code></span>` : numOf(percent(detail.probability, 0))],
+        ['Beats the median', detail.probability === null
+          ? html`<span class="quiet">not known until <code>desk calibrate</code></span>`
+          : numOf(percent(detail.probability, 0))],
         ['Candidate', html`${numOf(count(candidate.rank))}, ${textOf(candidate.origin)}`],
         ['Market time', timeOf(detail.market_at)],
         ['Run', runOf(verdict.run_id)],
-        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`${orderOf(id)} `) : quietOf('none')],
+        ['Orders that rest on it', detail.orders.length ? detail.orders.map((id) => html`${orderOf(id)} `)
+          : quietOf('none')],
       ]} /><//>
-    <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports} empty="It rests on no report" />
-    ${verdict.pooled && html`<${TablePanel} title="Theses that it is pooled from" label="Theses" columns=${THESES} rows=${thesesOf(detail)}
+    <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports}
+      empty="It rests on no report" />
+    ${verdict.pooled && html`<${TablePanel} title="Theses that it is pooled from" label="Theses" columns=${THESES}
+      rows=${thesesOf(detail)}
       empty="It rests on no thesis" />`}
     <div class="grid">
       <${Panel} title="What was missing">${verdict.missing.length
@@ -320,7 +354,8 @@ function VerdictShown({ detail }) {
 function thesesOf({ verdict: { pooled }, reports }) {
   const stated = new Map(reports.map((row) => [row.role, row.thesis]));
   const sum = {
-    role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], weight: pooled.theses ? 1 : null, earned: null,
+    role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], weight: pooled.theses ? 1 : null,
+      earned: null,
     thesis: {
       horizon: pooled.horizon, move: pooled.move, move_low: pooled.move_low, move_high: pooled.move_high,
       invalidation_price: pooled.invalidation_price, invalidation: { level: pooled.invalidation_source },
@@ -332,27 +367,36 @@ function thesesOf({ verdict: { pooled }, reports }) {
 const known = (value, shown) => (value === null || value === undefined ? quietOf('none') : shown(value));
 const THESES = [
   ['Role', (row) => textOf(row.role)],
-  ['Probability', (row) => known(row.probability, (value) => `${percent(value, 1)}${row.range ? ` (${row.range.map((one) => percent(one, 0)).join(' to ')})` : ''}`), 'num', null, 'that the share beats its benchmark; pooled with its 80 % interval'],
+  ['Probability', (row) => known(row.probability,
+    (value) => `${percent(value, 1)}${row.range ? ` (${row.range.map((one) => percent(one, 0)).join(' to ')})` : ''}`),
+    'num', null, 'that the share beats its benchmark; pooled with its 80 % interval'],
   ['Weight', (row) => known(row.weight, (value) => value.toFixed(2)), 'num', null, 'its share of the pooled log odds'],
-  ['By record', (row) => known(row.earned, (value) => value.toFixed(2)), 'num', null, 'what the record of its role makes of 1, from 30 resolved theses on'],
+  ['By record', (row) => known(row.earned, (value) => value.toFixed(2)), 'num', null,
+    'what the record of its role makes of 1, from 30 resolved theses on'],
   ['Sessions', (row) => known(row.thesis.horizon, count), 'num'],
-  ['Move', ({ thesis }) => known(thesis.move, (value) => `${percent(value, 1)}${Number.isFinite(thesis.move_low) && Number.isFinite(thesis.move_high)
-    ? ` (${percent(thesis.move_low, 0)} to ${percent(thesis.move_high, 0)})` : ''}`), 'num', null, 'expected over its sessions, with its 10 % and 90 %'],
-  ['Wrong at', (row) => (row.thesis.invalidation?.event ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)
-    : known(row.thesis.invalidation_price, (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation?.level))}`))],
+  ['Move', ({ thesis }) => known(thesis.move, (value) => `${percent(value, 1)}${Number.isFinite(thesis.move_low)
+    && Number.isFinite(thesis.move_high)
+    ? ` (${percent(thesis.move_low, 0)} to ${percent(thesis.move_high, 0)})` : ''}`), 'num', null,
+      'expected over its sessions, with its 10 % and 90 %'],
+  ['Wrong at', (row) => (row.thesis.invalidation?.event
+    ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)
+    : known(row.thesis.invalidation_price,
+      (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation?.level))}`))],
   ['For', (row) => pointsOf(row.thesis.points_for), 'wide'],
   ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
 ];
 
 function pointsOf(points) {
-  return points?.length ? html`<ul class="dots">${points.map((one) => html`<li>${textOf(one.text)}</li>`)}</ul>` : quietOf('none');
+  return points?.length ? html`<ul class="dots">${points.map((one) => html`<li>${textOf(one.text)}</li>`)}</ul>`
+    : quietOf('none');
 }
 
 const REPORTS = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role).replaceAll('_', ' ')}<//>`, '', 'role'],
   ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
   ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
-  ['Sourced', (row) => (row.grounding === null ? quietOf('none') : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Sourced', (row) => (row.grounding === null ? quietOf('none')
+    : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
   ['Author', (row) => textOf(row.author, 40), 'wide'],
 ];

@@ -1,11 +1,11 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, Badge, badgeOf, between, compact, costOf, count, date, Empty, EventRow, Facts, figure, html, joined, Link,
-  LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf, SaveButton,
-  Segments, setQuery, shortId, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf, ThreadLink,
-  timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useNow, useRef, useResource,
-  useState, VirtualList, waitOf, zone,
+  ActionButton, Badge, badgeOf, between, compact, costOf, count, date, Empty, EventRow, Facts, figure, html, joined,
+  Link, LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf,
+  SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf,
+  ThreadLink, timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useNow, useRef,
+  useResource, useState, VirtualList, waitOf, zone,
 } from '../lib/view.js';
 import { Lines } from '../lib/lines.js';
 import { Timeline } from './timeline.js';
@@ -20,7 +20,8 @@ const PARTS = { episode: ['board', 'BoardPart'], backtest: ['record', 'BacktestP
 const WITHOUT_CANDIDATES = ['episode', 'backtest', 'graph', 'flatten', 'protect'];
 
 export function Run({ params, query }) {
-  return html`<${One} key=${params.run} run=${params.run} query=${params.other ? { with: params.other, ...query } : query} />`;
+  return html`<${One} key=${params.run} run=${params.run} query=${params.other ? { with: params.other, ...query }
+    : query} />`;
 }
 
 /** A part of a resource of several, as a resource. */
@@ -37,7 +38,8 @@ function One({ run, query }) {
   const ended = found && FINAL.has(found.state);
   const waits = useGet(`${path}/waits`, {}, { every: found && !ended ? WAITS_MS : 0, deps: [found?.state] });
   const [speaking, setSpeaking] = useState(false);
-  const events = useEvents(path, speaking, (batch) => batch.some((event) => CHANGES.test(event.type)) && course.soon(SOON_MS));
+  const events = useEvents(path, speaking, (batch) => batch.some((event) => CHANGES.test(event.type))
+    && course.soon(SOON_MS));
   useKeys([['c', 'All candidates', () => setQuery({ stage: '', label: '' })]]);
   // A stream that ended brought the last changes; what was loaded before them is old.
   const { state } = events.live;
@@ -45,13 +47,15 @@ function One({ run, query }) {
     if (state === 'ended' && found && !ended) course.reload();
   }, [state]);
 
-  const gone = [course.problem, events.live.problem].find((problem) => problem?.status === 404 || problem?.status === 410);
+  const gone = [course.problem, events.live.problem].find((problem) => problem?.status === 404
+    || problem?.status === 410);
   if (gone && !found) {
     return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${course.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
   return html`<div class="view run-view">
-    <h1>Run <span class="id">${shortId(run)}</span> ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
+    <h1>Run <span class="id">${shortId(run)}</span> ${found
+      && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
       ${found && !ended && html`<${LiveBadge} live=${events.live} />`}
       <span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
@@ -66,7 +70,8 @@ function One({ run, query }) {
         <${Head} run=${data} waits=${waits.data ?? []} />
         ${!ended && html`<${InFlight} timeline=${timeline.data} at=${course.at} events=${events.list.items} />`}
         <${Kind} run=${data} funnel=${funnel} table=${table} query=${query} ended=${ended} at=${course.at} />`}<//>
-      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !ended} sent=${found?.settings?.event_deltas} />
+      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found
+        && !ended} sent=${found?.settings?.event_deltas} />
       <div class="pair">
         <${Timeline} from=${timeline} query=${query} />
         <${Events} events=${events} query=${query} />
@@ -78,13 +83,19 @@ function One({ run, query }) {
 
 /** What a run of its kind is about. */
 function Kind({ run, funnel, table, query, ended, at }) {
-  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${GRAPHS} rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
-  const own = (kind) => html`<${Later} name=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
+  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${GRAPHS} rows=${run.graphs}
+    rowKey="graph" empty="No graph has begun yet" />`;
+  const own = (kind) => html`<${Later} name=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query,
+    changed: at }} />`;
   if (PARTS[run.kind]) return own(run.kind);
-  if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p><${Link} to="/orders" query=${{ run: run.run_id }}>Its orders<//></p>`;
-  const shown = run.kind === 'screen' ? STAGES : run.kind === 'trade' ? ['verdicts', 'orders', 'fills'] : ['candidates', 'verdicts', 'orders', 'fills'];
-  return html`<${Panel} title="Funnel" tools=${query.stage && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
-      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage))} stage=${query.stage} label=${query.label} /><//>
+  if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p><${Link} to="/orders" query=${{ run: run.run_id }}>
+    Its orders<//></p>`;
+  const shown = run.kind === 'screen' ? STAGES : run.kind === 'trade' ? ['verdicts', 'orders', 'fills']
+    : ['candidates', 'verdicts', 'orders', 'fills'];
+  return html`<${Panel} title="Funnel" tools=${query.stage
+    && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
+      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage))} stage=${query.stage}
+        label=${query.label} /><//>
     <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${ended} />
     <${Theses} rows=${table.data.rows} run=${run} />
     ${run.analyses.length > 0 && html`<${Analyses} rows=${run.analyses.map(joined('analysis'))} />`}
@@ -102,24 +113,28 @@ const GRAPHS = [
   ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 80)}`}`],
   ['Chapters', (row) => count(row.chapters), 'num'],
   ['Turns', (row) => count(row.turns), 'num'],
-  ['Output', (row) => (row.output === null ? quietOf('not yet') : html`<details><summary>${textOf(JSON.stringify(row.output), 80)}</summary>
+  ['Output', (row) => (row.output === null ? quietOf('not yet')
+    : html`<details><summary>${textOf(JSON.stringify(row.output), 80)}</summary>
     <pre class="block">${plain(JSON.stringify(row.output, null, 1))}</pre></details>`)],
 ];
 
 /** Turns and tools that go on now, each with its age by the clock. */
 function InFlight({ timeline, at, events }) {
   const now = useNow() - at.getTime() + date(timeline.now).getTime();
-  const turns = timeline.steps.filter(({ step }) => step.role).flatMap(({ step, attempts }) => attempts.filter((one) => one.outcome === 'running')
+  const turns = timeline.steps.filter(({ step }) => step.role).flatMap(({ step, attempts }) =>
+    attempts.filter((one) => one.outcome === 'running')
     .map((one) => [`${step.role} ${step.subject ?? ''}`, one.started_at]));
   const tools = new Map();
   for (const event of events) {
-    if (event.type === 'tool.started') tools.set(event.item_id, [`${event.payload.tool} of ${event.payload.role ?? 'a turn'} ${event.payload.subject ?? ''}`, event.occurred_at]);
+    if (event.type === 'tool.started') tools.set(event.item_id,
+      [`${event.payload.tool} of ${event.payload.role ?? 'a turn'} ${event.payload.subject ?? ''}`, event.occurred_at]);
     else if (event.type === 'tool.completed') tools.delete(event.item_id);
     else if (/^turn\.(completed|failed|interrupted)/.test(event.type)) tools.clear();
   }
   const rows = [...turns, ...(turns.length ? tools.values() : [])];
   if (!rows.length) return null;
-  return html`<${Panel} title="In flight"><ul class="in-flight">${rows.map(([name, since]) => html`<li><span class="spin" aria-hidden="true"></span>
+  return html`<${Panel} title="In flight"><ul class="in-flight">${rows.map(([name, since]) =>
+    html`<li><span class="spin" aria-hidden="true"></span>
     ${plain(name)} <span class="num quiet">${span(Math.max(now - date(since).getTime(), 0))}</span></li>`)}</ul><//>`;
 }
 
@@ -130,8 +145,10 @@ function Theses({ rows, run }) {
   const [all, setAll] = useState(false);
   const found = rows.filter((row) => row.verdict?.pooled);
   if (!found.length) return null;
-  return html`<${Panel} title="Theses"><div class="grid">${found.slice(0, all ? found.length : MOST_THESES).map((row) => html`<${Pooled} key=${row.id} row=${row} run=${run} />`)}</div>
-    ${!all && found.length > MOST_THESES && html`<p><button type="button" onClick=${() => setAll(true)}>All ${found.length}</button></p>`}<//>`;
+  return html`<${Panel} title="Theses"><div class="grid">${found.slice(0, all ? found.length : MOST_THESES)
+    .map((row) => html`<${Pooled} key=${row.id} row=${row} run=${run} />`)}</div>
+    ${!all && found.length > MOST_THESES
+      && html`<p><button type="button" onClick=${() => setAll(true)}>All ${found.length}</button></p>`}<//>`;
 }
 
 function Pooled({ row, run }) {
@@ -139,13 +156,19 @@ function Pooled({ row, run }) {
   const { pooled } = row.verdict;
   const closes = bars.data?.bars.map((one) => one.close) ?? [];
   const plan = row.orders.find((one) => one.plan)?.plan;
-  const levels = [['stop', plan?.stop ?? pooled.invalidation_price], ['target', plan?.target]].filter(([, value]) => value);
+  const levels = [['stop', plan?.stop ?? pooled.invalidation_price], ['target', plan?.target]].filter(
+    ([, value]) => value);
   return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
-    <p>${pooled.probability === null ? 'No thesis states a probability.' : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions
-      <span class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>${pooled.move !== null ? html`, move ${signedPercent(pooled.move, 1)}` : ''}${pooled.invalidation_price
-      ? html`; wrong at ${money(pooled.invalidation_price)} <span class="quiet">${textOf(pooled.invalidation_source)}</span>` : ''}`}</p>
-    <${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${`${row.symbol}, the last ${closes.length} sessions`} />
-    ${plan && html`<p class="quiet">Plan: entry ${money(plan.entry)}, stop ${money(plan.stop)}${plan.target ? `, target ${money(plan.target)}` : ''}, ends ${plain(plan.ends)}</p>`}
+    <p>${pooled.probability === null ? 'No thesis states a probability.'
+      : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions
+      <span class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>
+        ${pooled.move !== null ? html`, move ${signedPercent(pooled.move, 1)}` : ''}${pooled.invalidation_price
+      ? html`; wrong at ${money(pooled.invalidation_price)} <span class="quiet">${textOf(pooled.invalidation_source)}
+        </span>` : ''}`}</p>
+    <${Lines} lines=${[['accent-line', closes]]} levels=${levels}
+      label=${`${row.symbol}, the last ${closes.length} sessions`} />
+    ${plan && html`<p class="quiet">Plan: entry ${money(plan.entry)}, stop ${money(plan.stop)}${plan.target
+      ? `, target ${money(plan.target)}` : ''}, ends ${plain(plan.ends)}</p>`}
     <${Table} label=${`Theses on ${row.symbol}`} columns=${THESES} rows=${pooled.rows} rowKey="role" /></article>`;
 }
 
@@ -156,9 +179,11 @@ const THESES = [
 ];
 
 function Stop({ path, state, done }) {
-  return html`<${ActionButton} label="Stop the run" className="danger" path=${`${path}/stop`} done=${done} disabled=${state === 'stopping'}
+  return html`<${ActionButton} label="Stop the run" className="danger" path=${`${path}/stop`} done=${done}
+    disabled=${state === 'stopping'}
     confirm=${{ title: 'Stop this run',
-      children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done already stays. It cannot be started again where it was.</p>` }} />`;
+      children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done
+        already stays. It cannot be started again where it was.</p>` }} />`;
 }
 
 function Head({ run, waits }) {
@@ -173,20 +198,26 @@ function Head({ run, waits }) {
       ['Began', timeOf(run.created_at)],
       ['Took', html`${numOf(span(between(run.created_at, run.finished_at)))}${run.finished_at ? '' : ' so far'}`],
       ['Steps', html`<span class="num">${count(ended)} of ${count(steps)}</span>`],
-      ['Turns', html`${numOf(count(progress.turns))}${progress.turns_in_flight ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>` : ''}`],
+      ['Turns', html`${numOf(count(progress.turns))}${progress.turns_in_flight
+        ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>`
+        : ''}`],
       ['Tokens', html`<span class="num" title=${count(progress.tokens)}>${compact(progress.tokens)}</span>`],
       ['Money', costOf(run)],
       ['Market', html`${textOf(run.market)} ${timeOf(run.market_now)}`],
       ['Model', textOf(run.model, 60)],
-      ['Orders', PAST.test(run.account) ? html`in the past, on ${textOf(run.account)}` : run.kind === 'episode' ? 'none' : html`${standingOf(run.standing)} ${textOf(run.account)}`],
+      ['Orders', PAST.test(run.account) ? html`in the past, on ${textOf(run.account)}` : run.kind === 'episode' ? 'none'
+        : html`${standingOf(run.standing)} ${textOf(run.account)}`],
       ['Waits for', waits.length ? html`${waits.map((one) => html`<p>${waitOf(one)}</p>`)}` : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
-    ${run.notes?.length > 0 && html`<ul class="notes">${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
+    ${run.notes?.length > 0
+      && html`<ul class="notes">
+      ${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
   </div></section>`;
 }
 
-const PHASES = { waiting: 'waiting for a first token', reasoning: 'reasoning', writing: 'writing', tools: 'waiting for a tool' };
+const PHASES = { waiting: 'waiting for a first token', reasoning: 'reasoning', writing: 'writing',
+  tools: 'waiting for a tool' };
 
 /** What those of a run's turns do that take long. */
 function slow(phases) {
@@ -204,12 +235,16 @@ function Funnel({ stages, stage, label }) {
     const share = index && before ? percent(one.symbols / before, 0) : '';
     const chosen = stage === one.stage;
     return html`<li class=${chosen ? 'chosen' : ''}>
-      <button type="button" class="stage" aria-pressed=${chosen && !label} onClick=${() => setQuery({ stage: chosen && !label ? '' : one.stage, label: '' })}
+      <button type="button" class="stage" aria-pressed=${chosen && !label} onClick=${() =>
+        setQuery({ stage: chosen && !label ? '' : one.stage, label: '' })}
         title=${`${count(one.count)} ${one.stage} of ${count(one.symbols)} symbols`}>
-        <span class="count num">${count(one.count)}</span> <span>${one.stage}</span> ${share && html`<span class="quiet num" title="of the symbols of the stage before">${share}</span>`}
-        <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max((one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg>
+        <span class="count num">${count(one.count)}</span> <span>${one.stage}</span> ${share
+          && html`<span class="quiet num" title="of the symbols of the stage before">${share}</span>`}
+        <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(
+          (one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg>
       </button>
-      <div class="labels">${Object.entries(one.labels).map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
+      <div class="labels">${Object.entries(one.labels)
+        .map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
         onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' }
           : { stage: one.stage, label: name })}>${plain(name).replaceAll('_', ' ')} <b class="num">
           ${count(number)}</b></button>`)}</div>
@@ -261,7 +296,8 @@ function Rows({ data, symbols, stage, ended }) {
     : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
   const shown = all ? rows : rows.slice(0, MOST);
   return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="id" empty=${empty} />
-    ${shown.length < rows.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
+    ${shown.length < rows.length
+      && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
 }
 
 const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
@@ -269,20 +305,23 @@ const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
 function columnsOf(roles) {
   return [
     ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-    ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()] ?? 9 : null)],
+    ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()]
+      ?? 9 : null)],
     ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
     ['Orders', (row) => row.orders.map(orderCell)],
     ...roles.map((role) => [
-      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) => cells[role]?.verdict ?? cells[role]?.status,
+      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) =>
+        cells[role]?.verdict ?? cells[role]?.status,
     ]),
-    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide', (row) => row.lenses.join() || row.origin],
+    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide',
+      (row) => row.lenses.join() || row.origin],
     ['Score', (row) => figure(row.score), 'num wide', 'score'],
     ['#', (row) => row.rank, 'num', 'rank'],
   ];
 }
 
-/** A role's answer as a link to its report: few elements, since there are many cells. What does not count for the verdict
- * is struck through once there is one. */
+/** A role's answer as a link to its report: few elements, since there are many cells. What does not count for the
+ * verdict is struck through once there is one. */
 function roleCell(cell, verdict) {
   if (!cell) return html`<span class="quiet" title="this role was not asked about it">·</span>`;
   if (!cell.report_id) return badgeOf(cell.state);
@@ -291,7 +330,8 @@ function roleCell(cell, verdict) {
   const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures
     ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run',
     verdict && !cell.counts && 'does not count for the verdict'];
-  return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`} href=${`#/reports/${cell.report_id}`}
+  return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`}
+    href=${`#/reports/${cell.report_id}`}
     title=${notes.filter(Boolean).map(plain).join('\n')}>
     ${MARKS[tone]} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures
     && cell.supported < cell.figures ? ' ?' : ''}</a>`;
@@ -300,7 +340,8 @@ function roleCell(cell, verdict) {
 function verdictCell({ verdict, rule }) {
   if (!verdict) return quietOf('not yet');
   const tone = toneOf(verdict.rating);
-  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>${MARKS[tone]} ${plain(verdict.rating)} ${quietOf(plain(verdict.confidence))}</a>`;
+  return html`<a class=${`cell badge ${tone}`} href=${`#/verdicts/${verdict.id}`} title=${plain(rule)}>
+    ${MARKS[tone]} ${plain(verdict.rating)} ${quietOf(plain(verdict.confidence))}</a>`;
 }
 
 function orderCell(order) {
@@ -315,10 +356,12 @@ function Screened({ rows, candidates, stage }) {
   const [text, setText] = useState('');
   const ranks = useMemo(() => new Map(candidates.map((row) => [row.symbol, row])), [candidates]);
   const shown = text ? rows.filter((row) => row.symbol.toLowerCase().includes(text.toLowerCase())) : rows;
-  return html`<div class="filters"><label>Symbol<input type="search" value=${text} onInput=${(event) => setText(event.target.value)} spellcheck="false" /></label>
+  return html`<div class="filters"><label>Symbol<input type="search" value=${text} onInput=${(event) =>
+    setText(event.target.value)} spellcheck="false" /></label>
       <span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
     ${shown.length
-      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) => html`${symbolOf(row.symbol)}
+      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) =>
+        html`${symbolOf(row.symbol)}
         <span>${row.lenses.length ? `hit by ${row.lenses.map(plain).join(', ')}` : quietOf('no hit')}</span>
         ${ranks.has(row.symbol) && html`<span class="quiet">candidate ${ranks.get(row.symbol).rank}</span>`}
         ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol).verdict)}`} />`
@@ -338,13 +381,15 @@ const COLUMNS = [
     ${check.state}<//> ${textOf(check.text, 110)}</li>`)}</ul>`, 'wide'],
 ];
 
-const Analyses = ({ rows }) => html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${COLUMNS} rows=${rows} />`;
+const Analyses = ({ rows }) => html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${COLUMNS}
+  rows=${rows} />`;
 
 // What happened in a run, as it happens, and what its models are saying.
 const MOST_EVENTS = 10_000;
 const MOST_TURNS = 12; // whose words are kept
 const TAIL = 600; // characters of each
-const DOMAINS = [['', 'All'], ['status', 'Steps'], ['turn', 'Turns'], ['tool', 'Tools'], ['order', 'Orders'], ['approval', 'Approvals']];
+const DOMAINS = [['', 'All'], ['status', 'Steps'], ['turn', 'Turns'], ['tool', 'Tools'], ['order', 'Orders'],
+  ['approval', 'Approvals']];
 
 /** The events of a run from its first: {list, live, texts, missed}. onFound: gets each batch. */
 function useEvents(path, speaking, onFound) {
@@ -379,7 +424,8 @@ function keepText(texts, event) {
     const before = texts.get(key);
     const text = `${before?.item === event.item_id ? before.text : ''}${event.payload.text ?? ''}`.slice(-TAIL);
     texts.delete(key);
-    texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id, role: event.payload.role ?? before?.role });
+    texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id, role: event.payload.role
+      ?? before?.role });
     if (texts.size > MOST_TURNS) texts.delete(texts.keys().next().value);
   } else if (event.type.startsWith('turn.') && !['turn.started', 'turn.usage', 'turn.progress'].includes(event.type)) {
     texts.delete(event.turn_id);
@@ -393,8 +439,11 @@ function Spoken({ events, on, setOn, offered, sent }) {
     tools=${html`<label class="check"><input type="checkbox" checked=${on}
     onChange=${(event) => setOn(event.target.checked)} />show it while it is written</label>`}>
     ${!on ? html`<p class="quiet">Off: answers are in the threads when they are complete.</p>`
-      : sent === false ? html`<${Empty} title="This desk does not send it">start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
-        : rows.length ? html`<ul class="spoken">${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">${plain(row.text)}</bdi></li>`)}</ul>`
+      : sent === false ? html`<${Empty} title="This desk does not send it">
+        start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
+        : rows.length ? html`<ul class="spoken">
+          ${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">
+          ${plain(row.text)}</bdi></li>`)}</ul>`
           : html`<p class="quiet" role="status">No model says anything right now.</p>`}
   <//>`;
 }
@@ -402,16 +451,19 @@ function Spoken({ events, on, setOn, offered, sent }) {
 function Events({ events, query }) {
   const domain = query.events ?? '';
   const { list, missed } = events;
-  const items = useMemo(() => (domain ? list.items.filter((event) => event.domain === domain) : list.items), [list.items, domain]);
+  const items = useMemo(() => (domain ? list.items.filter((event) => event.domain === domain) : list.items),
+    [list.items, domain]);
   const ny = zone.value;
   const row = useCallback((event) => html`<${EventRow} event=${event} />`, [ny]);
   return html`<${Panel} title="Events"
     tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })}
     options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
-    ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer kept: ${plain(missed.detail)}</p>`}
+    ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer
+      kept: ${plain(missed.detail)}</p>`}
     ${list.dropped > 0 && html`<p class="quiet">The newest ${MOST_EVENTS.toLocaleString('en-US')} are shown.</p>`}
     ${items.length
-      ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain ? 0 : list.dropped} height=${22} />`
+      ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain
+        ? 0 : list.dropped} height=${22} />`
       : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}
   <//>`;
 }
@@ -421,18 +473,23 @@ const OFFERED = 50;
 
 function Compare({ run, path, other }) {
   if (!run) return null;
-  return html`<${Panel} title="Compare with another run" id="compare" tools=${html`<${Choice} run=${run} other=${other} />`}>
-    ${other ? html`<${Compared} path=${path} other=${other} key=${other} />` : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
+  return html`<${Panel} title="Compare with another run" id="compare"
+    tools=${html`<${Choice} run=${run} other=${other} />`}>
+    ${other ? html`<${Compared} path=${path} other=${other} key=${other} />`
+      : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
 }
 
 function Choice({ run, other }) {
   const runs = useGet('/runs', { kind: run.kind, limit: OFFERED, short: true });
   const offered = (runs.data ?? []).map((one) => one.run).filter((one) => one.id !== run.run_id);
   const known = !other || offered.some((one) => one.id === other);
-  return html`<label>Other run<select value=${other ?? ''} onChange=${(event) => setQuery({ with: event.target.value })}>
+  return html`<label>Other run<select value=${other ?? ''} onChange=${(event) =>
+    setQuery({ with: event.target.value })}>
     <option value="">none</option>
     ${!known && html`<option value=${other}>${shortId(other)}</option>`}
-    ${offered.map((one) => html`<option value=${one.id}>${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}</option>`)}</select></label>`;
+    ${offered.map((one) =>
+      html`<option value=${one.id}>${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}</option>`)}
+      </select></label>`;
 }
 
 function Compared({ path, other }) {
@@ -442,8 +499,10 @@ function Compared({ path, other }) {
     <div class="grid">
       <section><h3>Candidates</h3><${Table} label="Candidates of both" columns=${CANDIDATES} rows=${data.candidates}
         rowKey="symbol" rowClass=${(row) => (row.changed ? 'changed' : '')} empty="Neither has candidates" /></section>
-      <section><h3>Roles</h3><${Table} label="Turns and tokens by role" columns=${ROLES} rows=${data.roles} rowKey="role" empty="No turns" /></section>
-      <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES} rows=${[...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
+      <section><h3>Roles</h3><${Table} label="Turns and tokens by role" columns=${ROLES} rows=${data.roles}
+        rowKey="role" empty="No turns" /></section>
+      <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES} rows=${[
+        ...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
     </div></div>`}<//>`;
 }
 
@@ -458,7 +517,8 @@ const totals = (
   { name: 'Run', ours: runOf(ours.id), theirs: runOf(theirs.id) },
   { name: 'Began', ours: moment(ours.created_at), theirs: moment(theirs.created_at) },
   { name: 'State', ours: badgeOf(ours.state), theirs: badgeOf(theirs.state) },
-  ...[['Candidates', 'candidates'], ['Orders', 'orders'], ['Turns', 'turns'], ['Tokens', 'tokens']].map(([name, field]) => ({ name, ours: count(ours[field]), theirs: count(theirs[field]) })),
+  ...[['Candidates', 'candidates'], ['Orders', 'orders'], ['Turns', 'turns'],
+    ['Tokens', 'tokens']].map(([name, field]) => ({ name, ours: count(ours[field]), theirs: count(theirs[field]) })),
   { name: 'Money', ours: money(ours.cost?.usd), theirs: money(theirs.cost?.usd) },
   { name: 'Candidates of one alone', ours: count(mine.length), theirs: count(others.length) },
 ];

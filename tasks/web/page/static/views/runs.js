@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, between, Choice, compact, costOf, count, date, Empty, FilterField, FormDialog, getResponse, go, html,
-  joined, LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf,
-  useAction, useDraft, useGet, useKeys, useLive, useResource,
+  joined, LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf, useAction,
+  useDraft, useGet, useKeys, useLive, useResource,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -16,10 +16,12 @@ export function Runs({ query }) {
   const { kind, state, day, symbol, start } = query;
   const offset = Math.max(Number(query.offset) || 0, 0);
   const runs = useResource(async ({ signal }) => {
-    const answer = await getResponse('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true }, { signal });
+    const answer = await getResponse('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true },
+      { signal });
     return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
   }, [kind, state, day, symbol, offset]);
-  const live = useLive('/events', { query: { type: WATCHED, bodies: false }, onEvents: () => runs.soon(LATER_MS), onGap: () => runs.soon(0) });
+  const live = useLive('/events', { query: { type: WATCHED, bodies: false }, onEvents: () => runs.soon(LATER_MS),
+    onGap: () => runs.soon(0) });
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });
   useKeys([
     ['s', 'Start a run', () => setQuery({ start: 'screen' })],
@@ -31,16 +33,23 @@ export function Runs({ query }) {
     <div class="filters">
       <${Choice} label="Kind" values=${KINDS} value=${kind} onChange=${(value) => filter({ kind: value })} />
       <${Choice} label="State" values=${STATES} value=${state} onChange=${(value) => filter({ state: value })} />
-      <label>Day, New York<input type="date" value=${day ?? ''} onChange=${(event) => filter({ day: event.target.value })} /></label>
-      <${FilterField} label="Symbol" size="8" maxlength="16" value=${symbol} onChange=${(value) => filter({ symbol: value.toUpperCase() })} />
-      ${(kind || state || day || symbol) && html`<button type="button" onClick=${() => filter({ kind: null, state: null, day: null, symbol: null })}>Clear</button>`}
+      <label>Day, New York<input type="date" value=${day ?? ''} onChange=${(event) =>
+        filter({ day: event.target.value })} /></label>
+      <${FilterField} label="Symbol" size="8" maxlength="16" value=${symbol} onChange=${(value) =>
+        filter({ symbol: value.toUpperCase() })} />
+      ${(kind || state || day || symbol)
+        && html`<button type="button" onClick=${() => filter({ kind: null, state: null, day: null, symbol: null })}>
+        Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
-    <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length} empty=${html`<${Nothing} filtered=${kind || state || day || symbol} />`}>${(found) => html`
+    <${Loaded} from=${runs} what="runs" isEmpty=${(found) =>
+      !found.rows.length} empty=${html`<${Nothing} filtered=${kind || state || day || symbol} />`}>${(found) => html`
       <${Table} label="Runs" columns=${COLUMNS} rows=${found.rows} rowKey="id" />
-      <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + found.rows.length)} of ${count(found.all)}</span>
+      <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + found.rows.length)} of ${count(
+        found.all)}</span>
         <button type="button" disabled=${!offset} onClick=${() => page(-PAGE)}>Newer</button>
-        <button type="button" disabled=${offset + PAGE >= found.all} onClick=${() => page(PAGE)}>Older</button></p>`}<//>
+        <button type="button" disabled=${offset + PAGE >= found.all} onClick=${() => page(PAGE)}>Older</button></p>`}
+          <//>
     ${start && html`<${Start} kind=${start} onClose=${() => setQuery({ start: null })} />`}
   </div>`;
 }
@@ -54,25 +63,32 @@ const COLUMNS = [
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
   ['Symbols', (run) => html`<span class="symbols">${run.symbols.map((one) => html`${symbolOf(one)} `)}</span>`, 'wide'],
   ['Candidates', (run) => count(run.candidates), 'num wide', 'candidates'],
-  ['Orders', (run) => html`${count(run.orders)}${run.waiting > 0 && html` <${Badge} tone="warn">${run.waiting} wait<//>`}`, 'num', 'orders'],
+  ['Orders', (run) => html`${count(run.orders)}${run.waiting > 0
+    && html` <${Badge} tone="warn">${run.waiting} wait<//>`}`, 'num', 'orders'],
   ['Turns', (run) => count(run.turns), 'num wide', 'turns'],
   ['Tokens', (run) => html`<span title=${count(run.tokens)}>${compact(run.tokens)}</span>`, 'num wide', 'tokens'],
   ['Cost', costOf, 'num wide', (run) => run.cost?.usd ?? null],
-  ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide', 'market_now'],
+  ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide',
+    'market_now'],
   ['Began', (run) => timeOf(run.created_at), '', (run) => date(run.created_at)],
-  ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at)) : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
+  ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at))
+    : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
   ['Run', (run) => runOf(run.id)],
 ];
 
-/** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}], ...]. */
+/** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}],
+ * ...]. */
 function kindsOf({ paths, components }) {
   const { discriminator } = paths['/runs'].post.requestBody.content['application/json'].schema;
   return Object.entries(discriminator.mapping).map(([kind, ref]) => {
     const found = components.schemas[ref.split('/').at(-1)];
-    const fields = Object.entries(found.properties).filter(([name]) => name !== 'kind' && name !== 'by').map(([name, field]) => ({
-      name, ...field, ...(field.anyOf?.find((one) => one.type !== 'null') ?? {}), required: found.required.includes(name),
+    const fields = Object.entries(found.properties).filter(([name]) => name !== 'kind' && name !== 'by')
+      .map(([name, field]) => ({
+      name, ...field, ...(field.anyOf?.find((one) => one.type !== 'null') ?? {}),
+        required: found.required.includes(name),
     }));
-    return [kind, { help: found.description, fields: fields.sort((a, b) => rank(b) - rank(a)) }];
+    return /** @type {[string, any]} */ ([kind, {
+      help: found.description, fields: fields.sort((a, b) => rank(b) - rank(a)) }]);
   });
 }
 const rank = (field) => (field.name === 'symbols' ? 1 : 0) + (field.required ? 2 : 0);
@@ -90,11 +106,14 @@ function Start({ kind, onClose }) {
     go(`/runs/${run.id}`);
   });
   const ready = fields.length > 0 && fields.every((field) => !field.required || given.includes(field));
-  return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready} onClose=${onClose} done=${() => {}}>
+  return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready}
+    onClose=${onClose} done=${() => {}}>
     <${Loaded} from=${known} what="what can be started">${(kinds) => html`
-      <${Segments} label="Kind" options=${kinds.map(([name]) => [name, name])} value=${kind} onChange=${(value) => setQuery({ start: value })} />
+      <${Segments} label="Kind" options=${kinds.map(([name]) => [name, name])} value=${kind} onChange=${(value) =>
+        setQuery({ start: value })} />
       <p class="quiet">${help}</p>
-      ${fields.map((field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field} value=${typed[field.name] ?? ''}
+      ${fields.map((field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field}
+        value=${typed[field.name] ?? ''}
         set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}`}<//><//>`;
 }
 
@@ -111,12 +130,16 @@ function StartField({ field, value, set }) {
   const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}${required ? '' : ' (optional)'}`;
   const own = { value, required, onInput: (event) => set(event.target.value) };
   const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
-  const by = field.default === undefined || field.default === null ? '' : typeof field.default === 'boolean' ? (field.default ? 'yes' : 'no') : field.default;
-  if (choices) return html`<label>${label}<select value=${value} onChange=${(event) => set(event.target.value)}><option value="">${by === '' ? 'of the desk' : by}</option>
+  const by = field.default === undefined || field.default === null ? '' : typeof field.default === 'boolean'
+    ? (field.default ? 'yes' : 'no') : field.default;
+  if (choices) return html`<label>${label}<select value=${value} onChange=${(event) => set(event.target.value)}>
+    <option value="">${by === '' ? 'of the desk' : by}</option>
     ${choices.filter((one) => one !== by).map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
-  if (name === 'symbols') return html`<label>${label}<textarea ...${own} placeholder="AAPL IBM KO" spellcheck="false"></textarea></label>`;
+  if (name === 'symbols') return html`<label>${label}<textarea ...${own} placeholder="AAPL IBM KO" spellcheck="false">
+    </textarea></label>`;
   if (format === 'date') return html`<label>${label}<input type="date" ...${own} /></label>`;
   const number = type === 'integer' || type === 'number';
-  return html`<label>${label}<input type=${number ? 'number' : 'text'} ...${own} ...${number ? { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 } : {}}
+  return html`<label>${label}<input type=${number ? 'number' : 'text'} ...${own} ...${number
+    ? { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 } : {}}
     placeholder=${by} spellcheck="false" /></label>`;
 }

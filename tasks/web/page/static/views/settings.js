@@ -20,18 +20,21 @@ export function SettingsView({ query }) {
 function All({ query }) {
   const rows = useGet('/settings');
   const wanted = (query.q ?? '').toLowerCase();
-  const fits = (row) => (!wanted || `${row.variable} ${row.name} ${row.help}`.toLowerCase().includes(wanted)) && (query.set !== 'yes' || row.source !== 'default');
+  const fits = (row) => (!wanted || `${row.variable} ${row.name} ${row.help}`.toLowerCase().includes(wanted))
+    && (query.set !== 'yes' || row.source !== 'default');
   return html`<${Panel} title="Settings"
     tools=${html`<label class="inline">Search<input type="search" size="16" value=${query.q ?? ''}
     onInput=${(event) => setQuery({ q: event.target.value })} /></label>
-      <label class="check"><input type="checkbox" checked=${query.set === 'yes'} onChange=${(event) => setQuery({ set: event.target.checked ? 'yes' : '' })} />only those that are set</label>`}>
+      <label class="check"><input type="checkbox" checked=${query.set === 'yes'} onChange=${(event) =>
+        setQuery({ set: event.target.checked ? 'yes' : '' })} />only those that are set</label>`}>
     <${Loaded} from=${rows} what="settings" isEmpty=${(found) => !found.some(fits)} empty="No setting is like that">
       ${(found) => html`<${Table} label="Settings" columns=${SETTINGS} rows=${found.filter(fits)}
       rowKey="name" />`}<//><//>`;
 }
 const SETTINGS = [
   ['Setting', (row) => html`<code>${breakable(row.variable)}</code>`, '', 'variable'],
-  ['Value', (row) => (row.value === null || row.value === '' ? quietOf('not set') : html`<code>${textOf(row.value, 60)}</code>`), 'prose'],
+  ['Value', (row) => (row.value === null || row.value === '' ? quietOf('not set')
+    : html`<code>${textOf(row.value, 60)}</code>`), 'prose'],
   ['From', (row) => (row.source === 'default' ? quietOf('default') : textOf(row.source, 44)), '', 'source'],
   ['Owner', 'belongs_to', 'wide', 'belongs_to'],
   ['Meaning', (row) => html`<${Text} className="quiet" most=${160}>${row.help}<//>`, 'wide'],
@@ -40,7 +43,8 @@ const SETTINGS = [
 function Limits() {
   const found = useGet('/limits');
   return html`<${Loaded} from=${found} what="limits">${({ limits, approval, mandates }) => html`<div class="stack">
-    <${Panel} title="Approval and mandates"><p>Orders wait for a person: <strong><code>${plain(approval ?? 'as the broker needs it')}</code></strong></p>
+    <${Panel} title="Approval and mandates"><p>Orders wait for a person: <strong><code>${plain(approval
+      ?? 'as the broker needs it')}</code></strong></p>
       ${mandates.map((one) => html`<h3>${plain(one.broker)}</h3>
         <p><${Badge} tone=${one.in_force ? 'bad' : 'plain'}>
         ${one.in_force ? 'in force: real money can move' : 'none in force'}<//> ${one.why
@@ -56,7 +60,10 @@ const RULES = [
   ['Code', (row) => html`<code>${breakable(row.code)}</code>`, '', 'code'],
   ['Denies', 'denies'],
   ['Binds', (row) => (row.exits ? 'entries and exits' : 'entries'), 'wide'],
-  ['Limit', (row) => Object.entries(row.limits).map(([name, value]) => html`<div><code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}</strong></div>`)],
+  ['Limit', (row) => Object.entries(row.limits)
+    .map(([name, value]) =>
+    html`<div><code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}
+    </strong></div>`)],
 ];
 
 const TONES = { ok: 'good', warn: 'warn', fail: 'bad' };
@@ -70,11 +77,13 @@ function Doctor() {
   return html`<${Panel} title="Doctor"><${Loaded} from=${kept} what="the checks" isEmpty=${(found) => !found.checks}
     empty=${html`<${Empty} title="The checks are being made">Load again in a few seconds.<//>`}>${(found) => html`
     <${Table} label="Checks of the desk" columns=${CHECKS} rows=${found.checks} rowKey="name" />
-    <p class="quiet">Made ${numOf(span(found.age * 1000))} ago.${found.refreshing && html` <span role="status">Checks are being made …</span>`}</p>
+    <p class="quiet">Made ${numOf(span(found.age * 1000))} ago.${found.refreshing
+      && html` <span role="status">Checks are being made …</span>`}</p>
     ${found.left_out.length > 0
       && html`<div class="row"><button type="button" disabled=${whole && found.refreshing}
       onClick=${() => (whole ? kept.reload() : setWhole(true))}>Check the rest</button> <span class="quiet">
-      ${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}<//><//>`;
+      ${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}<//>
+        <//>`;
 }
 const CHECKS = [
   ['Check', (row) => html`<strong class="nowrap">${plain(row.name)}</strong>`, '', 'name'],

@@ -18,7 +18,8 @@ export function Symbols({ query }) {
     if (symbol) go(`/symbols/${part(symbol)}`);
   };
   return html`<div class="view symbol-view"><h1>Symbols</h1>
-    <${Form} className="filters" run=${open}><label>Symbol<input type="search" value=${typed} autocomplete="off" spellcheck="false" onInput=${(event) => {
+    <${Form} className="filters" run=${open}><label>Symbol<input type="search" value=${typed} autocomplete="off"
+      spellcheck="false" onInput=${(event) => {
       setTyped(event.target.value);
       setQuery({ q: event.target.value.trim() });
     }} /></label><button type="submit" disabled=${!typed.trim()}>Open</button><//>
@@ -27,13 +28,15 @@ export function Symbols({ query }) {
         empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>
         ${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>
         ${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
-        ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.</p>`}`}<//>
+        ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.
+          </p>`}`}<//>
     <//></div>`;
 }
 
 const COLUMNS = [
   ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-  ['Last verdict', (row) => (row.rating ? html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}` : quietOf('none')), '', 'rating'],
+  ['Last verdict', (row) => (row.rating ? html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`
+    : quietOf('none')), '', 'rating'],
   ['Runs', (row) => count(row.runs), 'num', 'runs'],
   ['Last run', (row) => runOf(row.last_run)],
   ['At', (row) => timeOf(row.last_at), '', 'last_at'],
@@ -58,12 +61,15 @@ function One({ symbol, query }) {
     if (events.some((event) => event.type === 'run.completed' || event.payload?.symbol === symbol)) found.soon(SOON_MS);
   } });
   if (found.problem && found.data === undefined && found.problem.status < 500 && found.problem.status > 0) {
-    return html`<div class="view"><h1>${plain(symbol)}</h1><${ProblemBox} problem=${found.problem} again=${found.reload} /><p><${Link} to="/symbols">All symbols<//></p></div>`;
+    return html`<div class="view"><h1>${plain(symbol)}</h1><${ProblemBox} problem=${found.problem}
+      again=${found.reload} /><p><${Link} to="/symbols">All symbols<//></p></div>`;
   }
   const data = found.data;
   return html`<div class="view symbol-view">
-    <h1><span class="symbol">${plain(symbol)}</span> ${data && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
-      ${query.run && html`<span class="quiet">as of run</span> ${runOf(query.run)} <${Link} to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
+    <h1><span class="symbol">${plain(symbol)}</span> ${data
+      && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
+      ${query.run && html`<span class="quiet">as of run</span> ${runOf(query.run)} <${Link}
+        to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
     <div class="stack">
       <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />
       <${Loaded} from=${found} what=${plain(symbol)}>${(rows) => html`<${Rest} data=${rows} />`}<//>
@@ -72,12 +78,14 @@ function One({ symbol, query }) {
 
 function Rest({ data }) {
   const never = !data.hits.length && !data.verdicts.length && !data.reports.length && !data.orders.length;
-  return html`${never && html`<${Empty} title="No run of this account has looked at it">start one under <${Link} to="/runs">Runs<//><//>`}
+  return html`${never && html`<${Empty} title="No run of this account has looked at it">
+    start one under <${Link} to="/runs">Runs<//><//>`}
     <div class="grid">
       <${Panel} title="Position"><${Position} data=${data} /><//>
       <${Panel} title="Memory" tools=${quietOf('as the next prompt has it')}>${data.memory_off
         ? html`<${Empty} title="Memory is off">no prompt gets one: <code>DESK_MEMORY=off</code><//>`
-        : data.memory ? html`<${Block} label="Memory">${textOf(data.memory)}<//>` : html`<${Empty} title="Nothing is remembered of it" />`}<//>
+        : data.memory ? html`<${Block} label="Memory">${textOf(data.memory)}<//>`
+          : html`<${Empty} title="Nothing is remembered of it" />`}<//>
     </div>
     <${List} title="Verdicts" rows=${data.verdicts} columns=${VERDICTS} empty="No verdict yet" />
     <${List} title="Reports" rows=${data.reports} columns=${REPORTS} empty="No report yet" />
@@ -96,7 +104,8 @@ function Position({ data }) {
   if (!data.positions.length) return html`<${Empty} title=${`${plain(data.account)} holds none`} />`;
   return data.positions.map((one) => html`<div key=${one.symbol} class="position">
     <${Facts} rows=${[
-      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long' : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code>${textOf(one.symbol)}</code>`],
+      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long'
+        : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code>${textOf(one.symbol)}</code>`],
       ['Average cost', numOf(money(one.average_cost, 4))],
       ['At cost', numOf(money(one.average_cost * one.quantity))],
       ['Last fill', timeOf(one.filled_at)],
@@ -114,14 +123,16 @@ const run = ['Run', (row) => runOf(row.run_id)];
 const STOPS = [
   ['Order', (row) => orderOf(row.id)],
   ['Type', (row) => textOf(`${row.side ?? ''} ${row.order_type ?? ''} ${row.time_in_force}`.replaceAll('_', ' '))],
-  ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`), 'num'],
+  ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`),
+    'num'],
   ['Limit', (row) => price(row.limit_price), 'num'],
   ['Left', (row) => figure(row.left, row.left % 1 ? 4 : 0), 'num'],
   ['State', (row) => badgeOf(row.state)],
 ];
 const VERDICTS = [
   day,
-  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}>${badgeOf(row.rating)}<//> ${quietOf(plain(row.confidence))}`, '', 'rating'],
+  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}>${badgeOf(row.rating)}
+    <//> ${quietOf(plain(row.confidence))}`, '', 'rating'],
   ['Because', (row) => html`<div class="prose">${textOf(row.summary, 160)}</div>`],
   ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'],
   run,
@@ -129,18 +140,23 @@ const VERDICTS = [
 const REPORTS = [
   day,
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role)}<//>`, '', 'role'],
-  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '', (row) => row.verdict ?? row.status],
-  ['Sourced', (row) => (row.grounding === null ? quietOf('none') : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
+  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '',
+    (row) => row.verdict ?? row.status],
+  ['Sourced', (row) => (row.grounding === null ? quietOf('none')
+    : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
   run,
 ];
 const ORDERS = [
   day,
   ['Order', (row) => orderOf(row.id)],
-  ['What', (row) => html`<${Text} className="cell">${[row.action, row.side, row.order_type, row.contract].filter(Boolean).join(' ').replaceAll('_', ' ')}<//>`],
+  ['What', (row) => html`<${Text} className="cell">${[row.action, row.side, row.order_type,
+    row.contract].filter(Boolean).join(' ').replaceAll('_', ' ')}<//>`],
   ['Quantity', (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0), 'num'],
-  ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market') : money(row.limit_price ?? row.stop_price), 'num wide'],
-  ['State', (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>${row.denial_code ? html` <code>${plain(row.denial_code)}</code>` : ''}`],
+  ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market')
+    : money(row.limit_price ?? row.stop_price), 'num wide'],
+  ['State', (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>
+    ${row.denial_code ? html` <code>${plain(row.denial_code)}</code>` : ''}`],
 ];
 const FILLS = [
   filled,

@@ -1,8 +1,8 @@
 // Threads of the roles: the current ones, the last used first, then those of the past.
 
 import {
-  Ago, Badge, badgeOf, Block, compact, count, date, Empty, Facts, FilterField, Form, Gallery, get, go, href, html,
-  joined, laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf,
+  Ago, Badge, badgeOf, between, Block, compact, count, date, Empty, Facts, FilterField, Form, Gallery, get, go, href,
+  html, joined, laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf,
   setQuery, shortId, span, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, useAction, useDraft,
   useEffect, useGet, useKeys, useLive, useResource, useState,
 } from '../lib/view.js';
@@ -11,14 +11,18 @@ import { RequestDetail } from '../lib/orders.js';
 const MOST = 200;
 
 export function Threads({ query }) {
-  const threads = useGet('/threads', { role: query.role, limit: MOST }, { every: 20_000, as: (rows) => rows.map(joined('thread')) });
+  const threads = useGet('/threads', { role: query.role, limit: MOST },
+    { every: 20_000, as: (rows) => rows.map(joined('thread')) });
   const shown = (rows) => rows.filter((row) => !query.subject || row.subject.toUpperCase().includes(query.subject));
   return html`<div class="view"><h1>Threads</h1>
-    <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64" value=${query.role} onChange=${(text) => setQuery({ role: text })} />
-      <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) => setQuery({ subject: text.toUpperCase() })} />`}>
+    <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64"
+      value=${query.role} onChange=${(text) => setQuery({ role: text })} />
+      <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) =>
+        setQuery({ subject: text.toUpperCase() })} />`}>
     <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length}
       empty=${html`<${Empty}
-      title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are reached from their run.<//>`}>${(rows) => html`
+      title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are
+        reached from their run.<//>`}>${(rows) => html`
       <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey="thread_id" />
       ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;
 }
@@ -33,7 +37,8 @@ const COLUMNS = [
   ['Fork of', (row) => (row.parent_id ? html`<${ThreadLink} id=${row.parent_id} />` : ''), 'wide'],
   ['Model', (row) => textOf(row.model, 30), 'wide'],
   ['Worker', (row) => html`<${Text} most=${28} className="quiet">${row.owner}<//>`, 'wide'],
-  ['Used', (row) => html`<${Ago} at=${row.updated_at ?? row.created_at} />`, '', (row) => date(row.updated_at ?? row.created_at)],
+  ['Used', (row) => html`<${Ago} at=${row.updated_at ?? row.created_at} />`, '',
+    (row) => date(row.updated_at ?? row.created_at)],
   ['Thread', (row) => html`<${ThreadLink} id=${row.thread_id} />`],
 ];
 
@@ -44,7 +49,9 @@ const FOLLOWED = { type: ['turn', 'thread'], bodies: false };
 export function Thread({ params, query }) {
   const path = `/threads/${part(params.thread)}`;
   const thread = useGet(path, {}, { every: EVERY_MS, as: joined('thread') });
-  const live = useLive('/events', { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread_id) && thread.soon(400), onGap: thread.reload });
+  const live = useLive('/events',
+    { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread_id)
+    && thread.soon(400), onGap: thread.reload });
   return html`<div class="view"><${Loaded} from=${thread} what="the thread">
     ${(found) => html`<${Whole} path=${path} found=${found} chosen=${query.turn} live=${live}
     again=${thread.reload} />`}<//></div>`;
@@ -54,13 +61,17 @@ function Whole({ path, found: thread, chosen, live, again }) {
   const { lines: turns, forks, missing } = thread;
   const at = Math.max(chosen ? turns.findIndex((one) => one.turn_id === chosen) : turns.length - 1, 0);
   const choose = (index) => turns[index] && setQuery({ turn: turns[index].turn_id });
-  useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread', [at, turns.length]);
+  useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread',
+    [at, turns.length]);
   const turn = turns[at];
-  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)} <${Subject} subject=${thread.subject} />${' '}
-      <${Badge} tone=${thread.busy ? 'busy' : thread.current ? 'good' : 'plain'}>${thread.busy ? 'in use' : thread.current ? 'current' : 'past'}<//> <${LiveBadge} live=${live} /></h1>
+  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)} <${Subject}
+    subject=${thread.subject} />${' '}
+      <${Badge} tone=${thread.busy ? 'busy' : thread.current ? 'good' : 'plain'}>${thread.busy ? 'in use'
+        : thread.current ? 'current' : 'past'}<//> <${LiveBadge} live=${live} /></h1>
     ${chosen && turns.length > 0 && turns[at].turn_id !== chosen
       && html`<p class="notice warn" role="status">Turn <code>
-      ${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never ended.</p>`}
+      ${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never
+        ended.</p>`}
     ${missing && html`<p class="quiet">Prompts are not shown: ${textOf(missing)}</p>`}
     <div class="thread">
       <${Panel} title="Turns" className="turns"><${Turns} rows=${turns} at=${at} />
@@ -69,9 +80,11 @@ function Whole({ path, found: thread, chosen, live, again }) {
           ['Begun', html`${timeOf(thread.created_at)} ${plain(thread.reason).replaceAll('_', ' ')}`],
           ['Fork of', thread.parent_id ? html`<${ThreadLink} id=${thread.parent_id} />` : undefined],
           ['Forks', forks.length ? forks.map((id) => html`<${ThreadLink} id=${id} /> `) : undefined],
-          ['Worker', thread.owner || thread.worker ? html`<code>${textOf(thread.owner ?? thread.worker)}</code>` : undefined],
+          ['Worker', thread.owner || thread.worker ? html`<code>${textOf(thread.owner ?? thread.worker)}</code>`
+            : undefined],
         ]} /><//>
-      <div class="stack">${turn ? html`<${WholeTurn} key=${turn.turn_id} path=${path} at=${at} line=${turn} />` : html`<${Panel} title="Turn"><${Empty} title="It has no turn" /><//>`}
+      <div class="stack">${turn ? html`<${WholeTurn} key=${turn.turn_id} path=${path} at=${at} line=${turn} />`
+        : html`<${Panel} title="Turn"><${Empty} title="It has no turn" /><//>`}
         <${Forking} path=${path} turns=${turns.length} at=${at} kept=${!missing} />
         ${thread.parent_id && html`<${Asking} path=${path} thread=${thread.thread_id} again=${again} />`}</div>
     </div>`;
@@ -79,19 +92,23 @@ function Whole({ path, found: thread, chosen, live, again }) {
 
 function Turns({ rows, at }) {
   if (!rows.length) return html`<${Empty} title="No turn yet" />`;
-  return html`<ol class="turnlist">${rows.map((row, index) => html`<li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
+  return html`<ol class="turnlist">
+    ${rows.map((row, index) => html`<li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
     <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true'
       : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
-      <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt ?? '', 90)}</span>
+      <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt
+        ?? '', 90)}</span>
       <span class="row">${badgeOf(row.outcome)} <span class="quiet num">
         ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span></a>
-    <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
+    <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at
+      && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
 }
 
 // A turn by its id: where its thread is known, the thread at that turn.
 export function TurnView({ params }) {
   const found = useGet(`/turns/${part(params.turn)}`);
-  return html`<div class="view"><${Loaded} from=${found} what="the turn">${(detail) => html`<${TurnOrThread} ...${detail} />`}<//></div>`;
+  return html`<div class="view"><${Loaded} from=${found} what="the turn">${(detail) =>
+    html`<${TurnOrThread} ...${detail} />`}<//></div>`;
 }
 
 function TurnOrThread({ turn, tool_calls: calls }) {
@@ -100,8 +117,9 @@ function TurnOrThread({ turn, tool_calls: calls }) {
     if (known) location.replace(href(`/threads/${turn.thread_id}`, { turn: turn.codex_turn_id }));
   }, []);
   if (known) return html`<${Loading} what="its thread" />`;
-  const seconds = (new Date(turn.finished_at) - new Date(turn.started_at)) / 1000;
-  const whole = { ...turn, turn_id: turn.id, row: turn, running: false, seconds, tokens: turn.total_tokens, prompt: null, answer: turn.text, items: [], approvals: [], calls };
+  const seconds = between(turn.started_at, turn.finished_at) / 1000;
+  const whole = { ...turn, turn_id: turn.id, row: turn, running: false, seconds, tokens: turn.total_tokens,
+    prompt: null, answer: turn.text, items: [], approvals: [], calls };
   return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1>
     <div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//>
     <${Turn} turn=${whole} /></div>`;
@@ -112,13 +130,16 @@ const LONG = 3_000; // characters above which an answer is shown folded
 
 /** path: of the thread. at: index of the turn. line: it as the thread lists it, whose change loads it again. */
 function WholeTurn({ path, at, line }) {
-  const turn = useResource(async ({ signal }) => (await get(`${path}/turns`, { limit: 1, offset: at }, { signal })).turns[0] ?? null, [path, at, line.outcome, line.tokens]);
-  return html`<${Loaded} from=${turn} what="the turn" isEmpty=${(found) => found === null} empty="This turn is gone">${(found) => html`<${Turn} turn=${found} />`}<//>`;
+  const turn = useResource(async ({ signal }) => (await get(`${path}/turns`, { limit: 1, offset: at }, { signal }))
+    .turns[0] ?? null, [path, at, line.outcome, line.tokens]);
+  return html`<${Loaded} from=${turn} what="the turn" isEmpty=${(found) => found === null} empty="This turn is gone">
+    ${(found) => html`<${Turn} turn=${found} />`}<//>`;
 }
 
 function Turn({ turn }) {
   const row = turn.row ?? {};
-  return html`<${Panel} title=${`Turn ${turn.ordinal}`} tools=${badgeOf(turn.running ? 'running' : turn.outcome)}><${Facts} rows=${[
+  return html`<${Panel} title=${`Turn ${turn.ordinal}`} tools=${badgeOf(turn.running ? 'running' : turn.outcome)}>
+    <${Facts} rows=${[
       ['Role', textOf(turn.role)],
       ['Subject', row.subject ? html`<${Subject} subject=${row.subject} />` : undefined],
       ['Run', turn.run_id ? runOf(turn.run_id) : 'none'],
@@ -126,34 +147,45 @@ function Turn({ turn }) {
       ['Took', numOf(span(turn.seconds === null ? null : turn.seconds * 1000))],
       ['Tokens', html`${numOf(count(turn.tokens))}${turn.row
         && html` <span class="quiet small">
-        ${compact(row.input_tokens)} in, ${compact(row.cached_input_tokens)} of them cached, ${compact(row.output_tokens)} out, ${compact(row.reasoning_tokens)} reasoning</span>`}`],
+        ${compact(row.input_tokens)} in, ${compact(row.cached_input_tokens)} of them
+          cached, ${compact(row.output_tokens)} out, ${compact(row.reasoning_tokens)} reasoning</span>`}`],
       ['Cost', (row.cost_usd ?? null) === null ? undefined : numOf(money(row.cost_usd, 4))],
       ['Model', row.model ? textOf(row.model) : undefined],
       ['Attempt', row.attempt],
       ['Turn id', html`<code title=${plain(turn.turn_id)}>${shortId(turn.turn_id)}</code>`],
     ]} /><//>
-    <${Panel} title="Prompt">${turn.prompt ? html`<${Long} text=${turn.prompt} label="Prompt" />` : html`<${Empty} title="It was not kept">Prompts are in the copies of kept threads.<//>`}<//>
+    <${Panel} title="Prompt">${turn.prompt ? html`<${Long} text=${turn.prompt} label="Prompt" />`
+      : html`<${Empty} title="It was not kept">Prompts are in the copies of kept threads.<//>`}<//>
     <${Panel} title="Tool calls" tools=${html`<span class="quiet num">${turn.calls.length}</span>`}>
       ${turn.calls.length ? turn.calls.map((call) => html`<${Call} key=${call.id} call=${call} />`)
       : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
-    ${turn.approvals.length > 0 && html`<${Panel} title="Requests to people">${turn.approvals.map((one) => html`<${Request} key=${one.id} request=${one} />`)}<//>`}
-    <${Panel} title="Answer">${turn.answer ? html`<${Long} text=${turn.answer} label="Answer" open />` : html`<${Empty} title=${turn.running ? 'Not yet' : 'There is none'} />`}<//>
+    ${turn.approvals.length > 0
+      && html`<${Panel} title="Requests to people">
+      ${turn.approvals.map((one) => html`<${Request} key=${one.id} request=${one} />`)}<//>`}
+    <${Panel} title="Answer">${turn.answer ? html`<${Long} text=${turn.answer} label="Answer" open />`
+      : html`<${Empty} title=${turn.running ? 'Not yet' : 'There is none'} />`}<//>
     <${Pictures} turn=${turn} />
-    ${turn.items.length > 0 && html`<${TablePanel} title="Items" columns=${ITEMS} rows=${turn.items} rowKey="item_id" />`}`;
+    ${turn.items.length > 0 && html`<${TablePanel} title="Items" columns=${ITEMS} rows=${turn.items}
+      rowKey="item_id" />`}`;
 }
 
 function Long({ text, label, open = false }) {
   const shown = html`<${Block} label=${label}>${laidOut(text)}<//>`;
-  return open || text.length < LONG ? shown : html`<details><summary>${label}, ${numOf(count(text.length))} characters</summary>${shown}</details>`;
+  return open || text.length < LONG ? shown
+    : html`<details><summary>${label}, ${numOf(count(text.length))} characters</summary>${shown}</details>`;
 }
 
 function Call({ call }) {
   const failed = !call.success;
-  return html`<details class="call" open=${call.output.length < LONG}><summary><span class="num quiet">${call.ordinal}</span> <code>${plain(call.tool)}</code>
-      <${Badge} tone=${failed ? 'bad' : call.has_data ? 'good' : 'warn'}>${failed ? 'failed' : call.has_data ? 'data' : 'no data'}<//> <span class="num quiet">${span(call.seconds * 1000)}</span>
+  return html`<details class="call" open=${call.output.length < LONG}>
+    <summary><span class="num quiet">${call.ordinal}</span> <code>${plain(call.tool)}</code>
+      <${Badge} tone=${failed ? 'bad' : call.has_data ? 'good' : 'warn'}>${failed ? 'failed' : call.has_data ? 'data'
+        : 'no data'}<//> <span class="num quiet">${span(call.seconds * 1000)}</span>
       <${Text} most=${100} className="quiet">${JSON.stringify(call.arguments)}<//></summary>
-    <div class="pair"><div><h3>Arguments</h3><${Block} label=${`Arguments of ${plain(call.tool)}`}>${plain(JSON.stringify(call.arguments, null, 1))}<//></div>
-      <div><h3>Answer</h3><${Block} label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}<//></div></div></details>`;
+    <div class="pair"><div><h3>Arguments</h3><${Block} label=${`Arguments of ${plain(call.tool)}`}>${plain(
+      JSON.stringify(call.arguments, null, 1))}<//></div>
+      <div><h3>Answer</h3><${Block} label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}<//></div></div>
+        </details>`;
 }
 
 const Request = ({ request }) => html`<div>
@@ -167,13 +199,14 @@ const ITEMS = [
   ['Type', 'type'],
   ['Status', (row) => badgeOf(row.status)],
   ['Began', (row) => timeOf(row.started_at, 'time')],
-  ['Took', (row) => span(row.ended_at ? new Date(row.ended_at) - new Date(row.started_at) : null), 'num'],
+  ['Took', (row) => span(row.ended_at ? between(row.started_at, row.ended_at) : null), 'num'],
   ['Item', (row) => html`<code title=${plain(row.item_id)}>${shortId(row.item_id)}</code>`, 'wide'],
 ];
 
 function Pictures({ turn }) {
   const drawn = turn.calls.some((call) => /chart|picture|image/.test(call.tool));
-  const run = useResource(({ signal }) => (drawn && turn.run_id ? get(`/runs/${turn.run_id}`, {}, { signal }) : Promise.resolve(null)), [turn.row?.id]);
+  const run = useResource(({ signal }) => (drawn && turn.run_id ? get(`/runs/${turn.run_id}`, {}, { signal })
+    : Promise.resolve(null)), [turn.row?.id]);
   const rows = run.data?.artifacts.filter((one) => one.turn_id === turn.row?.id) ?? [];
   return rows.length > 0 && html`<${Panel} title="Pictures that it was given"><${Gallery} rows=${rows} /><//>`;
 }
@@ -185,15 +218,19 @@ function Forking({ path, turns, at, kept }) {
   const [model, setModel, forgetModel] = useDraft(`fork-model:${path}`);
   const shown = before ?? at + 2;
   const act = useAction(async (key) => {
-    const made = await post(`${path}/fork`, { before_turn: shown, ...(model.trim() ? { model: model.trim() } : {}) }, { key });
+    const made = await post(`${path}/fork`, { before_turn: shown, ...(model.trim() ? { model: model.trim() } : {}) },
+      { key });
     forgetModel();
     go(`/threads/${made.thread_id}`);
   });
   return html`<${Panel} title="Fork"><${Form} className="filters" run=${act.run}>
-      <label>Copy the turns before number<input type="number" min="2" max=${turns + 1} value=${shown} onInput=${(event) => setBefore(Number(event.target.value))} /></label>
-      <label>Model (its own, if empty)<input type="text" maxlength="100" value=${model} onInput=${(event) => setModel(event.target.value)} autocomplete="off" /></label>
+      <label>Copy the turns before number<input type="number" min="2" max=${turns
+        + 1} value=${shown} onInput=${(event) => setBefore(Number(event.target.value))} /></label>
+      <label>Model (its own, if empty)<input type="text" maxlength="100" value=${model} onInput=${(event) =>
+        setModel(event.target.value)} autocomplete="off" /></label>
       <button type="submit" disabled=${!kept || act.busy}>${act.busy ? 'forking …' : 'Fork'}</button>
-      ${quietOf(kept ? `${turns + 1} copies all ${turns}. Then ask in the fork: it makes no report, decision or order.` : 'A thread of one conversation is not kept, so there is nothing to copy.')}<//>
+      ${quietOf(kept ? `${turns + 1} copies all ${turns}. Then ask in the fork: it makes no report, decision or order.`
+        : 'A thread of one conversation is not kept, so there is nothing to copy.')}<//>
     <${ProblemBox} problem=${act.problem} /><//>`;
 }
 
@@ -206,8 +243,10 @@ function Asking({ path, thread, again }) {
     return answer;
   });
   return html`<${Panel} title="Ask in this fork"><${Form} run=${() => text.trim() && act.run()}>
-      <label class="full">Question<textarea maxlength="20000" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
-      <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy ? 'the model answers …' : 'Ask'}</button></div><//>
+      <label class="full">Question<textarea maxlength="20000" value=${text} onInput=${(event) =>
+        setText(event.target.value)}></textarea></label>
+      <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy
+        ? 'the model answers …' : 'Ask'}</button></div><//>
     <${ProblemBox} problem=${act.problem} />
     ${act.answer && html`<div role="status">
       <h3>Answer${act.answer.tokens !== null && html`, ${numOf(count(act.answer.tokens))} tokens`}</h3>
@@ -222,5 +261,6 @@ function Subject({ subject }) {
   const place = subject.lastIndexOf('/') + 1;
   const last = subject.slice(place);
   const before = subject.slice(0, place);
-  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)}${before && html` <${Text} className="quiet small wide" most=${60}>${before.replace(/\/$/, '')}<//>`}</span>`;
+  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)}${before
+    && html` <${Text} className="quiet small wide" most=${60}>${before.replace(/\/$/, '')}<//>`}</span>`;
 }
