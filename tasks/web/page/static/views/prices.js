@@ -79,7 +79,8 @@ function Drawn({ data, symbol, detail, hidden }) {
     <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${data.adjusted === null
       ? 'not known whether adjusted' : data.adjusted ? 'adjusted'
       : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
-      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} ${detail?.plan_notes.length ? `Plan: ${detail.plan_notes.map(plain).join(', ')}.` : ''} Charts by <a
+      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} ${detail?.plan_notes.length
+        ? `Plan: ${detail.plan_notes.map(plain).join(', ')}.` : ''} Charts by <a
         href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
         class="in-text">TradingView</a> Lightweight Charts™.</p>
     <${AsTable} data=${data} />`;
