@@ -15,7 +15,8 @@ EXTRAS ?=
 
 REAL ?= .real
 CARD ?= .card
-PAGE := .page
+TYPED := .page
+NODE = PATH="$(abspath $(BIN)):$$PATH"
 STATIC := tasks/web/page/static
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
 LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
@@ -47,7 +48,7 @@ test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed i
 	@$(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
-check: $(VENV)/.dev $(PAGE)/.tools ## Lint, format, types and import rules; of the page's modules too (needs npm)
+check: $(VENV)/.dev $(TYPED)/.tools ## Lint, format, types and import rules; of the page's modules too
 	@echo "-- ruff"
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
@@ -56,18 +57,17 @@ check: $(VENV)/.dev $(PAGE)/.tools ## Lint, format, types and import rules; of t
 	@echo "-- import rules"
 	@$(BIN)/lint-imports
 	@echo "-- eslint"
-	@$(PAGE)/node_modules/.bin/eslint --config $(PAGE)/eslint.config.js $(STATIC)
+	@$(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC)
 	@echo "-- tsc, with the types of the desk's own answers"
-	@$(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(PAGE)/api.json
-	@$(PAGE)/node_modules/.bin/openapi-typescript $(PAGE)/api.json --output $(PAGE)/api.d.ts >/dev/null 2>&1
-	@$(PAGE)/node_modules/.bin/tsc --project $(PAGE)
+	@$(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(TYPED)/api.json
+	@$(NODE) $(TYPED)/node_modules/.bin/openapi-typescript $(TYPED)/api.json --output $(TYPED)/api.d.ts >/dev/null 2>&1
+	@$(NODE) $(TYPED)/node_modules/.bin/tsc --project $(TYPED)
 
 # What reads the page's modules, never shipped. The lock has hashes and no address: the machine says where packages are.
-$(PAGE)/.tools: $(wildcard deploy/page/*)
-	@command -v npm >/dev/null || { echo "make check needs Node 20 and npm on the PATH, for the page's linter and types"; exit 1; }
+$(TYPED)/.tools: $(wildcard deploy/page/*) $(VENV)/.dev
 	@echo "-- installing deploy/page/package-lock.json, hash-checked"
-	@mkdir -p $(PAGE) && cp deploy/page/* $(PAGE)
-	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@mkdir -p $(TYPED) && cp deploy/page/* $(TYPED)
+	@$(NODE) npm ci --prefix $(TYPED) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
 format: $(VENV)/.dev ## Put the code in the one format
@@ -199,8 +199,8 @@ containers: $(VENV)/.dev ## compose.yaml in real containers, by docs/deploying.m
 pictures: $(VENV)/.dev $(VENV)/.demo ## Take the pictures of the page anew, from a demo's desk (needs Chromium)
 	@$(BIN)/python docs/pictures.py
 
-vendor: $(VENV)/.dev ## Fetch the page's libraries anew (needs npm on the PATH), as named in deploy/vendor.py
-	@$(BIN)/python deploy/vendor.py
+vendor: $(VENV)/.dev ## Fetch the page's libraries anew with npm, as named in deploy/vendor.py
+	@$(NODE) python deploy/vendor.py
 
 clean: ## Remove the environment, the demo's folder and the built pages
-	rm -rf $(VENV) $(REAL) $(PAGE) .demo site .cache
+	rm -rf $(VENV) $(REAL) $(TYPED) .demo site .cache
