@@ -20,12 +20,16 @@ class QuestionSource(StrEnum):
     DESK = "desk"  # asked by the desk of its universe
     VERDICT = "verdict"  # of a candidate that was rated BUY or PASS
     PERSON = "person"
+    METACULUS = "metaculus"
+    FORECASTBENCH = "forecastbench"
     MANIFOLD = "manifold"
     POLYMARKET = "polymarket"
     KALSHI = "kalshi"
 
 
 VENUES = (QuestionSource.MANIFOLD, QuestionSource.POLYMARKET, QuestionSource.KALSHI)
+# Whose outcomes a person enters.
+PEOPLES = (QuestionSource.PERSON, QuestionSource.METACULUS, QuestionSource.FORECASTBENCH)
 
 
 class QuestionState(StrEnum):
@@ -87,6 +91,8 @@ class BoardQuestion(BaseModel):
     closes_at: dt.datetime
     chosen: str = ""
     event: str | None = None  # of the venue, of whose questions at most one comes true
+    criteria: str = ""  # what decides it, in its venue's words
+    background: str = ""
 
 
 LEAST_WHOLE = 0.98  # of prices of exclusive questions: less than the rest is their spread

@@ -138,7 +138,7 @@ def _value(value: Any, each: int) -> str:
 RULE = "=" * 60
 HEADLINE_CHARS, REASON_CHARS, NAME_CHARS = 400, 160, 48
 MOST_PAIRS, VALUE_CHARS = 24, 80
-BECAUSE_CHARS = 400
+BECAUSE_CHARS, DETAIL_CHARS = 400, 1500
 
 
 def board_text(board: Board) -> str:
@@ -210,6 +210,10 @@ def _question(one: BoardQuestion, asked: Sequence[BoardQuestion]) -> list[str]:
         f"  Baseline: {baseline}{source}",
         f"  Closes: {moment(one.closes_at)}",
     ]
+    if one.criteria:
+        found.append(f"  Decided by: {quoted(one.criteria, DETAIL_CHARS)}")
+    if one.background:
+        found.append(f"  Background: {quoted(one.background, DETAIL_CHARS)}")
     if one.subjects:
         found.append(f"  Subjects: {', '.join(_name(subject) for subject in one.subjects)}")
     others = [_name(other.label) for other in asked if one.event and other.event == one.event and other is not one]

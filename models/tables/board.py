@@ -168,6 +168,7 @@ class Question(Identified, Dated, table=True):
     when it was opened or last refreshed, null where there is no price. outcome: 0 to 1, null while open and when void.
     evidence: the data that resolved it, with their source. note: why one whose deadline has passed is still open.
     event: of the venue, of whose questions at most one comes true; null where it says nothing of that kind.
+    criteria: what decides it, in its venue's words; with the background it is shown to voices.
     """
 
     __table_args__ = (
@@ -191,6 +192,8 @@ class Question(Identified, Dated, table=True):
     baseline_source: str = ""
     url: str | None = None
     event: str | None = None
+    criteria: str = ""
+    background: str = ""
     state: str
     outcome: float | None = None
     evidence: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))

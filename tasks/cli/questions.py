@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -115,17 +116,21 @@ def add(
 
 @commands.command("import")
 def import_(
-    venue: Annotated[str, typer.Argument(help="manifold, polymarket or kalshi.")],
+    source: Annotated[str, typer.Argument(help="manifold, polymarket or kalshi; or a file or folder of questions.")],
     term: Annotated[str | None, typer.Option(help="Import open markets on this term.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="Import this market, by the venue's id.")] = None,
     limit: Annotated[int, typer.Option(help="With --term: at most so many.", min=1, max=100)] = 10,
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Import questions of an event market, or refresh their prices.
+    """Import questions of an event market or of files, or refresh their prices.
 
-    Nothing is ever sent to it but the request.
+    A market is sent nothing but the request. Files: ForecastBench, Metaculus, Manifold, or what desk questions export
+    writes; a row that cannot be a question is named, and the others are imported.
     """
+    if source not in VENUES:
+        _import_files(source, term or id_, by or whoami(), as_json=as_json)
+        return
     from chordesk.tasks.cli.show.questions import import_report
     from chordesk.tools.questions.importing import import_one, import_term
     from chordesk.tools.venues.factory import build_venue
@@ -134,18 +139,51 @@ def import_(
         given = "neither" if term is None else "both"
         raise UsageError(f"{given} of --term and --id given", remedy="give one of them")
     settings, store = opened()
-    wire, name = build_venue(venue), by or whoami()
+    wire, name = build_venue(source), by or whoami()
     try:
         if id_ is not None:
             report = import_one(store, wire, id_, name)
         else:
             report = import_term(store, wire, term or "", limit, name)
     except MarketError as error:
-        later = "try again later" if error.retryable else f"give {venue}'s own id, or --term"
+        later = "try again later" if error.retryable else f"give {source}'s own id, or --term"
         error.remedy = error.remedy or f"nothing was imported; {later}"
         raise
-    warn(_warnings(settings, venue))
+    warn(_warnings(settings, source))
     emit(report, import_report, as_json=as_json)
+
+
+def _import_files(source: str, of_venue: str | None, by: str, *, as_json: bool) -> None:
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tasks.cli.show.questions import folder_report
+    from chordesk.tools.question_files import Importing, import_files
+
+    path = Path(source)
+    if not path.exists():
+        reason = f"{source!r} is no venue, and no file or folder"
+        raise UsageError(reason, remedy=f"give {', '.join(VENUES)}, or the path of questions")
+    if of_venue is not None:
+        raise UsageError(f"{source} is a path: --term and --id are for venues", remedy="leave them out")
+    settings, store = opened()
+    report = import_files(store, path, Importing(by, clock_of(settings).now(), utcnow()))
+    emit(report, folder_report, as_json=as_json)
+
+
+@commands.command("export")
+def export(
+    into: Annotated[Path, typer.Argument(help="The CSV to write, which desk questions import reads.")],
+    state: Annotated[QuestionState | None, typer.Option(help="In this state.")] = None,
+    source: Annotated[QuestionSource | None, typer.Option(help="Of this origin.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write questions to a CSV, with their criteria and background."""
+    from chordesk.tools.question_files import export_csv
+    from chordesk.tools.questions.reading import list_questions
+
+    with opened()[1].read() as session:
+        rows = list_questions(session, state=state, source=source, limit=None)
+    count = export_csv(rows, into)
+    emit({"questions": count, "file": str(into)}, lambda _: f"{count:,} questions in {into}", as_json=as_json)
 
 
 def _warnings(settings: Settings, venue: str) -> list[str]:

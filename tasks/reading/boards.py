@@ -165,6 +165,8 @@ def board_questions(session: Session, run_id: str) -> tuple[BoardQuestion, ...]:
             closes_at=question.closes_at,
             chosen=asked.chosen,
             event=question.event,
+            criteria=question.criteria,
+            background=question.background,
         )
         for asked, question in rows
     ]

@@ -45,7 +45,9 @@ PUBLISHED = (
 )
 
 
-class _Question(BaseModel):
+class BenchQuestion(BaseModel):
+    """A question of a set, as its file has it."""
+
     id: str | list[str]
     source: str
     question: str
@@ -54,13 +56,16 @@ class _Question(BaseModel):
     market_info_resolution_criteria: str = ""
     freeze_datetime: dt.datetime
     freeze_datetime_value: str | float
+    freeze_datetime_value_explanation: str = ""
+    market_info_close_datetime: str = ""
+    url: str = ""
     resolution_dates: list[dt.date] | str = ""
 
 
 class _QuestionSet(BaseModel):
     forecast_due_date: dt.date
     question_set: str
-    questions: list[_Question]
+    questions: list[BenchQuestion]
 
 
 class _Resolution(BaseModel):
@@ -178,12 +183,14 @@ def _by_series(rows: Iterable[_Resolution], left_out: Counter[str]) -> dict[Seri
     return found
 
 
-def _asked(question: _Question, due: dt.date, resolutions: Mapping[Series, Sequence[_Resolution]]) -> Iterable[Asked]:
+def _asked(
+    question: BenchQuestion, due: dt.date, resolutions: Mapping[Series, Sequence[_Resolution]]
+) -> Iterable[Asked]:
     if isinstance(question.id, list) or question.source not in (*DATA, *MARKETS):
         return
     series = Series(question.source, question.id)
     rows = [row for row in resolutions.get(series, ()) if row.resolved and row.resolved_to is not None]
-    value = _number(question.freeze_datetime_value)
+    value = number(question.freeze_datetime_value)
     fixed = (series, due, question.freeze_datetime.date())
     if question.source in MARKETS:
         last = rows[-1] if rows else None
@@ -196,7 +203,7 @@ def _asked(question: _Question, due: dt.date, resolutions: Mapping[Series, Seque
         yield Asked(*fixed, until, question.question, value, outcomes.get(until))
 
 
-def _number(value: str | float) -> float | None:
+def number(value: str | float) -> float | None:
     try:
         found = float(value)
     except ValueError:

@@ -17,10 +17,20 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.runs import Verdict
+from chordesk.models.text import inert
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import NAMED, named_universe, universe_key, universe_of_rule, universe_text
+
+MOST_TEXT = 500  # characters of a question
+MOST_DETAIL = 20_000  # of what decides it, and of its background
+
+
+def detail(text: str) -> str:
+    """Return a venue's longer text, inert and not longer than is kept."""
+    shown = inert(text).strip()
+    return shown if len(shown) <= MOST_DETAIL else f"{shown[: MOST_DETAIL - 1]}…"
 
 
 def question_row(**values: Any) -> Question:
@@ -38,9 +48,15 @@ def insert_absent(session: Session, rows: Sequence[Question]) -> None:
 
 def ask_once(session: Session, row: Question) -> Question:
     """Write a question unless it is there; return it as it is stored."""
-    insert_absent(session, [row])
-    key = {name: getattr(row, name) for name in ("source", "market", "external_id")}
-    return session.scalars(select(Question).filter_by(**key)).one()
+    return store_questions(session, [row])[row.external_id]
+
+
+def store_questions(session: Session, rows: Sequence[Question]) -> dict[str, Question]:
+    """Write questions of one source and market unless they are there; return them as stored, by external id."""
+    if not rows:
+        return {}
+    insert_absent(session, rows)
+    return stored_questions(session, [rows[0].source], rows[0].market, [row.external_id for row in rows])
 
 
 EVEN, EVEN_ODDS = 0.5, "even odds"
@@ -76,10 +92,10 @@ def store_relative(session: Session, rows: Sequence[Question]) -> list[Question]
     if not rows:
         return []
     market, keys = rows[0].market, [row.external_id for row in rows]
-    found = _stored_relative(session, market, keys)
+    found = stored_questions(session, RELATIVE, market, keys)
     if len(found) < len(rows):
         insert_absent(session, [row for row in rows if row.external_id not in found])
-        found = _stored_relative(session, market, keys)
+        found = stored_questions(session, RELATIVE, market, keys)
     return [found[key] for key in keys]
 
 
@@ -124,11 +140,12 @@ def _relative_row(market: MarketData, rule: BeatsMedian, source: QuestionSource)
     )
 
 
-def _stored_relative(session: Session, market: str, keys: Sequence[str]) -> dict[str, Question]:
+def stored_questions(session: Session, sources: Sequence[str], market: str, keys: Sequence[str]) -> dict[str, Question]:
+    """Return the stored questions of a market by their external ids, the first of each."""
     found: dict[str, Question] = {}
     for first in range(0, len(keys), _MOST_KEYS):
         named = col(Question.external_id).in_(keys[first : first + _MOST_KEYS])
-        which = (col(Question.source).in_(RELATIVE), col(Question.market) == market, named)
+        which = (col(Question.source).in_(sources), col(Question.market) == market, named)
         for row in session.scalars(select(Question).where(*which).order_by(col(Question.id).desc())):
             found[row.external_id] = row
     return found

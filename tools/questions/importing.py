@@ -15,15 +15,13 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import one_line, utc
-from chordesk.tools.questions.asking import ask_once, question_row
+from chordesk.tools.questions.asking import MOST_TEXT, detail, question_row, store_questions, stored_questions
 from chordesk.tools.questions.medians import Pending, Resolution, Resolved
 from chordesk.tools.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution
 
-MOST_TEXT = 500
-
-# new: it is a question now; refreshed: it was one, and has the venue's present price; changed: the venue contradicts
-# the outcome it gave; ended: it has its outcome, of which the venue says the same.
-Came = Literal["new", "refreshed", "changed", "ended"]
+# new: it is a question now; refreshed: it was one, and has the venue's present price; same: it had that already;
+# changed: the venue contradicts the outcome it gave; ended: it has its outcome, of which the venue says the same.
+Came = Literal["new", "refreshed", "same", "changed", "ended"]
 
 
 class ImportedLine(Frozen):
@@ -51,7 +49,7 @@ def import_term(store: Store, venue: EventVenue, term: str, limit: int, by: str)
     left_out = Counter({"with other than two outcomes": found.left_out} if found.left_out else {})
     good = []
     for market in found.markets:
-        if (why := _unfit(market)) is None:
+        if (why := unfit(market)) is None:
             good.append(market)
         else:
             left_out[why] += 1
@@ -66,7 +64,7 @@ def import_one(store: Store, venue: EventVenue, market_id: str, by: str) -> Impo
     market = venue.market(market_id)
     exclusive = _exclusive(venue, [market])
     with store.session() as session:
-        if (why := _unfit(market)) is not None and _stored(session, market) is None:
+        if (why := unfit(market)) is not None and _stored(session, market) is None:
             reason = f"{market.venue} has its market {market.id} {why}: no forecast of it could be scored"
             raise UsageError(reason, remedy="choose one that is open")
         lines = import_markets(session, [market], by, exclusive)
@@ -84,14 +82,19 @@ def import_markets(
     """Write the markets as questions, each once; those that are questions already get the venue's present price and
     closing, or a note that it contradicts the outcome it gave. exclusive: events of which at most one market can come
     true."""
-    lines = []
-    for market in markets:
-        stored = _stored(session, market)
-        came: Came = "new" if stored is None else refresh(stored, market)
-        stored = stored or ask_once(session, _row(market, by, market.event if market.event in exclusive else None))
-        session.add(stored)
-        session.flush()
-        lines.append(ImportedLine(came=came, question=stored))
+    lines, given = list[ImportedLine](), list(markets)
+    for venue in dict.fromkeys(market.venue for market in given):
+        of_venue = {market.id: market for market in given if market.venue == venue}
+        stored = stored_questions(session, [venue], "", list(of_venue))
+        absent = [one for key, one in of_venue.items() if key not in stored]
+        rows = [_row(one, by, one.event if one.event in exclusive else None) for one in absent]
+        asked = stored | store_questions(session, rows)
+        for key, market in of_venue.items():
+            came: Came = refresh(stored[key], market) if key in stored else "new"
+            if came == "refreshed" and not session.is_modified(asked[key]):
+                came = "same"
+            lines.append(ImportedLine(came=came, question=asked[key]))
+    session.flush()
     return lines
 
 
@@ -111,6 +114,7 @@ def refresh(question: Question, market: VenueMarket) -> Came:
         question.note = f"{market.venue} has resolved it: desk questions resolve {question.id}"
         return "refreshed"
     question.baseline, question.baseline_source = market.probability, _source(market)
+    question.criteria = detail(market.rules)
     if market.closes_at is not None and market.closes_at > question.opens_at:
         question.closes_at = market.closes_at
     return "refreshed"
@@ -133,7 +137,7 @@ def _record(question: Question, contradiction: str, market: VenueMarket) -> None
     question.evidence, question.note = evidence, contradiction
 
 
-def _unfit(market: VenueMarket) -> str | None:
+def unfit(market: VenueMarket) -> str | None:
     if market.state != "open":
         return market.state
     if market.closes_at is None:
@@ -143,13 +147,13 @@ def _unfit(market: VenueMarket) -> str | None:
 
 def _row(market: VenueMarket, by: str, event: str | None) -> Question:
     assert market.closes_at is not None, "one without a closing is left out"
-    shown = one_line(market.question)
     rule = ByVenue.model_validate({"venue": market.venue, "id": market.id})
     return question_row(
         source=market.venue,
         market="",
         external_id=market.id,
-        text=shown if len(shown) <= MOST_TEXT else f"{shown[: MOST_TEXT - 1]}…",
+        text=one_line(market.question, MOST_TEXT),
+        criteria=detail(market.rules),
         rule=rule.model_dump(mode="json"),
         subjects=[],
         opens_at=market.as_of,

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 
 from sqlmodel import Session
 
-from chordesk.models.board import ByPerson, QuestionSource, QuestionState
+from chordesk.models.board import PEOPLES, ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import NEW_YORK, new_york, one_line, utc
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
-from chordesk.tools.questions.asking import ask_once, question_row
+from chordesk.tools.questions.asking import MOST_TEXT, ask_once, question_row
 from chordesk.tools.questions.medians import Resolved
 
-MOST_TEXT = 500  # characters of a question
 CLOSING_TIME = dt.time(16)  # of a day given without a time, in New York
 _VOID = "void"
 _OUTCOMES = {"yes": 1.0, "no": 0.0, _VOID: None}
@@ -35,7 +34,7 @@ def add_question(
 ) -> Question:
     """now: market time, and its opening unless given; baseline: 0.5 unless given. Raises UsageError for an invalid
     question."""
-    asked, opens = _text(text), opens_at or now
+    asked, opens = question_text(text), opens_at or now
     if closes_at <= now:
         reason = f"--closes {_shown(closes_at)} has passed: it is {_shown(now)}"
         raise UsageError(reason, remedy="give a time to come; in a replay the time is that of its day")
@@ -44,14 +43,13 @@ def add_question(
         raise UsageError(reason, remedy="give a --closes after --opens")
     if baseline is not None and not 0 < baseline < 1:
         raise UsageError(f"--baseline {baseline:g} is no probability to beat", remedy="give one between 0 and 1")
-    key = hashlib.sha256(f"{asked.casefold()}\n{closes_at.astimezone(dt.UTC).isoformat()}".encode()).hexdigest()[:32]
     row = question_row(
         source=QuestionSource.PERSON,
         market="",
-        external_id=key,
+        external_id=question_key(asked, closes_at),
         text=asked,
         rule=ByPerson().model_dump(mode="json"),
-        subjects=_symbols(about),
+        subjects=symbols_of(about),
         opens_at=opens,
         closes_at=closes_at,
         baseline=0.5 if baseline is None else baseline,
@@ -64,6 +62,11 @@ def add_question(
             f"it was asked already, as {stored.id} by {stored.author}", remedy="change its text or closing"
         )
     return stored
+
+
+def question_key(text: str, closes_at: dt.datetime) -> str:
+    """Return what distinguishes a person's question: the same text and closing are the same question."""
+    return hashlib.sha256(f"{text.casefold()}\n{closes_at.astimezone(dt.UTC).isoformat()}".encode()).hexdigest()[:32]
 
 
 def moment_of(option: str, text: str, *, at: dt.time = CLOSING_TIME) -> dt.datetime:
@@ -104,10 +107,10 @@ def entered(question: Question, outcome: float | None, why: str, by: str, now: d
     for a question that has ended: it resolves once."""
     if question.state != QuestionState.OPEN:
         raise UsageError(f"question {question.id} {ended_text(question)}", remedy="a question resolves once")
-    if question.source != QuestionSource.PERSON and outcome is not None:
+    if question.source not in PEOPLES and outcome is not None:
         reason = f"question {question.id} is resolved by {_resolver(question)}, not by a person"
         raise UsageError(reason, remedy="leave --outcome out, or give void if it can never have one")
-    if question.source != QuestionSource.PERSON and question.closes_at > now:
+    if question.source not in PEOPLES and question.closes_at > now:
         reason = f"question {question.id} closes at {_shown(question.closes_at)}, and it is {_shown(now)}"
         raise UsageError(reason, remedy="wait until it has closed")
     return Resolved(outcome, {"source": f"a person, {by}", "why": why, "as_of": now.isoformat()})
@@ -124,14 +127,14 @@ def _resolver(question: Question) -> str:
     return f"the bars of the {question.market} market" if question.market else question.source
 
 
-def _text(text: str) -> str:
+def question_text(text: str) -> str:
     asked = one_line(text)
     if not asked or len(asked) > MOST_TEXT:
         raise UsageError(f"a question of {len(asked)} characters", remedy=f"give 1 to {MOST_TEXT}")
     return asked
 
 
-def _symbols(about: Sequence[str]) -> list[str]:
+def symbols_of(about: Sequence[str]) -> list[str]:
     symbols = list(dict.fromkeys(one.strip().upper() for one in about if one.strip()))
     for one in symbols:
         if not is_symbol(one):

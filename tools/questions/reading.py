@@ -24,7 +24,7 @@ def list_questions(
     state: QuestionState | None = None,
     source: QuestionSource | None = None,
     subject: str | None = None,
-    limit: int = 20,
+    limit: int | None = 20,
     offset: int = 0,
 ) -> Sequence[Question]:
     """Return questions, those that close soonest first while they are open, then the newest outcome; None as a filter

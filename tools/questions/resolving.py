@@ -12,11 +12,11 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.board import (
+    PEOPLES,
     QUESTION_FINAL,
     BeatsMedian,
     ByPerson,
     ByVenue,
-    QuestionSource,
     QuestionState,
     ResolutionRule,
 )
@@ -193,7 +193,7 @@ def due(session: Session, market: MarketData) -> list[Question]:
     closes = col(Question.closes_at)
     passed = or_(
         and_(col(Question.market) == market.name, closes <= known_until(market.clock)),
-        and_(col(Question.source) == QuestionSource.PERSON, closes <= market.clock.now()),
+        and_(col(Question.source).in_(PEOPLES), closes <= market.clock.now()),
     )
     query = select(Question).where(Question.state == QuestionState.OPEN, passed)
     return list(session.exec(query.order_by(col(Question.id))))

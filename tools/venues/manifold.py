@@ -13,10 +13,10 @@ from chordesk.tools.venues.markets import NO_FEE, EventBook, FoundMarkets, Outco
 
 NAME, TITLE = "manifold", "Manifold"
 _MOST = 1000
-_BINARY = "BINARY"
+BINARY = "BINARY"
 
 
-class _Market(Shape):
+class ManifoldMarket(Shape):
     id: str
     question: str
     url: str
@@ -33,7 +33,7 @@ class _Market(Shape):
     textDescription: str | None = None
 
 
-_MARKET, _MARKETS = TypeAdapter(_Market), TypeAdapter(list[_Market])
+_MARKET, _MARKETS = TypeAdapter(ManifoldMarket), TypeAdapter(list[ManifoldMarket])
 
 
 class Manifold:
@@ -46,18 +46,18 @@ class Manifold:
 
     def search(self, term: str, limit: int) -> FoundMarkets:
         count = min(limit, _MOST)
-        asked: Params = {"term": term, "filter": "open", "contractType": _BINARY, "limit": count}
+        asked: Params = {"term": term, "filter": "open", "contractType": BINARY, "limit": count}
         rows = self._http.get(_MARKETS, "/v0/search-markets", asked)
         now = dt.datetime.now(dt.UTC)
-        binary = [row for row in rows if row.outcomeType == _BINARY]
-        found = tuple(_market(row, now) for row in binary[:limit])
+        binary = [row for row in rows if row.outcomeType == BINARY]
+        found = tuple(market_of(row, now) for row in binary[:limit])
         return FoundMarkets(found, left_out=len(rows) - len(binary), whole=len(rows) < count)
 
     def market(self, market_id: str) -> VenueMarket:
         row = self._http.get(_MARKET, f"/v0/market/{quote(market_id, safe='')}")
-        if row.outcomeType != _BINARY:
+        if row.outcomeType != BINARY:
             raise MarketError(f"{TITLE}'s market {market_id} has other outcomes than YES and NO: {row.outcomeType}")
-        return _market(row, dt.datetime.now(dt.UTC))
+        return market_of(row, dt.datetime.now(dt.UTC))
 
     def exclusive(self, event: str) -> bool:
         """Return False: exclusive answers are one market there, which has other than two outcomes."""
@@ -68,7 +68,7 @@ class Manifold:
         return None
 
 
-def _market(row: _Market, now: dt.datetime) -> VenueMarket:
+def market_of(row: ManifoldMarket, now: dt.datetime) -> VenueMarket:
     state: VenueState = "open"
     if row.isResolved:
         state = "resolved"
@@ -96,14 +96,14 @@ def _market(row: _Market, now: dt.datetime) -> VenueMarket:
     )
 
 
-def _pool(row: _Market) -> Pool | None:
+def _pool(row: ManifoldMarket) -> Pool | None:
     sides = row.pool or {}
     if row.p is None or not 0 < row.p < 1 or min(sides.get("YES", 0), sides.get("NO", 0)) <= 0:
         return None
     return Pool(sides["YES"], sides["NO"], row.p)
 
 
-def _outcome(row: _Market) -> Outcome | None:
+def _outcome(row: ManifoldMarket) -> Outcome | None:
     """Return the outcome of a resolved market. Raises MarketUnavailable for a resolution that is not documented."""
     if not row.isResolved:
         return None

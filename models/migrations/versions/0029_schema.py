@@ -192,7 +192,7 @@ def _tables() -> None:
     table(
         "question",
         "id",
-        text="id source market external_id text baseline_source state author",
+        text="id source market external_id text baseline_source criteria background state author",
         text_or_null="url event resolved_by note",
         time="created_at opens_at closes_at",
         time_or_null="resolved_at",

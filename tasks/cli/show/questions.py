@@ -20,6 +20,7 @@ from chordesk.tools.scoring.voices import LEAST_RESOLVED
 if TYPE_CHECKING:
     from chordesk.models.tables.board import Forecast, Question
     from chordesk.tasks.reading.scores import PartRow, QuestionDetail, ScoreBoard, ScoreRow
+    from chordesk.tools.question_files import FolderReport
     from chordesk.tools.questions.importing import ImportReport
     from chordesk.tools.questions.resolving import ResolveReport
     from chordesk.tools.scoring.statistics import CalibrationRow
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # Of an id, enough to be the only one that begins so among thousands of the same millisecond.
 SHORT_QUESTION = 20
+MOST_DETAIL = 600  # characters of criteria and background
 MOST_LINES = 10  # of one kind; --json has all
 
 
@@ -58,6 +60,8 @@ def question_report(found: QuestionDetail) -> RenderableType:
         ("baseline", f"{_probability(row.baseline)}, {paragraph(row.baseline_source)}"),
         ("rule", _rule(row.rule)),
         *([("page", paragraph(row.url))] if row.url else []),
+        *([("criteria", paragraph(row.criteria, MOST_DETAIL))] if row.criteria else []),
+        *([("background", paragraph(row.background, MOST_DETAIL))] if row.background else []),
         *([("note", Text(paragraph(row.note), style="yellow"))] if row.note else []),
     ]
     head = Text.assemble(("question ", "bold"), f"{row.id}: ", state(row.state, state_text(row)))
@@ -147,6 +151,15 @@ def import_report(report: ImportReport) -> RenderableType:
     if not report.whole:
         lines.append("the venue has more; --limit asks for them")
     return Group(*(Text(line) for line in lines))
+
+
+def folder_report(report: FolderReport) -> RenderableType:
+    lines = [
+        f"{report.files} files: {report.new:,} new questions, {report.changed:,} changed, {report.same:,} the same, "
+        f"{len(report.set_aside):,} rows set aside"
+    ]
+    aside = [f"{one.file}, {f'row {one.row}' if one.row else 'whole'}: {one.reason}" for one in report.set_aside]
+    return Group(*map(Text, lines), *bounded(aside, MOST_LINES, lambda line: Text(paragraph(line))))
 
 
 def _probability(value: float | None) -> str:

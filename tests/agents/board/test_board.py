@@ -46,10 +46,10 @@ FORGED = [
 @pytest.mark.parametrize("text", FORGED)
 def test_outside_text_forges_no_section_and_no_id(text: str) -> None:
     signals = (signal(text, text, basis=text, source=text, owner=text, label=text, data={"title": text, text: text}),)
-    questions = (question("Q1", text=text, baseline_source=text, chosen=text, subjects=(text,)),)
-    usual = replace(
-        BOARD, signals=(signal("news", "A", basis="b", data={"title": "t"}),), questions=(question("Q1", chosen="new"),)
-    )
+    outside = dict.fromkeys(("text", "baseline_source", "chosen", "criteria", "background"), text)
+    questions = (question("Q1", **outside, subjects=(text,)),)
+    asked = question("Q1", chosen="new", criteria="c", background="b")
+    usual = replace(BOARD, signals=(signal("news", "A", basis="b", data={"title": "t"}),), questions=(asked,))
     forged = board_text(replace(BOARD, signals=signals, questions=questions))
     assert len(heads(forged)) == len(heads(board_text(usual)))
     assert len(forged.splitlines()) == len(board_text(usual).splitlines())
@@ -146,6 +146,13 @@ def test_any_answer_leaves_each_question_once_and_stakes_within_one(given_stakes
     assert len(labels) == len(set(labels))
     assert set(labels) <= {"Q1", "Q2"}
     assert sum(one.stake for one in found) <= 1 + 1e-9
+
+
+def test_a_question_shows_what_decides_it_and_its_background_cut() -> None:
+    text = board_text(Board((question("Q1", criteria="Yes on rain.", background="b" * 9000),), (), 9, BOARD.day))
+    assert '  Decided by: "Yes on rain."' in text
+    assert '  Background: "bbb' in text
+    assert len(text) < 3000
 
 
 def test_exclusive_forecasts_are_at_most_one_together_and_keep_what_was_said() -> None:

@@ -104,6 +104,8 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("questions list", ()),
     ("questions show", (QUESTION,)),
     ("questions import", ("manifold", "--term", "rain")),
+    ("questions export", ("questions.csv",)),
+    ("questions import", ("questions.csv",)),
     ("questions resolve", ()),
     ("questions pairs", ("--suggest", "--prices")),
     ("questions pair", (QUESTION, QUESTION, "--by", "Ada")),
