@@ -192,11 +192,13 @@ class AnswerShape:
 @dataclass(frozen=True, slots=True)
 class ReplyFormat:
     """The schema that a call is sent with. tools: the decoder of the arguments of each; structured: of the value,
-    which raises ValueError for one that does not fit. wrapped: the value is under `answer`."""
+    which raises ValueError for one that does not fit; unchecked: of a part of the value. wrapped: the value is under
+    `answer`."""
 
     schema: dict[str, Any]
     tools: Mapping[str, Decoder]
     structured: Decoder | None = None
+    unchecked: Decoder | None = None
     calls_only: bool = False
     wrapped: bool = False
 
@@ -259,7 +261,7 @@ def reply_format(
     made = {name: _tool(name, tool) for name, tool in chosen.items()}
     calls = _calls(made, chosen, parallel=parallel)
     forced = choice not in (None, "auto", "none")
-    shape = None if forced or answer is None else strict(answer.schema, prefix="answer_of_the_call__")
+    shape = None if forced or answer is None else _strict(answer.schema, "the answer", "answer_of_the_call__")
     parts = [*made.values(), *([shape] if shape is not None else [])]
     definitions = {key: one for found in parts for key, one in found.schema.get("$defs", {}).items()}
     schema = calls if forced else _object_of(reply={"anyOf": [_final(shape), calls]})
@@ -274,10 +276,18 @@ def reply_format(
 
 
 def _structured(answer: AnswerShape) -> ReplyFormat:
-    shape = strict(answer.schema)
+    shape = _strict(answer.schema, "the answer")
     plain = shape.schema.get("type") == "object"  # the root of strict mode: no union, reference, list or text
     schema = shape.schema if plain else _with_answer(shape)
-    return ReplyFormat(_checked(schema, "the answer"), {}, _checking(answer, shape), wrapped=not plain)
+    sent = _checked(schema, "the answer")
+    return ReplyFormat(sent, {}, _checking(answer, shape), shape.decode, wrapped=not plain)
+
+
+def _strict(schema: Any, what: str, prefix: str = "", **more: Any) -> StrictSchema:
+    try:
+        return strict({**schema, **more}, prefix)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # such as a list in place of properties, bytes
+        raise ToolSchemaError(f"the schema of {what} is no JSON schema: {error}", remedy="correct it") from error
 
 
 def _with_answer(shape: StrictSchema, **before: Any) -> dict[str, Any]:
@@ -318,7 +328,7 @@ def _chosen(tools: Sequence[ToolSchema], choice: str | None) -> dict[str, ToolSc
 
 def _tool(name: str, tool: ToolSchema) -> StrictSchema:
     parameters = tool.get("parameters") or {"type": "object", "properties": {}}
-    found = strict({**parameters, "additionalProperties": False}, prefix=f"{name}__")
+    found = _strict(parameters, f"the tool {name}", f"{name}__", additionalProperties=False)
     _checked({key: value for key, value in found.schema.items() if key != "description"}, f"the tool {name}")
     return found
 
@@ -532,12 +542,14 @@ def _limited(call: ChatCall, seconds: float | None) -> None:
 
 
 class Growing:
-    """What of a growing answer can be shown already. A structured answer is shown when it is whole: half of a number is
-    another number."""
+    """What of a growing answer can be shown already. A structured answer's text is shown when it is whole. parts: its
+    parts are shown as objects before."""
 
-    def __init__(self, form: ReplyFormat, stop: Sequence[str]) -> None:
+    def __init__(self, form: ReplyFormat, stop: Sequence[str], *, parts: bool = False) -> None:
         self._form, self._stop = form, [one for one in stop if one]
-        self._shown = ""
+        self._decode = form.unchecked if parts else None
+        self._shown, self._seen = "", ""
+        self._part: dict[str, Any] = {}
 
     def piece(self, text: str) -> str:
         """Return what is new of the answer's text. text: the JSON so far."""
@@ -545,6 +557,23 @@ class Growing:
         if not isinstance(found, str) or not found.startswith(self._shown):
             return ""
         return self._new(found[: self._safe(found)])
+
+    def part(self, text: str) -> dict[str, Any] | None:
+        """Return the structured answer as far as it is written, where that is more than before. text: the JSON so far;
+        of a second answer, which repairs the first, there are no parts."""
+        if self._decode is None or not text.startswith(self._seen):
+            return None
+        self._seen = text
+        try:
+            value = parse_partial_json(text.rstrip("-+.0123456789eE"))  # half of a number is another number
+            found = value.get("answer") if self._form.wrapped else value
+            found = self._decode(found)
+        except (ValueError, AttributeError):
+            return None
+        if not isinstance(found, dict) or found == self._part:
+            return None
+        self._part = found
+        return found
 
     def rest(self, content: str) -> str:
         places = [place for one in self._stop if (place := content.find(one)) >= 0]

@@ -21,8 +21,8 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.output_parsers import BaseOutputParser
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, Generation
+from langchain_core.output_parsers import BaseTransformOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
@@ -157,7 +157,8 @@ def _text(text: str, text_type: str, message: BaseMessage) -> Item:
 
 
 def _image_url(block: Mapping[str, Any]) -> str:
-    source = block.get("source") or {}
+    found = block.get("source")
+    source = found if isinstance(found, Mapping) else {}
     url = block.get("image_url") or block.get("url") or source.get("url")
     url = url.get("url") if isinstance(url, Mapping) else url
     if isinstance(url, str):
@@ -174,7 +175,7 @@ def _image_url(block: Mapping[str, Any]) -> str:
 
 
 def _check_image(text: str) -> None:
-    if len(text) > MAX_IMAGE_BYTES * 4 // 3:
+    if len(text.partition("base64,")[2] or text) > (MAX_IMAGE_BYTES + 2) // 3 * 4:
         raise ConversationError(f"an image has more than {MAX_IMAGE_BYTES // 2**20} MB", remedy="make it smaller")
 
 
@@ -195,6 +196,8 @@ AnswerType = dict[str, Any] | type
 def answer_schema(given: AnswerType) -> dict[str, Any]:
     """given: a pydantic model, a TypedDict, a JSON schema, a function's schema, or the `response_format` of an OpenAI
     model, which has the schema under a name. Raises ToolSchemaError."""
+    if not isinstance(given, type | Mapping):
+        raise ToolSchemaError(f"the answer's schema is {given!r:.200}", remedy="give a JSON schema or a type")
     if isinstance(given, type) and issubclass(given, BaseModel):
         return given.model_json_schema()
     if isinstance(given, type) or "parameters" in given or "input_schema" in given or given.get("type") == "function":
@@ -239,16 +242,29 @@ def _check_schema(schema: Mapping[str, Any], value: Any) -> None:
         raise ValueError(f"{found.json_path}: {found.message}")
 
 
-class AnswerParser(BaseOutputParser[Any]):
-    """Parser of a structured answer: an object of the pydantic model, or a dict."""
+class AnswerParser(BaseTransformOutputParser[Any]):
+    """Parser of a structured answer: an object of the pydantic model, or a dict. Of a stream of dicts it gives what of
+    the first answer there is, and the checked answer last."""
 
     answer_type: Any
 
-    def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
-        text = result[0].text
-        if partial and not text:
-            return None
-        return self.parse(text)
+    def _transform(self, input: Iterator[str | BaseMessage]) -> Iterator[Any]:
+        chunks: list[Any] = []
+        for chunk in input:
+            chunks.append(chunk)
+            yield from _parts_of(chunk)
+        yield self._whole(chunks)
+
+    async def _atransform(self, input: AsyncIterator[str | BaseMessage]) -> AsyncIterator[Any]:
+        chunks: list[Any] = []
+        async for chunk in input:
+            chunks.append(chunk)
+            for part in _parts_of(chunk):
+                yield part
+        yield self._whole(chunks)
+
+    def _whole(self, chunks: Sequence[Any]) -> Any:
+        return self.parse("".join(one if isinstance(one, str) else str(one.text) for one in chunks))
 
     def parse(self, text: str) -> Any:
         kind = self.answer_type
@@ -261,6 +277,14 @@ class AnswerParser(BaseOutputParser[Any]):
     @property
     def _type(self) -> str:
         return "codex_answer"
+
+
+PART = "part_of_answer"  # field of a chunk, beside its text; joined chunks have none
+
+
+def _parts_of(chunk: Any) -> Iterator[dict[str, Any]]:
+    if (part := getattr(chunk, PART, None)) is not None:
+        yield part
 
 
 IGNORED = (
@@ -418,7 +442,7 @@ class ChatCodex(BaseChatModel):
         model = self.bind(
             response_format=asked, answer_type=schema, lenient=include_raw, ls_structured_output_format=tracing
         )
-        parser: BaseOutputParser[Any] = AnswerParser(answer_type=schema)
+        parser = AnswerParser(answer_type=schema)
         if not include_raw:
             return model | parser
         assign = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
@@ -469,11 +493,11 @@ class ChatCodex(BaseChatModel):
         texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         future = bridge.submit(bridge.answer(call, texts.put))
         future.add_done_callback(lambda _future: texts.put(None))
-        growing = Growing(call.format, self._stops(stop))
+        growing = Growing(call.format, self._stops(stop), parts=_in_parts(kwargs))
         try:
             while (text := texts.get()) is not None:
-                if piece := growing.piece(text):
-                    yield _emitted(_piece(piece), run_manager)
+                if chunk := _growth(growing, text):
+                    yield _emitted(chunk, run_manager)
         finally:
             future.cancel()
         yield from (_emitted(chunk, run_manager) for chunk in self._last(call, future, growing))
@@ -493,11 +517,11 @@ class ChatCodex(BaseChatModel):
 
         future = bridge.submit(bridge.answer(call, put))
         future.add_done_callback(lambda _future: put(None))
-        growing = Growing(call.format, self._stops(stop))
+        growing = Growing(call.format, self._stops(stop), parts=_in_parts(kwargs))
         try:
             while (text := await texts.get()) is not None:
-                if piece := growing.piece(text):
-                    yield await _aemitted(_piece(piece), run_manager)
+                if chunk := _growth(growing, text):
+                    yield await _aemitted(chunk, run_manager)
         finally:
             future.cancel()
         for chunk in self._last(call, future, growing):
@@ -596,7 +620,7 @@ def _choice(choice: str | bool | Mapping[str, Any]) -> str:
         return "any" if choice else "none"
     if isinstance(choice, str):
         return choice
-    return str((choice.get("function") or choice).get("name"))
+    return str((choice.get("function") or choice).get("name") or choice.get("type"))
 
 
 def _ended(future: concurrent.futures.Future[ChatAnswer]) -> ChatAnswer:
@@ -649,6 +673,20 @@ def _usage(usage: Usage) -> UsageMetadata | None:
     if usage.reasoning_tokens is not None:
         found["output_token_details"] = {"reasoning": usage.reasoning_tokens}
     return found
+
+
+def _in_parts(given: Mapping[str, Any]) -> bool:
+    """Whether the answer is a dict, of which half is a dict too: half of a model's object is none of the model."""
+    kind = given.get("answer_type")
+    return isinstance(kind, Mapping) or (isinstance(kind, type) and not is_basemodel_subclass(kind))
+
+
+def _growth(growing: Growing, text: str) -> ChatGenerationChunk | None:
+    if piece := growing.piece(text):
+        return _piece(piece)
+    if (part := growing.part(text)) is None:
+        return None
+    return ChatGenerationChunk(message=AIMessageChunk(content="", **{PART: part}))
 
 
 def _piece(text: str) -> ChatGenerationChunk:

@@ -62,6 +62,7 @@ def _problems(node: Any, path: str, depth: int) -> Iterator[SchemaProblem]:
     yield from (SchemaProblem(path, f"has {key}") for key in FORBIDDEN if key in node)
     if "const" in node and "type" not in node:
         yield SchemaProblem(path, "has const without a type")
+    yield from (SchemaProblem(path, f"has the type {one!r}") for one in _types(node) if one not in _NAMES.values())
     if not {"type", "anyOf", "$ref", "enum", "const"} & node.keys():
         yield SchemaProblem(path, "has no type")
     if "object" in _types(node):

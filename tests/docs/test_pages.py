@@ -96,6 +96,38 @@ def test_every_setting_that_is_mentioned_exists() -> None:
     assert {(name(page), setting) for page, setting in each(_SETTING) if setting not in known} == set()
 
 
+# What only works with an extra, as a page's code has it.
+_NEEDS = {
+    "alpaca": r"DESK_BROKER=alpaca|DESK_OPTION_CHAINS=alpaca",
+    "events": r"DESK_VENUES=",
+    "filings": r"DESK_SEC_IDENTITY=",
+    "langchain": r"from chordesk\.langchain|agents\.tradingagents|desk (?:graph|tradingagents)\b",
+    "litellm": r"\blitellm:",
+    "mcp": r"desk mcp\b",
+    "notify": r"DESK_NOTIFY_CHANNELS=",
+    "parquet": r"\.parquet\b",
+    "postgres": r"postgres(?:ql)?(?:\+psycopg)?://",
+    "yahoo": r"DESK_MARKET=yahoo",
+}
+_EXTRAS = re.compile(r"chordesk\[([\w,]+)\]|extra `(\w+)`|EXTRAS=\"([\w ]+)\"")
+
+
+def test_a_page_names_the_extra_that_its_code_needs() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(_NEEDS) <= set(project["optional-dependencies"])
+    pages = [REPOSITORY / "README.md", *DOCS.glob("*.md")]  # nobody follows tables of reference, or decisions
+    missing, used = [], set()
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        code = "\n".join(_CODE.findall(text))
+        needed = {extra for extra, use in _NEEDS.items() if re.search(use, code)}
+        named = {word for found in _EXTRAS.findall(text) for word in re.findall(r"\w+", " ".join(found))}
+        used |= needed
+        missing += [(name(page), extra) for extra in sorted(needed - named)]
+    assert missing == []
+    assert used == set(_NEEDS), "a use that no page has finds nothing"
+
+
 def test_the_examples_of_contributing_import_what_there_is() -> None:
     text = (DOCS / "contributing.md").read_text(encoding="utf-8")
     found = re.findall(r"^ *```python\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)

@@ -16,8 +16,9 @@ from typing import Any, Literal, TypedDict
 
 import psutil
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.prebuilt import create_react_agent
 from pydantic import BaseModel, Field
 
@@ -124,6 +125,38 @@ def test_structured_answers_are_of_the_callers_type(chat: ChatCodex, model: Fake
     assert chat.with_structured_output(Named).invoke("name") == {"name": "x"}
 
 
+def test_a_dict_streams_as_far_as_it_is_written_and_ends_with_the_checked_one(
+    chat: ChatCodex, model: FakeResponses
+) -> None:
+    schema = {
+        "title": "Note", "type": "object", "required": ["text", "count"],
+        "properties": {"text": {"type": "string"}, "count": {"type": "integer"}, "more": {"type": "object"}},
+    }  # fmt: skip
+    written = Streamed('{"text":"one two three","count":1234,"more":null}', 24)
+    whole = {"text": "one two three", "count": 1234}
+    model.script(written)
+    noted = chat.with_structured_output(schema)
+    *parts, last = noted.stream("note")
+    assert last == whole
+    assert len(parts) > 3
+    for part in parts:
+        assert whole["text"].startswith(part.get("text", "")), part
+        assert part.get("count") in (None, 1234), "half of a number is another number"
+    model.script(Streamed('{"text":"one","count":"x","more":null}', 6), written)
+    *parts, last = noted.stream("note")
+    assert all("one".startswith(part.get("text", "")) for part in parts), "no part is of the repair"
+    assert last == whole
+
+    async def found() -> list[Any]:
+        return [part async for part in noted.astream("note")]
+
+    model.script(written)
+    *parts, last = asyncio.run(found())
+    assert (len(parts) > 3, last) == (True, whole)
+    model.script(Streamed('{"stars":4,"why":null}', 6))
+    assert list(chat.with_structured_output(Rating).stream("rate")) == [Rating(stars=4)]
+
+
 @pytest.mark.parametrize("shape", [Rating, STARRED])
 def test_a_structured_answer_of_another_shape_is_repaired_once(
     chat: ChatCodex, model: FakeResponses, shape: Any
@@ -139,6 +172,30 @@ def test_a_structured_answer_of_another_shape_is_repaired_once(
     raw = chat.with_structured_output(shape, include_raw=True).invoke("rate")
     assert (raw["raw"].content, raw["parsed"]) == (bad.text, None)
     assert isinstance(raw["parsing_error"], bridge.AnswerSchemaError)
+
+
+def test_an_answer_s_schema_that_is_none_is_refused(chat: ChatCodex) -> None:
+    with pytest.raises(bridge.ToolSchemaError, match="the answer's schema is 'json'"):
+        chat.bind(response_format="json").invoke("hi")
+
+
+def test_a_conversation_of_two_thousand_messages_arrives_whole(chat: ChatCodex, model: FakeResponses) -> None:
+    before = [one for turn in range(1000) for one in (HumanMessage(f"asked {turn}"), AIMessage(f"said {turn}"))]
+    assert chat.invoke([*before, HumanMessage("and now?")]).content == "and now?"
+    sent = [item["content"][0]["text"] for item in model.requests[-1].body["input"]]
+    assert sent[-2001:] == [*(one.content for one in before), "and now?"]
+
+
+def test_a_call_names_its_model_to_langsmith(chat: ChatCodex) -> None:
+    seen = RunCollectorCallbackHandler()
+    chat.invoke("hi", config={"callbacks": [seen]})
+    chat.invoke("hi", config={"callbacks": [seen], "run_name": "ask"})
+    first, second = seen.traced_runs
+    assert (first.name, second.name) == ("ChatCodex", "ask")
+    about = first.metadata
+    assert {key: about[key] for key in ("ls_provider", "ls_model_name", "ls_model_type")} == {
+        "ls_provider": "codex", "ls_model_name": "gpt-5.5", "ls_model_type": "chat",
+    }  # fmt: skip
 
 
 def test_a_response_format_is_answered_beside_tools(chat: ChatCodex, model: FakeResponses) -> None:

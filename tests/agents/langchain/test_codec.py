@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from chordesk.agents.langchain.bridge import ConversationError
-from chordesk.agents.langchain.chat import items_of
+from chordesk.agents.langchain.chat import MAX_IMAGE_BYTES, items_of
 
 CALL = AIMessage("looking", tool_calls=[{"name": "get", "args": {"a": 1}, "id": "c1", "type": "tool_call"}])
 PIXEL = "iVBORw0KGgo="
@@ -58,6 +58,16 @@ def test_a_picture_is_sent_in_whatever_form_it_comes(block: dict[str, Any]) -> N
     assert answer["output"] == [sent]
 
 
+def test_a_picture_of_20_mb_is_sent_and_no_larger_one() -> None:
+    most = {"type": "image", "data": b"x" * MAX_IMAGE_BYTES, "mime_type": "image/png"}
+    (item,) = items_of([HumanMessage([most])])
+    (url,) = [part["image_url"] for part in item["content"]]
+    assert items_of([HumanMessage([{"type": "image_url", "image_url": url}])]) == (item,)
+    for more in ({**most, "data": b"x" * (MAX_IMAGE_BYTES + 3)}, {"type": "image_url", "image_url": f"{url}AAAA"}):
+        with pytest.raises(ConversationError, match="an image has more than 20 MB"):
+            items_of([HumanMessage([more])])
+
+
 def test_the_result_of_a_failed_tool_is_marked() -> None:
     *_, answer = items_of([HumanMessage("go"), CALL, ToolMessage("no such symbol", tool_call_id="c1", status="error")])
     assert answer["output"] == "The tool failed.\nno such symbol"
@@ -81,6 +91,7 @@ def test_a_conversation_in_which_nobody_asks_last_ends_with_a_request(messages: 
          "the result of get has 2,000,000 characters, at most 1,000,000"),
         ([HumanMessage([{"type": "video", "data": "x"}])], "content of type 'video'"),
         ([HumanMessage([{"type": "image"}])], "neither a URL nor data"),
+        ([HumanMessage([{"type": "image", "source": PIXEL}])], "neither a URL nor data"),
         ([ChatMessage("x", role="chorus")], "a message of type 'chat' has no role"),
         ([RemoveMessage(id="1"), HumanMessage("x")], "a message of type 'remove' has no role"),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import operator
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
@@ -19,6 +22,7 @@ from chordesk.langchain import close_bridges, register
 from tests.agents.litellm.kit import served
 from tests.fakes.chat import FakeChat, answer
 from tests.fakes.obedient import fill
+from tests.stack import REPOSITORY
 
 pytestmark = pytest.mark.process
 MODEL = "codex:openai:gpt-5.5"
@@ -46,6 +50,17 @@ def _reply(body: dict[str, Any]) -> Any:
     schema = asked["function"]["parameters"]
     text = " ".join(str(one["content"]) for one in body["messages"] if one["role"] == "user")
     return fill(schema, text, schema, final=body["messages"][-1]["role"] == "tool")
+
+
+def test_langgraph_json_of_the_page_names_graphs_that_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (REPOSITORY / "docs" / "langchain.md").read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if '"graphs"' in one]
+    monkeypatch.setenv("DESK_HOME", str(tmp_path))
+    found = json.loads(block)
+    assert found["dependencies"]
+    for path in found["graphs"].values():
+        module, _, factory = path.partition(":")  # as LangGraph's server reads one without a slash
+        assert getattr(importlib.import_module(module), factory)().compile().get_graph().nodes
 
 
 def test_the_first_agent_of_langchain() -> None:

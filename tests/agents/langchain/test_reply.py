@@ -63,6 +63,9 @@ def test_definitions_of_one_name_in_two_tools_do_not_meet() -> None:
         ([NEWS, NEWS], None, "two tools have the name 'news'"),
         ([], "any", "tool_choice is 'any' and there are no tools"),
         ([NEWS], "orders", "tool_choice names 'orders'"),
+        ([tool("a", x={"const": b"x"})], None, "the schema of the tool a is no JSON schema"),
+        ([{"function": {"name": "a", "parameters": "x"}}], None, "the schema of the tool a is no JSON schema"),
+        ([{"function": {"name": "a", "parameters": {"type": "object", "properties": [1]}}}], None, "no JSON schema"),
     ],
 )
 def test_tools_that_cannot_be_sent_are_named(tools: list[dict[str, Any]], choice: str | None, reason: str) -> None:

@@ -27,6 +27,7 @@ def closed(**properties: Any) -> dict[str, Any]:
         ({"anyOf": [closed()], "type": "object"}, "the root: must be an object"),
         (closed(a={"oneOf": [{"type": "string"}]}), "properties/a: has oneOf"),
         (closed(a={}), "properties/a: has no type"),
+        (closed(a={"type": "date"}), "properties/a: has the type 'date'"),
         (closed(a=True), "properties/a: is True in place of a schema"),
         (closed(a={"const": 1}), "properties/a: has const without a type"),
         (closed(a={"type": "array"}), "properties/a: is an array without items"),

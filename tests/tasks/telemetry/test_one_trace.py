@@ -70,6 +70,13 @@ def _what_was_done_has_a_span_each(desk: TelemetryDesk, run: Run, trace: list[Se
         (turn.thread_id, turn.codex_turn_id) for turn in turns
     }
     assert len(spans) == len(turns)
+    by_turn = {turn.codex_turn_id: turn for turn in turns}
+    for span in spans:
+        turn = by_turn[str(span.about["desk.turn"])]
+        assert span.about["gen_ai.operation.name"] == "chat"
+        assert (span.about["gen_ai.provider.name"], span.about["gen_ai.request.model"]) == (turn.provider, turn.model)
+        assert span.about.get("gen_ai.usage.input_tokens") == turn.input_tokens
+        assert span.about.get("gen_ai.usage.output_tokens") == turn.output_tokens
     tools = [span for span in trace if span.name.startswith("execute_tool ")]
     assert Counter(span.about["gen_ai.tool.name"] for span in tools) == Counter(call.tool for call in calls)
     for span in (*spans, *tools):
