@@ -40,6 +40,7 @@ from chordesk.tools.venues.markets import VenueMarket
 
 BATCH = 500  # questions of one transaction
 PATIENCE_SECONDS = 60.0
+KINDS = (".json", ".csv")
 COLUMNS = (
     "question", "closes", "source", "id", "opens", "baseline", "baseline_source", "about", "criteria", "background",
     "url", "event", "state", "outcome",
@@ -55,6 +56,9 @@ class SetAside(Frozen):
     file: str
     row: int
     reason: str
+
+
+Came = Literal["new", "changed", "same"]
 
 
 class FolderReport(Frozen):
@@ -95,7 +99,7 @@ class Importing:
 def import_files(store: Store, path: Path, asked: Importing) -> FolderReport:
     """Import a file, or all files of a folder and below. Of rows on the same question the first counts. Raises
     UsageError where there is no .json and no .csv."""
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.suffix in (".json", ".csv"))
+    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if _kind(one) in KINDS)
     if not files:
         raise UsageError(f"{path} has no .json and no .csv", remedy="name a file or a folder with question sets")
     first: dict[tuple[str, str], _Read] = {}
@@ -112,30 +116,38 @@ def import_files(store: Store, path: Path, asked: Importing) -> FolderReport:
     rows = list(first.values())
     for start in range(0, len(rows), BATCH):
         for each in transact(store, partial(_write, batch=rows[start : start + BATCH], by=asked.by), PATIENCE_SECONDS):
-            came[each] += 1
+            if isinstance(each, SetAside):
+                aside.append(each)
+            else:
+                came[each] += 1
     return FolderReport(files=len(files), set_aside=tuple(aside), **came)
 
 
-Came = Literal["new", "changed", "same"]
+def _kind(path: Path) -> str:
+    return path.suffix.lower()
 
 
-def _write(session: Session, batch: Sequence[_Read], by: str) -> list[Came]:
-    rows = [one.asked for one in batch if isinstance(one.asked, Question)]
-    came: list[Came] = []
-    for source in dict.fromkeys(row.source for row in rows):
-        of_source = {row.external_id: row for row in rows if row.source == source}
+def _write(session: Session, batch: Sequence[_Read], by: str) -> list[Came | SetAside]:
+    rows = {one.key: (one, one.asked) for one in batch if isinstance(one.asked, Question)}
+    came: list[Came | SetAside] = []
+    for source in dict.fromkeys(source for source, _ in rows):
+        of_source = {key: found for (its, key), found in rows.items() if its == source}
         stored = stored_questions(session, [source], "", list(of_source))
-        store_questions(session, [row for key, row in of_source.items() if key not in stored])
-        came += [_changed(session, stored[key], row) if key in stored else "new" for key, row in of_source.items()]
+        store_questions(session, [row for key, (_, row) in of_source.items() if key not in stored])
+        for key, (read, row) in of_source.items():
+            came.append(_changed(session, stored[key], row, read) if key in stored else "new")
     markets = [one.asked for one in batch if isinstance(one.asked, VenueMarket)]
     for line in import_markets(session, markets, by):
         came.append("new" if line.came == "new" else "same" if line.came in ("same", "ended") else "changed")
     return came
 
 
-def _changed(session: Session, stored: Question, given: Question) -> Came:
-    if stored.state in QUESTION_FINAL or given.closes_at <= stored.opens_at:
+def _changed(session: Session, stored: Question, given: Question, read: _Read) -> Came | SetAside:
+    if stored.state in QUESTION_FINAL:
         return "same"
+    if given.closes_at <= stored.opens_at:
+        reason = f"it closes at {new_york(given.closes_at)}, and is a question that opened {new_york(stored.opens_at)}"
+        return SetAside(file=read.file, row=read.row, reason=reason)
     for name in _CHANGING:
         setattr(stored, name, getattr(given, name))
     return "changed" if session.is_modified(stored) else "same"
@@ -148,7 +160,7 @@ def _rows(file: Path, name: str, asked: Importing) -> Row:
     """Yield the questions of a file, and what of it cannot be one."""
     try:
         text = file.read_text("utf-8-sig", errors="surrogateescape")
-        numbered = _csv_rows(text) if file.suffix == ".csv" else _json_rows(text)
+        numbered = _csv_rows(text) if _kind(file) == ".csv" else _json_rows(text)
         for row, given in numbered:
             try:
                 for one in _questions(given, asked):
@@ -400,15 +412,18 @@ def _of_line(given: dict[str | None, Any], asked: Importing) -> Question:
 
 
 def export_csv(questions: Iterable[Question], into: Path) -> int:
-    """Write questions as the desk's own CSV, which `import_files` reads; return how many."""
-    count = 0
-    with into.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        for row in questions:
-            writer.writerow(_line(row))
-            count += 1
-    return count
+    """Write questions as the desk's own CSV, which `import_files` reads; return how many. Raises UsageError where it
+    cannot be written."""
+    lines = [_line(row) for row in questions]
+    try:
+        with into.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(lines)
+    except OSError as error:
+        reason = f"{into} cannot be written: {error.strerror}"
+        raise UsageError(reason, remedy="name a file in a folder that is there") from None
+    return len(lines)
 
 
 def _line(row: Question) -> dict[str, Any]:

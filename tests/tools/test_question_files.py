@@ -185,6 +185,9 @@ def test_a_second_import_changes_nothing_and_an_export_is_one(store: Store, tmp_
     exported = given(store, tmp_path / "all.csv")
     assert (exported.new, exported.changed, exported.same, exported.set_aside) == (0, 0, 4, ())
     assert set(stored(store)) == set(before)
+    line = "question,closes,opens,source,id\nSooner?,2026-01-02,2026-01-01,forecastbench,2026-03-01 metaculus 40965\n"
+    sooner = given(store, written(tmp_path / "sooner.CSV", line))
+    assert (sooner.changed, list(aside(sooner))) == (0, [2])
 
 
 def test_ten_thousand_questions_are_few_statements(store: Store, tmp_path: Path) -> None:
