@@ -72,6 +72,7 @@ class Watched:
     api: str
     ports: dict[str, int]
     shown: dict[str, bytes] = field(default_factory=dict)
+    environs: list[bytes] = field(default_factory=list)  # of the app-servers, which end once they are idle
 
     @property
     def store(self) -> Store:
@@ -179,6 +180,8 @@ def work(desk: Watched) -> None:
     screen = desk.ended(open_screen(desk.desk.app, SYMBOLS, max_candidates=3))
     assert screen.state == RunState.DONE, screen.notes
     assert screen.summary["orders"], "it came to orders"
+    servers = [one for one in psutil.Process().children(recursive=True) if "codex" in one.name()]
+    desk.environs += [json.dumps(one.environ()).encode() for one in servers]
     for instead in (refused, failed_with_headers):
         desk.model.instead = instead
         assert desk.ended(open_research(desk.desk.app, ["GE"])).state != RunState.DONE
@@ -362,11 +365,8 @@ def test_none_is_an_argument_of_a_process(watched: Watched) -> None:
 
 def test_an_app_server_has_no_key(watched: Watched) -> None:
     """The model's own process may run what the model asks for."""
-    found = [process for process in psutil.Process().children(recursive=True) if "codex" in process.name()]
-    assert found
-    for process in found:
-        environ = json.dumps(process.environ()).encode()
-        assert seen("environ", environ) == []
+    assert watched.environs
+    assert [one for environ in watched.environs for one in seen("environ", environ)] == []
 
 
 def test_a_canary_would_be_found(watched: Watched, tmp_path: Path) -> None:
