@@ -65,8 +65,7 @@ function App() {
       <${Shielded} name=${path}>${found
         ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />`
         : html`<div class="view"><h1>No such view</h1>
-        <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//>
-    <//>`}
+        <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//><//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${finding && html`<${Palette} onClose=${() => setFinding(false)} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
@@ -127,8 +126,7 @@ function Frame({ path, desk, children, onHelp }) {
     </header>
     <main id="content" tabindex="-1"><${Decisions} />${children}</main>
     ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all'
-      ? 'End all' : 'Log out'} danger=${false}
-      run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
+      ? 'End all' : 'Log out'} danger=${false} run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
       <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.'
         : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
 }

@@ -184,8 +184,7 @@ function Question({ question, value, set }) {
     ${listed && question.options.map((option) => html`<label class="check">
       <input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} />
       ${textOf(option)}</label>`)}
-    ${(!listed || question.other)
-      && html`<label>${listed ? 'Another answer' : 'Answer'}
+    ${(!listed || question.other) && html`<label>${listed ? 'Another answer' : 'Answer'}
       <input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed
       && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
   </fieldset>`;
@@ -208,8 +207,7 @@ export function Waiting({ from }) {
     if (!next.delete(idOf(item))) next.add(idOf(item));
     return next;
   });
-  const tools = picked.length > 1
-    && html`<span class="row"><button type="button" onClick=${() =>
+  const tools = picked.length > 1 && html`<span class="row"><button type="button" onClick=${() =>
     ask(picked, 'approve')}>Approve ${picked.length}…</button>
     <button type="button" onClick=${() => ask(picked, 'deny')}>Deny ${picked.length}…</button></span>`;
   return html`<${Panel} title="Waits for a person" tools=${tools}>
@@ -251,8 +249,7 @@ export function Effect({ effect }) {
     ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0)],
   ];
   return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) =>
-    html`<div><dt>${plain(name)}</dt>
-    <dd class="num">${before} → <strong>${after}</strong></dd></div>`)}</dl>`;
+    html`<div><dt>${plain(name)}</dt><dd class="num">${before} → <strong>${after}</strong></dd></div>`)}</dl>`;
 }
 
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
@@ -273,8 +270,7 @@ export function Changes({ from }) {
   if (!changes) return null;
   const over = changes.moved !== null && changes.moved > changes.collar;
   return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
-    ${changes.denied
-      && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
+    ${changes.denied && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
       ${plain(changes.denied.code)}</code>: ${textOf(changes.denied.reason)}. Measured <span class="num">
       ${textOf(changes.denied.measured || MISSING)}</span>, limit <span class="num">
       ${textOf(changes.denied.limit || MISSING)}</span></p>`}

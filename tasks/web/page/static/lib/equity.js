@@ -44,8 +44,7 @@ export function EquityChart({ days, other, label }) {
   return html`<${Chart} build=${build} deps=${[days]} label=${label} height=${300} />
     <p class="legend quiet">Thick: the account${known('held') ? '; dashed: the universe bought and held'
       : ''}${known('equal_weight') ? '; dotted: kept at equal weight' : ''}${known('other')
-      ? `; thin: ${plain(other)}` : ''}.
-      Below: drawdown, deepest ${numOf(percent(deepest))}.</p>`;
+      ? `; thin: ${plain(other)}` : ''}. Below: drawdown, deepest ${numOf(percent(deepest))}.</p>`;
 }
 
 /** Rows with the drawdown of their equity so far. */

@@ -49,8 +49,7 @@ export function Palette({ onClose }) {
     <input type="search" class="full" role="combobox" aria-label="Symbols, runs, orders, commands" aria-expanded="true"
       aria-controls="palette"
       aria-activedescendant=${found.length ? `palette-${at}` : undefined} autofocus value=${text} onInput=${(event) =>
-        setText(event.target.value)}
-      onKeyDown=${pressed} spellcheck="false" autocomplete="off" />
+        setText(event.target.value)} onKeyDown=${pressed} spellcheck="false" autocomplete="off" />
     <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) =>
       html`<li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`}
       role="option" aria-selected=${place === at} onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span

@@ -215,8 +215,7 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = (
       const sorted = order?.name === name ? (order.down ? 'descending' : 'ascending') : undefined;
       const shownName = looks.includes('unseen') ? html`<span class="unseen">${name}</span>` : name;
       return html`<th scope="col" class=${classOf(looks)} aria-sort=${sorted} title=${title}>
-        ${sort
-          ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted
+        ${sort ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted
             && (order.down ? ' ▾' : ' ▴')}</button>`
           : shownName}</th>`;
     })}</tr></thead>
@@ -241,8 +240,7 @@ export function Dialog({ title, onClose, children }) {
   return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
     <header><h2>${title}</h2><button type="button" class="plain" aria-label="Close" onClick=${onClose}>✕
       </button></header>
-    ${children}
-  </dialog>`;
+    ${children}</dialog>`;
 }
 
 /** A form that sends itself nowhere: submitting runs `run`. */
@@ -261,8 +259,7 @@ export function FormDialog({ title, act, action, ready = true, danger = false, o
     <${ProblemBox} problem=${act.problem} what=${what} />
     <div class="buttons"><button type="button" onClick=${onClose}>Cancel</button>
       <button type="submit" class=${danger ? 'danger' : 'primary'} disabled=${!ready || act.busy}>${act.busy ? '…'
-        : action}</button></div>
-  <//><//>`;
+        : action}</button></div><//><//>`;
 }
 
 /** Asks before something that cannot be undone: the person types `word`. run: async. */

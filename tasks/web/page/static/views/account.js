@@ -33,8 +33,7 @@ function One({ name, rows, query, changed }) {
     detail.soon(700), onGap: again });
   return html`<h1><span>Account ${textOf(name)}</span>
       ${detail.data && html`<${Badge} title=${plain(detail.data.why)}>${detail.data.trading}<//>`}</h1>
-    ${rows.length > 1
-      && html`<nav class="tabs" aria-label="Accounts">
+    ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">
       ${rows.map((row) => html`<${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>
       ${plain(row.account)} <span class="quiet">
       ${row.own ? '' : 'other broker, '}${plain(row.trading)}</span><//>`)}</nav>`}
@@ -54,14 +53,12 @@ function Standing({ found }) {
   const { equity } = found;
   return html`${found.trading !== 'active'
     && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
-    ${Object.keys(found.missing).length > 0
-      && html`<p class="notice warn">Not valued: ${byReason(found.missing)
+    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing)
       .map(([why, symbols]) => html`${symbols.map((symbol) => html`${symbolOf(symbol)} `)}${textOf(why)}. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
       ['Cash', numOf(money(found.cash))],
-      ['Change on the day', equity
-        ? html`<${Figure} value=${equity.change} sign>
+      ['Change on the day', equity ? html`<${Figure} value=${equity.change} sign>
         ${signedMoney(equity.change)} (${signedPercent(equity.change_share)})<//>` : null],
       ['Drawdown', equity ? numOf(percent(equity.drawdown)) : null],
       ['Highest', equity ? numOf(money(equity.high_water)) : null],
@@ -100,8 +97,7 @@ const POSITIONS = [
 
 const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings}
   rowKey="symbol" empty="Nothing is held" />
-  ${found.unprotected.length > 0
-    && html`<div class="notice warn"><${Badge}
+  ${found.unprotected.length > 0 && html`<div class="notice warn"><${Badge}
     tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span>
     ${symbolOf(one.symbol)} ${numOf(quantity(one.quantity))} ${textOf(one.why)} </span>`)}</div>`}`;
 
@@ -154,8 +150,7 @@ function Equity({ account, span, setSpan, version }) {
   const curve = useGet(`/accounts/${part(account)}/equity`, { days: span }, { every: 60_000, deps: [version] });
   return html`<${Panel} title="Equity" className="whole"
     tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
-    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length}
-      empty=${html`<${Empty}
+    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length} empty=${html`<${Empty}
       title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.
         <//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
 }
@@ -249,8 +244,7 @@ export function Report({ way, found }) {
       && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`${orderOf(id)} `)}</p>`}
     ${found.protective_orders?.length > 0
       && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.closing_orders?.length > 0
-      && html`<p>Closing: ${found.closing_orders.map((one) =>
+    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) =>
       html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
     ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;
 }

@@ -77,8 +77,7 @@ function Arguments({ board, round }) {
         turn=${board.voices.find((row) => row.voice === one.voice && row.round === one.round)?.turn}>its turn<//></p>
       <p class="prose">${textOf(one.because)}${one.change
         && html` <span class="quiet">Wrong if: ${textOf(one.change)}</span>`}</p>
-      ${one.citations.length > 0
-        && html`<ul class="lines">${citationsOf(board, one)
+      ${one.citations.length > 0 && html`<ul class="lines">${citationsOf(board, one)
         .map((cited) => html`<li><code>${textOf(cited.label)}</code> ${plain(cited.stance)}: ${textOf(cited.claim)}
         ${cited.counts !== undefined
           && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>

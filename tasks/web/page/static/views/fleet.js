@@ -20,8 +20,7 @@ function Whole({ status, age }) {
   const { database, redis } = status;
   return html`${age > OLD_S
     && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
-    ${Object.entries(status.trouble)
-      .map(([part, why]) =>
+    ${Object.entries(status.trouble).map(([part, why]) =>
       html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
     ${status.short.map((one) => html`<p class="notice bad" role="status"><${Badge} tone=${one.out ? 'bad'
       : 'warn'}>${one.out ? 'no room' : 'little room'}<//> ${one.what} ${textOf(one.where)}: ${share(one)} left${one.out
@@ -33,8 +32,7 @@ function Whole({ status, age }) {
       ['Workers', html`<strong class="num big">${count(status.workers.length)}</strong>`],
       ['Turns in flight', html`<strong class="num big">${count(status.turns_in_flight)}</strong>`],
       ['Steps held', numOf(count(status.workers.reduce((sum, one) => sum + one.steps_held, 0)))],
-      ['Running runs', database
-        ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
+      ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
         ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
       ['Read', html`${numOf(span(age * 1000))} ago`],

@@ -37,8 +37,7 @@ function Whole({ detail, path, part, live, item }) {
       ${quantity(order.quantity)}</strong> ${unit(order)} of <strong class="symbol">
       ${instrument(order)}</strong>, ${priceTerms(order)}, ${plain(order.time_in_force)}${preview
       && html`, <strong class="num">${money(preview.notional)}</strong>`} on account ${textOf(order.account)}</p>
-    ${order.denial_code
-      && html`<p class="notice bad" role="status">
+    ${order.denial_code && html`<p class="notice bad" role="status">
       <${Badge} tone="bad">denied<//> <code>
       ${plain(order.denial_code)}</code>: ${textOf(order.denial_reason)}. Measured <strong class="num">
       ${textOf(order.measured || 'nothing')}</strong>, limit <strong class="num">
@@ -55,8 +54,7 @@ function Whole({ detail, path, part, live, item }) {
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
       <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${partsOf(chain, 'report')} /><//>
       <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
-      ${forecasts.length > 0
-        && html`<${Panel} title="Forecasts of the board"
+      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board"
         tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`}>
         <${Forecasts} rows=${forecasts} /><//>`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
@@ -134,8 +132,7 @@ const planRows = (plan) => [
   ['Bound', html`at most <span class="num">${money(plan.most)}</span> by ${textOf(plan.bound)}${plan.asked
     && html`; <span class="num">${money(plan.asked)}</span> was asked for`}`],
   ['Plan', html`entry <span class="num">${money(plan.entry)}</span>, stop <span class="num">${money(plan.stop)}</span>
-    ${plan.target
-    && html`, target <span class="num">${money(plan.target)}</span>`}`],
+    ${plan.target && html`, target <span class="num">${money(plan.target)}</span>`}`],
   ['Ends', textOf(plan.ends)],
   ['Review', textOf(plan.review)],
 ];
@@ -391,8 +388,7 @@ function Drawing({ detail, width }) {
     ${heads.map((one) => html`<text class="head" x=${one.x} y=${one.y}>${one.title}</text>`)}
     ${layers.flatMap((one) =>
       one.nodes.map((found) => html`<${Node} key=${found.id} node=${found} layer=${one}
-      at=${places.get(found.id)} />`))}
-  </svg>`;
+      at=${places.get(found.id)} />`))}</svg>`;
 }
 
 function Node({ node, layer: within, at }) {

@@ -29,8 +29,7 @@ export function Orders({ query }) {
         <${Table} label="All orders" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.order.id} />
         ${rows.length === most && most < 1000
           && html`<p class="more"><button type="button" onClick=${() => setMost(Math.min(most + MORE, 1000))}>More
-          </button> the newest ${most} are shown</p>`}`}<//>
-    <//>
+          </button> the newest ${most} are shown</p>`}`}<//><//>
     <${Audit} />
   </div>`;
 }

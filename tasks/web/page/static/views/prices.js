@@ -50,8 +50,7 @@ export function Prices({ path, symbol, query, detail }) {
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
       empty=${html`<${Empty} title="No prices">${(shown.data?.missing ?? [])
         .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}<//>`}>
-      ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//>
-  <//>`;
+      ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//><//>`;
 }
 
 function Drawn({ data, symbol, detail, hidden }) {
@@ -71,8 +70,7 @@ function Drawn({ data, symbol, detail, hidden }) {
       class="num">C ${figure(bar?.close)}</span>
       <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span> <span
         class="num">vol ${compact(bar?.volume)}</span>
-      ${Object.entries(data.indicators)
-        .map(([name, values], index) => html`<span class="num">
+      ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
         ${plain(name).replaceAll('_', ' ')} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>

@@ -152,16 +152,14 @@ function ScoresPart({ query: { account } }) {
     <p class="lead">Account ${textOf(board.account)}. Questions: ${Object.entries(board.questions)
       .map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}>
       ${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
-    ${!board.rows.length
-      ? html`<${Empty}
+    ${!board.rows.length ? html`<${Empty}
       title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves
         after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>`
         : html`<div class="grid">
       ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)])
         .filter(([, , rows]) => rows.length)
         .map(([kind, title, rows]) => html`<${TablePanel} title=${title} className="whole" key=${kind}
-          columns=${columns} rows=${rows}
-        rowKey="name" />`)}
+          columns=${columns} rows=${rows} rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together"
         columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is
@@ -207,8 +205,7 @@ const QUESTIONS = [
 function RunsOf({ kind, title, columns, empty }) {
   const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
   return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>
-    ${(rows) => html`
-    <${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
+    ${(rows) => html`<${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
 }
 
 const COMMON = [
@@ -247,11 +244,9 @@ function Backtests() {
 
 function Charts() {
   const runs = useGet('/runs', { kind: 'analyze', limit: 50 }, { as: (rows) => rows.map(joined('run')) });
-  return html`<${Loaded} from=${runs} what="analyses"
-    empty=${html`<${Empty} title="No analysis was made yet">
+  return html`<${Loaded} from=${runs} what="analyses" empty=${html`<${Empty} title="No analysis was made yet">
     <code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>
-    ${(rows) => html`<div class="stack">${rows.slice(0, 6)
-    .map((row) => html`<${Panel} key=${row.id}
+    ${(rows) => html`<div class="stack">${rows.slice(0, 6).map((row) => html`<${Panel} key=${row.id}
     title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}>
     <${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
 }
@@ -289,8 +284,7 @@ function WholeScore({ row }) {
     <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
     ${[['By round', row.rounds], ["By the models' cutoffs", row.sides],
       ['By label', row.labels]].filter(([, parts]) => parts.length)
-      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${ROUNDS}
-      rows=${parts} rowKey="name" />`)}
+      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${ROUNDS} rows=${parts} rowKey="name" />`)}
   </div>`;
 }
 
@@ -311,11 +305,9 @@ function Calibration({ rows }) {
       ${[0, 0.5, 1].map((tick) => html`<text x=${at(tick)} y=${SIZE - 14} text-anchor="middle">${tick}</text>
         <text x=${PAD - 5} y=${down(tick) + 4} text-anchor="end">${tick}</text>`)}
       <text x=${at(0.5)} y=${SIZE - 2} text-anchor="middle">forecast</text>
-      ${rows.map((row) => html`${row.least !== null
-        && html`<path class="interval"
+      ${rows.map((row) => html`${row.least !== null && html`<path class="interval"
         d=${`M${at(row.forecast)} ${down(row.least)} L${at(row.forecast)} ${down(row.most)}`} />`}
-        <circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}
-    </svg>
+        <circle cx=${at(row.forecast)} cy=${down(row.rate)} r=${Math.min(2 + Math.sqrt(row.n), 8)} />`)}</svg>
     <${Table} label="Calibration" columns=${BUCKETS} rows=${rows} rowKey="low" /></div>`;
 }
 const BUCKETS = [

@@ -52,24 +52,20 @@ function Shown({ report, query }) {
           choose=${choose} /></li>`)}</ul>`}
         <${Tree} value=${otherFields(report)} />
         ${!report.answer && html`<${Empty} title="There is no structured answer">${report.status === 'completed'
-          ? 'it was written before answers were kept' : null}<//>`}
-      <//>
-      <${Panel} title="What was missing">${missing.length
-        ? html`<ul class="dots">
+          ? 'it was written before answers were kept' : null}<//>`}<//>
+      <${Panel} title="What was missing">${missing.length ? html`<ul class="dots">
           ${missing.map((gap) => html`<li>${textOf([gap.symbol, gap.what].filter(Boolean).join(' '))}: <${Text}
           className="quiet">${gap.reason}<//> ${gap.tool && html`<code>${plain(gap.tool)}</code>`}</li>`)}</ul>`
         : html`<p class="quiet">No tool reported a gap.</p>`}<//>
       <${Panel} title="Where it is from"><${Origin} report=${report} /><//>
-      ${report.pictures.length > 0
-        && html`<${Panel} title="Pictures that it was given">
+      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given">
         <div class="stack">
         ${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest}
         caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
     <${Panel} title="Sources" className="sources" tools=${quietOf(figures.some((figure) => figure.source)
       ? 'n and p go through the figures' : '')}>
-      <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} />
-    <//>
+      <${Calls} report=${report} figures=${figures} chosen=${chosen} query=${query} /><//>
   </div>`;
 }
 
@@ -121,14 +117,12 @@ function Call({ call, open, chosen, figures }) {
   return html`<li class="call">
     <button type="button" class="plain head" aria-expanded=${open} aria-controls=${body} onClick=${() =>
       setQuery({ call: open ? -1 : call.ordinal })}>
-      <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b>
-        <code>${plain(call.tool)}</code></b>
+      <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b><code>${plain(call.tool)}</code></b>
       ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data
         ? html`<${Badge} tone="warn">no data<//>` : ''}
       <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}`
         : ''} ${span(call.seconds * 1000)}</span></button>
-    <div id=${body}>${open
-      && html`<p class="arguments"><span class="quiet">asked</span> <code>
+    <div id=${body}>${open && html`<p class="arguments"><span class="quiet">asked</span> <code>
       ${textOf(JSON.stringify(call.arguments))}</code></p>
       <${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div>
   </li>`;
@@ -336,8 +330,7 @@ function VerdictShown({ detail }) {
     <${TablePanel} title="Reports that it rests on" label="Reports" columns=${REPORTS} rows=${detail.reports}
       empty="It rests on no report" />
     ${verdict.pooled && html`<${TablePanel} title="Theses that it is pooled from" label="Theses" columns=${THESES}
-      rows=${thesesOf(detail)}
-      empty="It rests on no thesis" />`}
+      rows=${thesesOf(detail)} empty="It rests on no thesis" />`}
     <div class="grid">
       <${Panel} title="What was missing">${verdict.missing.length
         ? html`<ul class="dots">${verdict.missing.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`

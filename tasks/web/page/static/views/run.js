@@ -56,8 +56,7 @@ function One({ run, query }) {
   return html`<div class="view run-view">
     <h1>Run <span class="id">${shortId(run)}</span> ${found
       && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
-      ${found && !ended && html`<${LiveBadge} live=${events.live} />`}
-      <span class="h1-tools">${found && !gone
+      ${found && !ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
         name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended
         && html`<${Stop} path=${path} state=${found.state} done=${course.reload} />`}</span></h1>
@@ -180,8 +179,7 @@ const THESES = [
 
 function Stop({ path, state, done }) {
   return html`<${ActionButton} label="Stop the run" className="danger" path=${`${path}/stop`} done=${done}
-    disabled=${state === 'stopping'}
-    confirm=${{ title: 'Stop this run',
+    disabled=${state === 'stopping'} confirm=${{ title: 'Stop this run',
       children: html`<p>Its turns are interrupted now, and none of its orders is submitted any more. What is done
         already stays. It cannot be started again where it was.</p>` }} />`;
 }
@@ -210,8 +208,7 @@ function Head({ run, waits }) {
       ['Waits for', waits.length ? html`${waits.map((one) => html`<p>${waitOf(one)}</p>`)}` : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
-    ${run.notes?.length > 0
-      && html`<ul class="notes">
+    ${run.notes?.length > 0 && html`<ul class="notes">
       ${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
   </div></section>`;
 }
@@ -241,8 +238,7 @@ function Funnel({ stages, stage, label }) {
         <span class="count num">${count(one.count)}</span> <span>${one.stage}</span> ${share
           && html`<span class="quiet num" title="of the symbols of the stage before">${share}</span>`}
         <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(
-          (one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg>
-      </button>
+          (one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg></button>
       <div class="labels">${Object.entries(one.labels)
         .map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
         onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' }
@@ -280,8 +276,7 @@ function Candidates({ table, funnel, query, ended }) {
     && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
     <${Loaded} from=${table} what="the candidates">${(data) => (early && symbols
       ? html`<${Screened} rows=${screened(stages, symbols)} candidates=${data.rows} stage=${query.stage} />`
-      : html`<${Rows} data=${data} symbols=${symbols} stage=${query.stage} ended=${ended} />`)}<//>
-  <//>`;
+      : html`<${Rows} data=${data} symbols=${symbols} stage=${query.stage} ended=${ended} />`)}<//><//>`;
 }
 
 function Rows({ data, symbols, stage, ended }) {
@@ -331,8 +326,7 @@ function roleCell(cell, verdict) {
     ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run',
     verdict && !cell.counts && 'does not count for the verdict'];
   return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`}
-    href=${`#/reports/${cell.report_id}`}
-    title=${notes.filter(Boolean).map(plain).join('\n')}>
+    href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>
     ${MARKS[tone]} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures
     && cell.supported < cell.figures ? ' ?' : ''}</a>`;
 }
@@ -444,8 +438,7 @@ function Spoken({ events, on, setOn, offered, sent }) {
         : rows.length ? html`<ul class="spoken">
           ${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">
           ${plain(row.text)}</bdi></li>`)}</ul>`
-          : html`<p class="quiet" role="status">No model says anything right now.</p>`}
-  <//>`;
+          : html`<p class="quiet" role="status">No model says anything right now.</p>`}<//>`;
 }
 
 function Events({ events, query }) {
@@ -464,8 +457,7 @@ function Events({ events, query }) {
     ${items.length
       ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain
         ? 0 : list.dropped} height=${22} />`
-      : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}
-  <//>`;
+      : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}<//>`;
 }
 
 // Two runs of one kind beside each other: what was judged otherwise, what was spent, and which settings differ.

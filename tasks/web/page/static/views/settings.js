@@ -49,8 +49,7 @@ function Limits() {
         <p><${Badge} tone=${one.in_force ? 'bad' : 'plain'}>
         ${one.in_force ? 'in force: real money can move' : 'none in force'}<//> ${one.why
         && html`<${Text} className="quiet">${one.why}<//>`}</p>
-        ${one.in_force
-          && html`<${Facts} rows=${[['Orders used', numOf(count(one.used_orders))],
+        ${one.in_force && html`<${Facts} rows=${[['Orders used', numOf(count(one.used_orders))],
           ['Money used', numOf(money(one.used_notional))], ...Object.entries(one.terms ?? {})
           .map(([name, value]) => [name.replaceAll('_', ' '),
           textOf(Array.isArray(value) ? value.join(', ') : value)])]} />`}`)}<//>
@@ -60,8 +59,7 @@ const RULES = [
   ['Code', (row) => html`<code>${breakable(row.code)}</code>`, '', 'code'],
   ['Denies', 'denies'],
   ['Binds', (row) => (row.exits ? 'entries and exits' : 'entries'), 'wide'],
-  ['Limit', (row) => Object.entries(row.limits)
-    .map(([name, value]) =>
+  ['Limit', (row) => Object.entries(row.limits).map(([name, value]) =>
     html`<div><code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}
     </strong></div>`)],
 ];
@@ -79,8 +77,7 @@ function Doctor() {
     <${Table} label="Checks of the desk" columns=${CHECKS} rows=${found.checks} rowKey="name" />
     <p class="quiet">Made ${numOf(span(found.age * 1000))} ago.${found.refreshing
       && html` <span role="status">Checks are being made …</span>`}</p>
-    ${found.left_out.length > 0
-      && html`<div class="row"><button type="button" disabled=${whole && found.refreshing}
+    ${found.left_out.length > 0 && html`<div class="row"><button type="button" disabled=${whole && found.refreshing}
       onClick=${() => (whole ? kept.reload() : setWhole(true))}>Check the rest</button> <span class="quiet">
       ${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}<//>
         <//>`;

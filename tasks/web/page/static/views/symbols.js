@@ -29,8 +29,7 @@ export function Symbols({ query }) {
         ${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>
         ${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
         ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.
-          </p>`}`}<//>
-    <//></div>`;
+          </p>`}`}<//><//></div>`;
 }
 
 const COLUMNS = [

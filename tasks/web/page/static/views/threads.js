@@ -19,8 +19,7 @@ export function Threads({ query }) {
       value=${query.role} onChange=${(text) => setQuery({ role: text })} />
       <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) =>
         setQuery({ subject: text.toUpperCase() })} />`}>
-    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length}
-      empty=${html`<${Empty}
+    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty=${html`<${Empty}
       title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are
         reached from their run.<//>`}>${(rows) => html`
       <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey="thread_id" />
@@ -97,8 +96,7 @@ function Turns({ rows, at }) {
     <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true'
       : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
       <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt
-        ?? '', 90)}</span>
-      <span class="row">${badgeOf(row.outcome)} <span class="quiet num">
+        ?? '', 90)}</span><span class="row">${badgeOf(row.outcome)} <span class="quiet num">
         ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span></a>
     <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at
       && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
@@ -145,8 +143,7 @@ function Turn({ turn }) {
       ['Run', turn.run_id ? runOf(turn.run_id) : 'none'],
       ['Began', timeOf(turn.started_at)],
       ['Took', numOf(span(turn.seconds === null ? null : turn.seconds * 1000))],
-      ['Tokens', html`${numOf(count(turn.tokens))}${turn.row
-        && html` <span class="quiet small">
+      ['Tokens', html`${numOf(count(turn.tokens))}${turn.row && html` <span class="quiet small">
         ${compact(row.input_tokens)} in, ${compact(row.cached_input_tokens)} of them
           cached, ${compact(row.output_tokens)} out, ${compact(row.reasoning_tokens)} reasoning</span>`}`],
       ['Cost', (row.cost_usd ?? null) === null ? undefined : numOf(money(row.cost_usd, 4))],
@@ -159,8 +156,7 @@ function Turn({ turn }) {
     <${Panel} title="Tool calls" tools=${html`<span class="quiet num">${turn.calls.length}</span>`}>
       ${turn.calls.length ? turn.calls.map((call) => html`<${Call} key=${call.id} call=${call} />`)
       : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
-    ${turn.approvals.length > 0
-      && html`<${Panel} title="Requests to people">
+    ${turn.approvals.length > 0 && html`<${Panel} title="Requests to people">
       ${turn.approvals.map((one) => html`<${Request} key=${one.id} request=${one} />`)}<//>`}
     <${Panel} title="Answer">${turn.answer ? html`<${Long} text=${turn.answer} label="Answer" open />`
       : html`<${Empty} title=${turn.running ? 'Not yet' : 'There is none'} />`}<//>

@@ -15,13 +15,11 @@ const AXIS = 18;
 
 export function Timeline({ from, query }) {
   const by = query.lanes === 'worker' ? 'worker' : 'role';
-  return html`<${Panel} title="Timeline"
-    tools=${html`<${Segments} label="Lanes" value=${by}
+  return html`<${Panel} title="Timeline" tools=${html`<${Segments} label="Lanes" value=${by}
     onChange=${(value) => setQuery({ lanes: value === 'role' ? '' : value })}
     options=${[['role', 'Roles'], ['worker', 'Workers']]} />`}>
     <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.steps.length}>${(data) =>
-      html`<${Lanes} data=${data} at=${from.at} by=${by} query=${query} />`}<//>
-  <//>`;
+      html`<${Lanes} data=${data} at=${from.at} by=${by} query=${query} />`}<//><//>`;
 }
 
 function Lanes({ data, at, by, query }) {
@@ -195,13 +193,11 @@ function Picture({ now, bars, lanes, range, whole, setRange, chosen, setChosen, 
           html`<text class="bar-name" x=${x} y=${y}>${short(nameOf(bar), room)}</text>`)}
         ${now !== null && html`<path class="now-line" d=${`M${toX(now)} 0V${lanes.height}`} />`}
         ${marked && html`<rect class="marked" x=${toX(marked.from) - 1} y=${marked.top - 1}
-          width=${Math.max(toX(marked.until) - toX(marked.from), 2) + 2} height=${lanes.rowHeight} />`}
-      </g>
+          width=${Math.max(toX(marked.until) - toX(marked.from), 2) + 2} height=${lanes.rowHeight} />`}</g>
       <g class="axis" transform=${`translate(0 ${size.top})`}><rect width=${width} height=${AXIS} />
         ${ticks(range, Math.max(width / 90, 2))
           .map((ms) => html`<text key=${ms} x=${toX(ms) + 3} y="12">${ms < 0 ? '' : ms === 0 ? 'begin' : span(ms)
-          .replace('.0 s', ' s')}</text>`)}</g>
-    </svg>`}
+          .replace('.0 s', ' s')}</text>`)}</g></svg>`}
   </div>`;
 }
 
