@@ -2,9 +2,9 @@
 
 import { render } from 'preact';
 import {
-  Badge, bind, bindings, Confirm, Dialog, Empty, Form, go, href, html, Loading, match, moment, moveRow, place, plain,
-  ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect, useGet,
-  useNow, usePreference, useState, zone,
+  Badge, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, Loading, match, moment, moveRow, place,
+  plain, ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect,
+  useGet, useNow, usePreference, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Palette } from './lib/palette.js';
@@ -170,8 +170,7 @@ function Login({ over }) {
       : 'You are not logged in.'} In a terminal of the desk run</p>
     <pre>desk page</pre>
     <p>and open the link that it prints, or paste it here. It works once, for a minute.</p>
-    <label>Link or code<input type="text" value=${typed} onInput=${(event) =>
-      setTyped(event.target.value)} autocomplete="off" spellcheck="false" /></label>
+    <${Field} label="Link or code" value=${typed} onText=${setTyped} autocomplete="off" spellcheck="false" />
     <${ProblemBox} problem=${act.problem ?? (problem?.kind === 'no_token' ? null : problem)} />
     <div class="buttons"><button type="submit" class="primary" disabled=${!typed || act.busy}>Log in</button></div>
   <//></div>`;

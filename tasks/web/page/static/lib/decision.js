@@ -2,9 +2,9 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, Badge, date, Facts, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part, percent,
-  plain, post, reloadAll, runOf, shortId, signal, span, Text, textOf, ThreadLink, timeOf, useAction, useDraft, useGet,
-  useKeys, useNow, useRef, useResource, useState,
+  Ago, Badge, date, Facts, Field, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part,
+  percent, plain, post, reloadAll, runOf, shortId, signal, span, Text, textOf, threadOf, timeOf, useAction, useDraft,
+  useGet, useKeys, useNow, useRef, useResource, useState,
 } from './view.js';
 import { Lines } from './lines.js';
 import { instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
@@ -92,9 +92,8 @@ function AnswerDialog({ items, answer, onClose }) {
       known: ${plain(found.problem.title)}.</p>`}
     ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''}
       set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
-    <label>${answer === 'deny' ? 'Reason, for the record' : 'Reason, for the record (may be left out)'}
-      <textarea maxlength="500" value=${why} required=${answer === 'deny'} onInput=${(event) =>
-        setWhy(oneLine(event.target.value))} /></label><//>`;
+    <${Field} of="textarea" label=${`Reason, for the record${answer === 'deny' ? '' : ' (may be left out)'}`}
+      maxlength="500" value=${why} required=${answer === 'deny'} onText=${(text) => setWhy(oneLine(text))} /><//>`;
 }
 
 const say = (line) => {
@@ -184,10 +183,9 @@ function Question({ question, value, set }) {
     ${listed && question.options.map((option) => html`<label class="check">
       <input type="radio" name=${question.id} checked=${value === option} onChange=${() => set(option)} />
       ${textOf(option)}</label>`)}
-    ${(!listed || question.other) && html`<label>${listed ? 'Another answer' : 'Answer'}
-      <input type=${question.secret ? 'password' : 'text'} autocomplete="off" maxlength="2000" value=${listed
-      && question.options.includes(value) ? '' : value} onInput=${(event) => set(event.target.value)} /></label>`}
-  </fieldset>`;
+    ${(!listed || question.other) && html`<${Field} label=${listed ? 'Another answer' : 'Answer'} autocomplete="off"
+      type=${question.secret ? 'password' : 'text'} maxlength="2000" onText=${set}
+      value=${listed && question.options.includes(value) ? '' : value} />`}</fieldset>`;
 }
 
 /** What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn; one by one,
@@ -260,7 +258,7 @@ const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
 
 const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
   <${Badge} tone="warn">${approval.kind}<//> <strong>
-  ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread <${ThreadLink} id=${approval.thread_id} />:
+  ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread ${threadOf(approval.thread_id)}:
   ${approval.kind === 'command' || approval.kind === 'file_change'
     ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
 

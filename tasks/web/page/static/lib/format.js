@@ -127,6 +127,9 @@ export function plain(value) {
   return String(value).replace(UNSEEN, '\u25af');
 }
 
+/** A name of the desk, such as `key_risks`, as words. */
+export const words = (value) => plain(value).replaceAll('_', ' ');
+
 /** A URL that may be a link to elsewhere: http or https alone; else null. */
 export function safeUrl(value) {
   try {

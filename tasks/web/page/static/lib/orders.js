@@ -1,6 +1,8 @@
 // An order in words: its instrument, its terms and its state.
 
-import { Badge, badgeOf, Block, figure, html, Link, MISSING, money, part, plain, shortId, textOf } from './view.js';
+import {
+  Badge, badgeOf, Block, figure, html, Link, MISSING, money, part, plain, shortId, textOf, words,
+} from './view.js';
 
 const TONES = {
   approval_pending: 'warn', approved: 'busy', submitting: 'busy', submitted: 'busy', partially_filled: 'busy',
@@ -12,7 +14,7 @@ export const STATES = [
   'drafted', 'denied', 'previewed', 'approval_pending', 'approved', 'submitting', 'unknown', 'submitted',
   'partially_filled', 'filled', 'cancelled', 'rejected', 'expired',
 ];
-export const stateName = (state) => NAMES[state] ?? plain(state).replaceAll('_', ' ');
+export const stateName = (state) => NAMES[state] ?? words(state);
 export const stateTone = (state) => TONES[state] ?? 'plain';
 export const OrderState = ({ state }) => html`<${Badge} tone=${stateTone(state)}>${stateName(state)}<//>`;
 
@@ -31,7 +33,7 @@ export const quantity = (value) => (value === null || value === undefined ? MISS
 
 /** The price terms: "limit $24.10", "stop $20.00 limit $19.90", "market". */
 export function priceTerms(order) {
-  const parts = [plain(order.order_type ?? 'market').replaceAll('_', ' ')];
+  const parts = [words(order.order_type ?? 'market')];
   if (order.stop_price !== null && order.stop_price !== undefined) parts.push(`stop ${money(order.stop_price)}`);
   if (order.trail_percent !== null
     && order.trail_percent !== undefined) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);

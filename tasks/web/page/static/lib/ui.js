@@ -3,7 +3,7 @@
 import { Component } from 'preact';
 import { newKey, pictureUrl, post, Problem, saveFile } from './api.js';
 import {
-  ago, compact, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, zone,
+  ago, compact, count, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, words, zone,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { href, part } from './router.js';
@@ -27,25 +27,55 @@ export function FilterField({ label, value = '', onChange, ...rest }) {
     onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
 }
 
-/** A filter that is one of some values, or all. */
-export const Choice = ({ label, values, value, onChange, ...rest }) =>
-  html`<label ...${rest}>${label}<select value=${value ?? ''}
-  onChange=${(event) => onChange(event.target.value)}><option value="">all</option>${values.map((one) =>
-    html`<option value=${one}>${one}</option>`)}</select></label>`;
+/** A field that is one of some values, each as text or as [value, text]. none: the text of no choice; null: one is
+ * chosen always. */
+export const Choice = ({ label, values, value = '', onChange, none = 'all', ...rest }) => html`<label ...${rest}>
+  ${label}
+  <select value=${value} onChange=${(event) => onChange(event.target.value)}>
+    ${none !== null && html`<option value="">${none}</option>`}
+    ${values.map((one) => [one].flat()).map(([of, text = of]) => html`<option value=${of}>${text}</option>`)}
+  </select></label>`;
+
+/** A field with its label; onText gets what is typed. rest: of the input; of: another element than an input. */
+export const Field = ({ label, onText, className, of = 'input', type, ...rest }) => html`<label class=${className}>${label}
+  <${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
+  onInput=${(event) => onText(event.target.value)} /></label>`;
+
+/** A box to tick with its label. */
+export const Check = ({ label, checked, onChange }) => html`<label class="check">
+  <input type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} />${label}</label>`;
+
+/** Things one below the other, each with a dot. */
+export const Dots = ({ of }) => html`<ul class="dots">${of.map((one) => html`<li>${one}</li>`)}</ul>`;
+
+/** Calls `changed` when the box of a reference gets another size, with what the observer saw. */
+export const useResized = (box, changed, deps = []) => useEffect(() => {
+  const seen = new ResizeObserver(changed);
+  seen.observe(box.current);
+  return () => seen.disconnect();
+}, deps);
+
+/** The first rows of many, and the button that shows all of them. */
+export function useFirst(rows, most) {
+  const [all, setAll] = useState(false);
+  const left = !all && rows.length > most;
+  return [left ? rows.slice(0, most) : rows, left
+    && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`];
+}
 
 /** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
   return html`<a href=${href(to, query)} class=${className} title=${title}>${children}</a>`;
 }
-export const RunLink = ({ id }) =>
-  (id ? html`<${Link} to=${`/runs/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const SymbolLink = ({ symbol }) =>
+
+/** A link to something of the desk by its id; what it says is the short id, if nothing else is given. */
+const linkedTo = (path) => (id, children = /** @type {any} */ (shortId(id))) =>
+  (id ? html`<${Link} to=${`${path}/${part(id)}`} className="id" title=${id}>${children}<//>` : MISSING);
+export const runOf = linkedTo('/runs');
+export const orderOf = linkedTo('/orders');
+export const threadOf = linkedTo('/threads');
+export const symbolOf = (symbol) =>
   (symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
-export const OrderLink = ({ id }) =>
-  (id ? html`<${Link} to=${`/orders/${id}`} className="id" title=${id}>${shortId(id)}<//>` : MISSING);
-export const ThreadLink = ({ id, children }) =>
-  (id ? html`<${Link} to=${`/threads/${part(id)}`} className="id" title=${id}>${children ?? shortId(id)}<//>`
-  : MISSING);
 
 /** A link out of the desk, to what a tool or a model named: as text when its address is none of the web. */
 export function OutLink({ url, children }) {
@@ -99,7 +129,7 @@ export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain:
 /** A state as a word with a mark: colour is never the only sign. tone: good, busy, warn, bad or plain; by the word
  * itself where it is left out. */
 export function Badge({ children, tone, title }) {
-  const word = plain([children].flat().join('')).replaceAll('_', ' ');
+  const word = words([children].flat().join(''));
   const found = tone ?? toneOf(word);
   return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}
     </span> ${word}</span>`;
@@ -110,14 +140,12 @@ export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
+export const dayOf = (at) => timeOf(at, 'day');
 /** What a run waits for, as the desk says it. */
 export const waitOf = ({ what, count, unit, until }) =>
   html`${textOf(what)}${until
   && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
 export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
-export const runOf = (id) => html`<${RunLink} id=${id} />`;
-export const orderOf = (id) => html`<${OrderLink} id=${id} />`;
-export const symbolOf = (symbol) => html`<${SymbolLink} symbol=${symbol} />`;
 
 /** Whether orders are sent, and whether they move real money, as a badge. */
 export const standingOf = ({ real_money: real, live, broker, account }) =>
@@ -153,12 +181,15 @@ export function ProblemBox({ problem, again, what = '' }) {
 /** Nothing to show, and why; children: what a person can do. */
 export const Empty = ({ title, children }) => html`<div class="empty"><p><strong>${title}</strong></p>${children
   && html`<p>${children}</p>`}</div>`;
+const nothingIn = (data) => Array.isArray(data) && !data.length;
+const emptyOf = (empty, hint) => (typeof empty === 'string' ? html`<${Empty} title=${empty}>${hint}<//>` : empty);
 export const Loading = ({ what = '' }) =>
   html`<div class="loading" role="status"><span class="spin" aria-hidden="true"></span> loading ${what}</div>`;
 
 /** A resource of useResource in whatever state it is: loading, failed, empty, stale or there.
- * children: (data) => content. empty: content for data that isEmpty finds empty. */
-export function Loaded({ from, what = '', children, empty, isEmpty = (data) => Array.isArray(data) && !data.length }) {
+ * children: (data) => content. empty, hint: what there is to say of data that isEmpty finds empty, and what a person
+ * can do. */
+export function Loaded({ from, what = '', children, empty, hint, isEmpty = nothingIn }) {
   if (from.data === undefined) {
     return from.problem ? html`<${ProblemBox} problem=${from.problem} again=${from.reload} what=${what} />`
       : html`<${Loading} what=${what} />`;
@@ -167,8 +198,7 @@ export function Loaded({ from, what = '', children, empty, isEmpty = (data) => A
     <${Badge} tone="warn">stale<//> as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail
       || from.problem.title)}
     <button type="button" onClick=${from.reload}>Try again</button></div>`;
-  if (!empty || !isEmpty(from.data)) return html`${stale}${children(from.data)}`;
-  return html`${stale}${typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty}`;
+  return html`${stale}${empty && isEmpty(from.data) ? emptyOf(empty, hint) : children(from.data)}`;
 }
 
 /** A box with a heading. tools: to the right of it. */
@@ -196,7 +226,7 @@ const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', 
  * row, or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide:
  * left out on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
  * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. */
-export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = (_row) => '' }) {
+export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowClass = (_row) => '' }) {
   const [order, setOrder] = useState(null);
   const shown = useMemo(() => {
     const [, , , sort] = (order && columns.find(([name]) => name === order.name)) ?? [];
@@ -207,7 +237,7 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, rowClass = (
     const rank = (a, b) => (a === b ? 0 : last(a) ? 1 : last(b) ? -1 : a < b ? -way : way);
     return ranked.sort(([a], [b]) => rank(a, b)).map(([, row]) => row);
   }, [rows, order, columns]);
-  if (!rows.length && empty) return typeof empty === 'string' ? html`<${Empty} title=${empty} />` : empty;
+  if (!rows.length && empty) return emptyOf(empty, hint);
   const turn = (name) => setOrder((now) => (now?.name !== name ? { name, down: false } : now.down ? null
     : { name, down: true }));
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
@@ -268,9 +298,8 @@ export function Confirm({ word, run, children, danger = true, ...dialog }) {
   const act = useAction(run);
   return html`<${FormDialog} ...${dialog} act=${act} danger=${danger} ready=${!word || typed.trim() === word}>
     ${children}
-    ${word && html`<label>Type <code>${word}</code> to go on<input type="text" value=${typed}
-      onInput=${(event) => setTyped(event.target.value)} autocomplete="off" spellcheck="false"
-      autofocus /></label>`}<//>`;
+    ${word && html`<${Field} label=${html`Type <code>${word}</code> to go on`} value=${typed} onText=${setTyped}
+      autocomplete="off" spellcheck="false" autofocus />`}<//>`;
 }
 
 /** A write as state. run: async (key) => answer; the key stays the same until it succeeded, so that a second try after
@@ -398,13 +427,9 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
     measure();
   }, [items, items.length, dropped, height]);
 
-  useEffect(() => {
-    const seen = new ResizeObserver(() => {
-      if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
-      measure();
-    });
-    seen.observe(box.current);
-    return () => seen.disconnect();
+  useResized(box, () => {
+    if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
+    measure();
   }, [measure]);
 
   const [first, last] = [Math.min(range[0], items.length), Math.min(range[1], items.length)];
@@ -431,8 +456,7 @@ export function EventRow({ event, run = false }) {
     ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
     <span class=${`type badge ${tone}`}>${MARKS[tone]} ${plain(event.type)}</span>
     <bdi class="about">${about(event)}</bdi>
-    ${payload.order ? orderOf(payload.order) : event.thread_id ? html`<${ThreadLink} id=${event.thread_id}>thread<//>`
-      : ''}`;
+    ${payload.order ? orderOf(payload.order) : event.thread_id ? threadOf(event.thread_id, 'thread') : ''}`;
 }
 
 /** What an event is about, as one line of text. */

@@ -1,6 +1,7 @@
 // What views are made of, in one import.
 
 export * from './api.js';
+export * from './columns.js';
 export * from './format.js';
 export * from './html.js';
 export * from './keys.js';

@@ -1,9 +1,9 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
 import {
-  Ago, Badge, badgeOf, Confirm, date, Empty, Facts, Figure, html, joined, Link, Loaded, money, numOf, orderOf, Panel,
-  part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf, Table, textOf,
-  timeOf, toneOf, useDraft, useGet, useLive, useState,
+  Ago, Badge, badgeOf, column, Confirm, Empty, Facts, Field, Figure, gain, html, joined, Link, Loaded, money, number,
+  numOf, orderOf, Panel, part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent,
+  symbolOf, Table, textOf, timeOf, toneOf, useDraft, useGet, useLive, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
 import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
@@ -17,8 +17,7 @@ export function Account({ params, query }) {
   if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data
     ?? []} query=${query} changed=${accounts.reload} /></div>`;
   return html`<div class="view"><${Loaded} from=${accounts} what="accounts"
-    empty=${html`<${Empty} title="There is no account yet">It is opened with the desk's first order.<//>`}>
-    ${() => null}<//></div>`;
+    empty="There is no account yet" hint="It is opened with the desk's first order.">${() => null}<//></div>`;
 }
 
 function One({ name, rows, query, changed }) {
@@ -80,15 +79,13 @@ const POSITIONS = [
   ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol)
     : html`<span class="symbol">${plain(row.symbol)}</span> ${symbolOf(row.underlying)}`), '', 'symbol'],
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
-  ['Quantity', (row) => quantity(row.quantity), 'num', 'quantity'],
-  ['Average cost', (row) => money(row.average_cost), 'num wide'],
+  number('Quantity', quantity), number('Average cost', money, 'average_cost', 'wide'),
   ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>`
     : money(row.market_price)), 'num', null, 'hover for its time'],
-  ['Value', (row) => money(row.value), 'num', 'value'],
+  number('Value', money),
   ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
-  ['Gain', (row) => html`<${Figure} value=${row.gain} sign>${signedMoney(row.gain)}<//>`, 'num', 'gain'],
-  ['Gain %', (row) => html`<${Figure} value=${row.gain} sign>${signedPercent(row.gain_share)}<//>`, 'num wide',
-    'gain_share'],
+  ['Gain', (row) => gain(row.gain), 'num', 'gain'],
+  ['Gain %', (row) => gain(row.gain, signedPercent(row.gain_share)), 'num wide', 'gain_share'],
   ['Protected by', (row) => (row.protected_by.length
     ? row.protected_by.map(joined('order')).map((one) => html`<span class="row">
     ${orderOf(one.id)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
@@ -124,15 +121,12 @@ function Comparison({ found }) {
 }
 
 const LEDGER = [
-  ['Market time', (row) => timeOf(row.at), '', (row) => date(row.at)],
-  ['What', 'kind'],
+  column('Market time', timeOf, 'at'), column('What', textOf, 'kind'),
   ['Symbol', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`, '', 'symbol'],
-  ['Quantity', (row) => quantity(row.quantity), 'num'],
-  ['Price', (row) => money(row.price), 'num'],
+  number('Quantity', quantity), number('Price', money),
   ['Commission', (row) => money(row.commission ?? 0), 'num wide'],
-  ['Cash', (row) => html`<${Figure} value=${row.cash} sign>${signedMoney(row.cash)}<//>`, 'num', 'cash'],
-  ['Order', (row) => orderOf(row.order_id), 'wide'],
-  ['Run', (row) => runOf(row.run_id), 'wide'],
+  ['Cash', (row) => gain(row.cash), 'num', 'cash'],
+  column('Order', orderOf, 'order_id', 'wide'), column('Run', runOf, 'run_id', 'wide'),
 ];
 const MOST = 100;
 function Ledger({ name, version }) {
@@ -150,9 +144,9 @@ function Equity({ account, span, setSpan, version }) {
   const curve = useGet(`/accounts/${part(account)}/equity`, { days: span }, { every: 60_000, deps: [version] });
   return html`<${Panel} title="Equity" className="whole"
     tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
-    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length} empty=${html`<${Empty}
-      title="No equity is marked yet">The desk marks it on each session day on which the account trades or is compared.
-        <//>`}>${(found) => html`<${Curve} found=${found} />`}<//><//>`;
+    <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length}  empty="No equity is marked yet"
+      hint="The desk marks it on each session day on which the account trades or is compared.">
+      ${(found) => html`<${Curve} found=${found} />`}<//><//>`;
 }
 
 function Curve({ found: { days, deepest } }) {
@@ -166,11 +160,10 @@ function Curve({ found: { days, deepest } }) {
 }
 
 const COLUMNS = [
-  ['Day', (row) => numOf(row.day)],
-  ['Equity', (row) => money(row.equity), 'num'],
-  ['Change', (row) => html`<${Figure} value=${row.change} sign>${signedMoney(row.change)}<//>`, 'num'],
-  ['Share', (row) => html`<${Figure} value=${row.change} sign>${signedPercent(row.change_share)}<//>`, 'num'],
-  ['Drawdown', (row) => percent(row.drawdown), 'num'],
+  column('Day', numOf), number('Equity', money),
+  ['Change', (row) => gain(row.change), 'num'],
+  ['Share', (row) => gain(row.change, signedPercent(row.change_share)), 'num'],
+  number('Drawdown', percent),
 ];
 
 // The kill switch: halt, flatten and resume. A halt takes one click and a confirmation; what cannot be undone, or lets
@@ -224,8 +217,7 @@ function Ask({ way, account, thrown, onClose }) {
         ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
       ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be
         undone.`}</p>
-    <label>Reason, for the record (may be left out)<input type="text" maxlength="500" value=${why} onInput=${(event) =>
-      setWhy(event.target.value)} /></label><//>`;
+    <${Field} label="Reason, for the record (may be left out)" maxlength="500" value=${why} onText=${setWhy} /><//>`;
 }
 
 export function Report({ way, found }) {

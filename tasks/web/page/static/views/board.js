@@ -1,8 +1,9 @@
 // A run's board: questions with each voice's forecast, the arguments, the signals that they cite, and the tally.
 
 import {
-  ActionButton, Badge, badgeOf, Block, Choice, Empty, Facts, figure, html, Link, Loaded, numOf, Panel, part, plain,
-  quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
+  ActionButton, Badge, badgeOf, Block, Choice, codeOf, column, count, Empty, Facts, figure, html, Link, Loaded,
+  number, numOf, Panel, part, plain, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf,
+  upTo, useGet, useState,
 } from '../lib/view.js';
 import { TurnLink } from '../lib/orders.js';
 
@@ -51,7 +52,7 @@ function Matrix({ board, round }) {
   const columns = [
     ['Label', (row) => html`<strong>${plain(row.label)}</strong>`, 'unseen'],
     ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 90)}<//>`, 'prose'],
-    ['Baseline', (row) => figure(row.baseline, 2), 'num'],
+    number('Baseline', figure),
     ...voices.map((voice) => [voice, (row) => {
       const found = of.get(`${row.id}|${voice}`);
       return found ? html`<span title=${plain(found.because)}>${figure(found.probability, 2)}</span>` : '\u2014';
@@ -99,22 +100,21 @@ function impliedBy(row) {
 }
 
 const SIGNALS = [
-  ['Signal', (row) => html`<code>${textOf(row.label)}</code>`, '', 'label'],
+  column('Signal', codeOf, 'label'),
   ['State', (row) => html`<${Badge} tone=${SIGNAL_TONES[row.state]}>${row.state}<//>`, '', 'state'],
-  ['What it found', (row) => textOf(row.headline, 140), 'prose'],
+  column('What it found', upTo(140), 'headline', 'prose'),
   ['Implies', impliedBy, '', 'confidence'],
   ['About', (row) => row.subjects.map((one) => (/^Q\d+$/.test(one) ? html`${plain(one)} ` : html`${symbolOf(one)} `)),
     'wide'],
-  ['Source', (row) => textOf(row.source, 40), 'wide'],
-  ['As of', (row) => timeOf(row.as_of), 'wide'],
+  column('Source', upTo(40), 'source', 'wide'), column('As of', timeOf, 'as_of', 'wide'),
 ];
 
 const voiceColumns = (board, again) => [
   ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`],
-  ['Round', (row) => row.round, 'num'],
+  number('Round', count),
   ['State', (row) => html`${badgeOf(row.status ?? row.state)}${row.reason
     && html` <${Text} most=${60} className="quiet">${row.reason}<//>`}`],
-  ['Forecasts', (row) => row.forecasts, 'num'],
+  number('Forecasts', count),
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread} turn=${row.turn} />`],
   ['Stop', (row) => row.running
     && html`<${ActionButton} label="Stop" path=${`/runs/${board.run_id}/voices/${part(row.voice)}/stop`}
@@ -122,8 +122,5 @@ const voiceColumns = (board, again) => [
 ];
 const stakeColumns = (board) => [
   ['Question', (row) => plain(labelOf(board, row.question_id))],
-  ['Side', 'side'],
-  ['Shares', (row) => figure(row.shares, 2), 'num'],
-  ['Cost', (row) => figure(row.cost, 2), 'num'],
-  ['Payout', (row) => figure(row.payout, 2), 'num'],
+  column('Side'), number('Shares', figure), number('Cost', figure), number('Payout', figure),
 ];

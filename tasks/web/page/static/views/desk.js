@@ -2,9 +2,9 @@
 // lineage.
 
 import {
-  ActionButton, Badge, badgeOf, compact, costOf, count, Empty, EventRow, Facts, Figure, go, html, joined, Link,
-  LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, symbolOf,
-  TablePanel, Text, textOf, timeOf, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
+  ActionButton, Badge, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, Figure, go, html, joined,
+  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, symbolOf,
+  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
@@ -139,10 +139,8 @@ function CandidateLineage({ run, symbol, at }) {
 }
 
 const TROUBLES = [
-  ['What', (row) => html`<${Text} most=${240}>${row.said}<//>`],
-  ['State', (row) => badgeOf(row.state)],
-  ['Began', (row) => timeOf(row.at), 'wide'],
-  ['Run', (row) => runOf(row.run_id)],
+  column('What', upTo(240), 'said'), column('State', badgeOf), column('Began', timeOf, 'at', 'wide'),
+  column('Run', runOf, 'run_id'),
 ];
 
 /** The fleet as one line, and below it what is wrong with it. */
@@ -173,7 +171,7 @@ const RUNNING = [
   ['Waits for', (run) => run.progress.waits.map((one) => html`<p>${waitOf(one)}</p>`), 'wide'],
   ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
   ['For', (run) => span(run.progress.seconds * 1000), 'num'],
-  ['Run', (run) => runOf(run.id)],
+  column('Run', runOf, 'id'),
 ];
 
 /** Steps that have ended, of those that are there: as a bar and as text. */

@@ -1,8 +1,8 @@
 // The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
 import {
-  Ago, Badge, badgeOf, count, Empty, Facts, figure, html, joined, Link, Loaded, money, numOf, Panel, plain, runOf, span,
-  symbolOf, Table, TablePanel, textOf, timeOf, useGet,
+  Ago, Badge, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf,
+  Panel, plain, runOf, seconds, span, symbolOf, Table, TablePanel, textOf, timeOf, useGet,
 } from '../lib/view.js';
 
 const EVERY_MS = 5_000;
@@ -11,8 +11,7 @@ const OLD_S = 15; // the desk reads its status again after 5 s
 export function Fleet() {
   const kept = useGet('/status', {}, { every: EVERY_MS });
   return html`<div class="view"><h1>Fleet</h1><${Loaded} from=${kept} what="the fleet" isEmpty=${(found) =>
-    !found.status}
-    empty=${html`<${Empty} title="The workers are being asked">It takes a second or two.<//>`}>${(found) =>
+    !found.status} empty="The workers are being asked" hint="It takes a second or two.">${(found) =>
       html`<${Whole} ...${found} />`}<//></div>`;
 }
 
@@ -38,16 +37,16 @@ function Whole({ status, age }) {
       ['Read', html`${numOf(span(age * 1000))} ago`],
     ]} /><//>
     <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node"
-      empty=${html`<${Empty} title="No worker answers"><code>desk up</code> starts them.<//>`} />
+      empty="No worker answers" hint=${html`<code>desk up</code> starts them.`} />
     <${TablePanel} title="App-servers" className="whole" columns=${SERVERS}
       rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))}
       rowKey=${(row) => `${row.node}${row.pid}`}
-      empty=${html`<${Empty} title="No app-server runs">A worker starts one with its first turn.<//>`} />
+      empty="No app-server runs" hint="A worker starts one with its first turn." />
     <${Panel} title="Queues"><${Queues} redis=${redis} /><//>
     <${Panel} title="Steps"><${Steps} database=${database} /><//>
     <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
-      empty=${html`<${Empty} title=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />`} />
+      empty=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />
     ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS}
       rows=${database.plans} rowKey="symbol" />`}
     ${database?.unprotected.length > 0 && html`<${TablePanel} title="Shares without a stop" columns=${LACKING}
@@ -57,11 +56,11 @@ function Whole({ status, age }) {
 
 const share = ({ left, whole }) => `${figure((100 * left) / whole, 1)} %`;
 const WORKERS = [
-  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`, '', 'node'],
+  column('Worker', codeOf, 'node'),
   ['Queues', (row) => textOf(row.queues.join(', '))],
-  ['Steps held', (row) => count(row.steps_held), 'num', 'steps_held'],
+  number('Steps held', count),
   ['App-servers', (row) => count(row.app_servers.length), 'num wide'],
-  ['MiB', (row) => figure(row.rss_mb, 0), 'num', 'rss_mb'],
+  number('MiB', count, 'rss_mb'),
   ['Process', (row) => row.pid, 'num wide'],
   ['Settings', (row) => (Object.keys(row.differs).length
     ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}`
@@ -71,32 +70,17 @@ const WORKERS = [
   ['Trouble', (row) => (row.trouble ? textOf(row.trouble, 80) : ''), 'wide'],
 ];
 const SERVERS = [
-  ['Kind', 'kind'],
-  ['Worker', (row) => html`<code>${textOf(row.node)}</code>`, '', 'node'],
-  ['In flight', (row) => count(row.in_flight), 'num', 'in_flight'],
-  ['Turns ended', (row) => count(row.turns), 'num', 'turns'],
-  ['Age', (row) => span(row.age * 1000), 'num', 'age'],
-  ['MiB', (row) => figure(row.rss_mb, 0), 'num', 'rss_mb'],
+  column('Kind'), column('Worker', codeOf, 'node'), number('In flight', count), number('Turns ended', count, 'turns'),
+  number('Age', seconds), number('MiB', count, 'rss_mb'),
   ['Process', (row) => row.pid, 'num wide'],
 ];
-const PARKED = [
-  ['Model', 'model'],
-  ['For', (row) => span(row.seconds * 1000), 'num'],
-  ['Why', 'reason'],
-];
+const PARKED = [column('Model'), number('For', seconds, 'seconds'), column('Why', textOf, 'reason')];
 const PLANS = [
-  ['Symbol', (row) => symbolOf(row.symbol)],
-  ['Shares', (row) => figure(row.quantity, 0), 'num'],
-  ['Stop', (row) => money(row.stop), 'num'],
-  ['Target', (row) => money(row.target), 'num'],
-  ['Ends', 'ends'],
+  column('Symbol', symbolOf), number('Shares', count, 'quantity'), number('Stop', money), number('Target', money),
+  column('Ends'),
   ['Review', (row) => (row.due ? html`<${Badge} tone="warn">due<//> ${textOf(row.review)}` : textOf(row.review))],
 ];
-const LACKING = [
-  ['Symbol', (row) => symbolOf(row.symbol)],
-  ['Shares', (row) => figure(row.quantity, 0), 'num'],
-  ['Why', 'why'],
-];
+const LACKING = [column('Symbol', symbolOf), number('Shares', count, 'quantity'), column('Why')];
 
 function Queues({ redis }) {
   if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
@@ -115,9 +99,9 @@ function Schedule({ redis }) {
     <${Table} label="Schedule" columns=${ENTRIES} rows=${entries} rowKey="name" empty="Nothing was ever scheduled" />`;
 }
 const ENTRIES = [
-  ['Entry', 'name'],
+  column('Entry', textOf, 'name'),
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never')],
-  ['Due', (row) => timeOf(row.next)],
+  column('Due', timeOf, 'next'),
 ];
 
 function Steps({ database }) {

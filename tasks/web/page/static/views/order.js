@@ -1,9 +1,9 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
 import {
-  Badge, badgeOf, Block, compact, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded, MISSING, money,
-  numOf, orderOf, Panel, part, plain, runOf, short, shortId, symbolOf, Table, TablePanel, Text, textOf, timeOf,
-  useEffect, useGet, useLive, useRef, useState,
+  Badge, badgeOf, Block, column, compact, count, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded,
+  MISSING, money, number, numOf, orderOf, Panel, part, plain, runOf, short, shortId, symbolOf, Table, TablePanel,
+  Text, textOf, timeOf, upTo, useEffect, useGet, useLive, useRef, useResized, useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -101,7 +101,7 @@ const REPORTS = [
   ['Tools', (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(
     ', ')}<//>`, 'wide'],
   ['Summary', (row) => textOf(row.summary || row.reason, 140), 'wide'],
-  ['Tokens', (row) => compact(row.tokens), 'num wide', 'tokens'],
+  number('Tokens', compact, 'tokens', 'wide'),
 ];
 const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows}
   empty="It rests on no report" />`;
@@ -111,20 +111,15 @@ const rogueText = (rows) => [...new Set(rows.map((row) => `${row.role} called ${
   (line) => plain(line)).join(', ');
 
 const HITS = [
-  ['Lens', 'lens'],
-  ['Confidence', 'confidence'],
-  ['Thesis', (row) => textOf(row.thesis, 160)],
+  column('Lens'), column('Confidence'), column('Thesis', upTo(160)),
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />`],
 ];
 const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows}
   empty="No screen put it forward" />`;
 
 const FORECASTS = [
-  ['Voice', 'voice'],
-  ['Round', (row) => row.round, 'num'],
-  ['Yes', (row) => figure(row.probability, 2), 'num'],
-  ['Baseline', (row) => figure(row.baseline, 2), 'num'],
-  ['Because', (row) => textOf(row.because, 140), 'wide'],
+  column('Voice'), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
+  column('Because', upTo(140), 'because', 'wide'),
 ];
 const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} />`;
 
@@ -179,16 +174,12 @@ const Answer = ({ approval }) => html`<${Facts} rows=${[
 ]} />`;
 
 const FILLS = [
-  ['At', (row) => timeOf(row.filled_at)],
-  ['Side', 'side'],
+  column('At', timeOf, 'filled_at'), column('Side'),
   ['What', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`],
-  ['Quantity', (row) => quantity(row.quantity), 'num'],
-  ['Price', (row) => money(row.price), 'num'],
-  ['Commission', (row) => money(row.commission), 'num wide'],
+  number('Quantity', quantity), number('Price', money), number('Commission', money, 'commission', 'wide'),
 ];
 const PROTECTION = [
-  ['Order', (row) => orderOf(row.id)],
-  ['Quantity', (row) => quantity(row.quantity), 'num'],
+  column('Order', orderOf, 'id'), number('Quantity', quantity),
   ['Price', (row) => priceTerms(row), 'num'],
   ['State', (row) => html`<${OrderState} state=${row.state} />`],
 ];
@@ -196,14 +187,12 @@ const PROTECTION = [
 function AuditLog({ path, state }) {
   const log = useGet(path, { log: true }, { deps: [state] });
   return html`<${Loaded} from=${log} what="the audit log" isEmpty=${(found) => !found.log?.length}
-    empty=${html`<${Empty} title="The audit log has no line on it">A preview leaves one; so does each later step.<//>`}>
+    empty="The audit log has no line on it" hint="A preview leaves one; so does each later step.">
     ${({ log: lines }) => html`<${Table} label="Audit log" columns=${LOG} rows=${lines}
     rowKey=${(row) => `${row.at}${row.n}`} />`}<//>`;
 }
 const LOG = [
-  ['Line', (row) => row.n, 'num'],
-  ['At', (row) => timeOf(row.at)],
-  ['What', (row) => plain(row.kind).replaceAll('_', ' ')],
+  number('Line', count, 'n'), column('At', timeOf), column('What', words, 'kind'),
   ['Facts', (row) => html`<${Text} most=${200} className="quiet">
     ${Object.entries(row.facts).filter(([name]) => !['order', 'payload'].includes(name))
     .map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`).join(', ')}<//>`],
@@ -257,8 +246,7 @@ const limitsOf = (row) => (row.limit !== null ? html`<span class="num measured">
   .map(([name, value]) => html`<div>${numOf(value === null || value === undefined ? MISSING : plain(value))} <code
   class="quiet small">${breakable(name)}</code></div>`));
 const COLUMNS = [
-  ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map((code) => plain(code)
-    .replaceAll('_', ' ')).join(', ')}</span>`],
+  ['Rule', (row) => html`<span title=${row.denies.map(plain).join('\n')}>${row.codes.map(words).join(', ')}</span>`],
   ['Answer', (row) => html`<${Badge} tone=${ANSWERS[row.answer]?.[0]}>${ANSWERS[row.answer]?.[1] ?? row.answer}<//>`],
   ['Measured', (row) => html`<span class="num measured">${textOf(row.figure ?? MISSING)}</span>
     ${row.reason && html`<br /><${Text} className="quiet">${row.reason}<//>`}`],
@@ -286,6 +274,7 @@ const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
  * what there is not. */
 function layersOf({ order, chain }) {
   const own = order.id ? `/orders/${order.id}` : `/symbols/${order.symbol}`; // before there is an order
+  const later = order.id ? 'none' : 'not yet';
   const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } }
     : {});
   const part = (name) => ({ to: own, query: { part: name } });
@@ -299,23 +288,22 @@ function layersOf({ order, chain }) {
       (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research',
       (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${order.symbol}` })),
-    made('report', 'Reports', order.id ? 'none' : 'not yet',
+    made('report', 'Reports', later,
       (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict],
       to: `/reports/${one.id}` })),
     ...(forecasts.length
       ? [layer('board', 'Board',
       [{ id: 'board', lines: [`${forecasts.length} forecasts`,
       `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/runs/${order.run_id}` }])] : []),
-    made('verdict', 'Verdict', order.id ? 'none' : 'not yet',
-      (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
+    made('verdict', 'Verdict', later, (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
     ...[made('analysis', 'Analysis', 'none',
       (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
-    made('decision', 'Decision', order.id ? 'none' : 'not yet',
+    made('decision', 'Decision', later,
       (one) => ({ lines: [one.turn_id ? 'trader' : one.author?.startsWith('code:') ? 'code' : 'a person', one.status],
       ...part('why'), ...thread(one) })),
     made('order', 'Order', 'not yet',
       (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
-    made('preview', 'Preview', order.id ? 'none' : 'not yet',
+    made('preview', 'Preview', later,
       (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
     ...[made('approval', 'Answer', 'none',
       (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state],
@@ -370,11 +358,7 @@ function arranged(layers, width) {
 export function Lineage({ detail }) {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const seen = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
-    seen.observe(box.current);
-    return () => seen.disconnect();
-  }, []);
+  useResized(box, ([entry]) => setWidth(Math.floor(entry.contentRect.width)));
   return html`<div class="lineage" ref=${box}>${width > 0
     && html`<${Drawing} detail=${detail} width=${width} />`}</div>`;
 }

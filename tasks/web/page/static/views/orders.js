@@ -1,8 +1,8 @@
 // Orders, the newest first, and above them what waits for a person.
 
 import {
-  Badge, count, date, Empty, FilterField, html, Link, LiveBadge, Loaded, money, orderOf, Panel, plain, runOf, setQuery,
-  shortId, symbolOf, Table, Text, textOf, timeOf, useGet, useLive, useState,
+  Badge, Choice, column, count, date, Field, FilterField, html, Link, LiveBadge, Loaded, money, number, orderOf,
+  Panel, plain, runOf, setQuery, shortId, symbolOf, Table, Text, textOf, timeOf, upTo, useGet, useLive, useState,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { OrderState, priceTerms, quantity, stateName, STATES } from '../lib/orders.js';
@@ -24,8 +24,8 @@ export function Orders({ query }) {
   return html`<div class="view stack"><h1>Orders <${LiveBadge} live=${live} /></h1>
     <${Waiting} from=${waiting} />
     <${Panel} title="All orders" tools=${html`<${Filters} query=${query} />`}>
-      <${Loaded} from=${orders} what="orders" empty=${html`<${Empty} title="No order is like that">
-        <${Link} to="/orders">All orders<//><//>`}>${(rows) => html`
+      <${Loaded} from=${orders} what="orders" empty="No order is like that"
+        hint=${html`<${Link} to="/orders">All orders<//>`}>${(rows) => html`
         <${Table} label="All orders" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.order.id} />
         ${rows.length === most && most < 1000
           && html`<p class="more"><button type="button" onClick=${() => setMost(Math.min(most + MORE, 1000))}>More
@@ -35,14 +35,12 @@ export function Orders({ query }) {
 }
 
 function Filters({ query }) {
-  return html`<label class="inline">State<select value=${query.state ?? ''} onChange=${(event) =>
-    setQuery({ state: event.target.value })}>
-      <option value="">all</option>${STATES.map((state) => html`<option value=${state}>${stateName(state)}</option>`)}
-        </select></label>
+  return html`<${Choice} class="inline" label="State" values=${STATES.map((state) => [state, stateName(state)])}
+      value=${query.state} onChange=${(state) => setQuery({ state })} />
     <${FilterField} label="Symbol" size="7" maxlength="16" value=${query.symbol} onChange=${(text) =>
       setQuery({ symbol: text.toUpperCase() })} />
-    <label class="inline">Market day<input type="date" value=${query.day ?? ''} onChange=${(event) =>
-      setQuery({ day: event.target.value })} /></label>
+    <${Field} className="inline" label="Market day" type="date" value=${query.day ?? ''}
+      onText=${(day) => setQuery({ day })} />
     <${FilterField} label="Run" size="9" maxlength="64" value=${query.run} onChange=${(text) =>
       setQuery({ run: text })} />`;
 }
@@ -81,11 +79,10 @@ const CHAINS = [
   ['Chain', (row) => html`<code title=${plain(row.place)}>${shortId(row.chain)}</code>`],
   ['State', (row) => html`<${Badge} tone=${row.verified ? 'good' : 'bad'}>${row.verified ? 'whole' : row.file_found
     ? `${row.all_problems} problems` : 'its file is missing'}<//>`],
-  ['Lines', (row) => count(row.entries), 'num'],
+  number('Lines', count, 'entries'),
   ['Last hash', (row) => (row.head ? html`<code title=${plain(row.head)}>${shortId(row.head)}</code>`
     : '\u2014'), 'wide'],
-  ['Last line', (row) => timeOf(row.at), 'wide'],
-  ['Place', (row) => html`<${Text} most=${60} className="quiet">${row.place}<//>`, 'wide'],
+  column('Last line', timeOf, 'at', 'wide'), column('Place', upTo(60, 'quiet'), 'place', 'wide'),
 ];
 
 // All that waits for a person, alone on a page.

@@ -4,8 +4,8 @@ import {
   CandlestickSeries, createChart, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle,
 } from 'lightweight-charts';
 import {
-  compact, Empty, figure, html, Loaded, moment, numOf, Panel, plain, SaveButton, Segments, setQuery, signedPercent,
-  Table, timeOf, useEffect, useGet, useMemo, useRef, useState,
+  compact, count, figure, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
+  signedPercent, Table, timeOf, useEffect, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { useColours } from '../lib/chart.js';
 
@@ -48,8 +48,8 @@ export function Prices({ path, symbol, query, detail }) {
       ${KINDS.map(({ kind, name, mark }) => html`<button type="button" key=${kind} aria-pressed=${!hidden.has(kind)}
       onClick=${() => turnKind(kind)}><span aria-hidden="true">${mark}</span> ${name}</button>`)}</div>
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
-      empty=${html`<${Empty} title="No prices">${(shown.data?.missing ?? [])
-        .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}<//>`}>
+      empty="No prices" hint=${(shown.data?.missing ?? [])
+        .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}>
       ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//><//>`;
 }
 
@@ -72,7 +72,7 @@ function Drawn({ data, symbol, detail, hidden }) {
         class="num">vol ${compact(bar?.volume)}</span>
       ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
-        ${plain(name).replaceAll('_', ' ')} ${figure(values[at])}</span>`)}
+        ${words(name)} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>
     <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${data.adjusted === null
       ? 'not known whether adjusted' : data.adjusted ? 'adjusted'
@@ -96,7 +96,7 @@ function AsTable({ data }) {
   const columns = useMemo(() => [
     ['Bar', (row) => numOf(plain(row.at))],
     ...['open', 'high', 'low', 'close'].map((name) => [name, (row) => figure(row[name]), 'num']),
-    ['volume', (row) => figure(row.volume, 0), 'num'],
+    number('volume', count),
     ...names.map((name) => [name.replaceAll('_', ' '), (row) => figure(data.indicators[name][row.index]), 'num wide']),
   ], [data]);
   return html`<details onToggle=${(event) => setOpen(event.target.open)}><summary>As a table</summary>
@@ -253,8 +253,7 @@ function eventsByBar(bars, detail, hidden) {
       const at = lastUpTo(days, on);
       if (at < 0) continue;
       const { text, href, ...more } = TEXTS[kind](row);
-      const shown = plain(days[at] === on || bars.at(-1).at.length < 10 ? text : `${text} (${on})`)
-        .replaceAll('_', ' ');
+      const shown = words(days[at] === on || bars.at(-1).at.length < 10 ? text : `${text} (${on})`);
       if (!found.has(at)) found.set(at, []);
       found.get(at).push({ kind, text: shown, href, at, ...more });
     }

@@ -1,9 +1,10 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, the backtests, and the charts.
 
 import {
-  Badge, badgeOf, Block, Choice, count, date, Empty, Facts, Figure, figure, FilterField, Gallery, html, joined, Link,
-  Loaded, MISSING, money, numOf, OutLink, Panel, part, percent, plain, quietOf, runOf, saveRows, Segments, setQuery,
-  shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useState,
+  Badge, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, Figure, figure, FilterField, gain, gainShare,
+  Gallery, html, joined, Link, Loaded, MISSING, money, number, numOf, OutLink, Panel, part, percent, plain, quietOf,
+  runOf, saveRows, Segments, setQuery, shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf,
+  timeOf, upTo, useGet, useState, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -68,12 +69,10 @@ function AccountPart({ query: { account, against } }) {
     .map((one) => one.run.account), account].filter(Boolean))];
   const name = account ?? names[0];
   const record = useGet(name ? `/accounts/${part(name)}/record` : null, { against });
-  const choice = (field, label, value, options, none) => html`<label class="inline">${label}<select value=${value
-    ?? ''} onChange=${(event) => setQuery({ [field]: event.target.value })}>
-    ${none && html`<option value="">none</option>`}${options.map((one) => html`<option value=${one}>${one}</option>`)}
-      </select></label>`;
+  const choice = (field, label, shown, values, none = null) => html`<${Choice} class="inline" label=${label}
+    values=${values} value=${shown} none=${none} onChange=${(text) => setQuery({ [field]: text })} />`;
   return html`<div class="filters">${choice('account', 'Account', name, names)}${choice('against', 'Compared with',
-    against, names.filter((one) => one !== name), true)}
+    against, names.filter((one) => one !== name), 'none')}
       ${record.data && html`<button type="button" onClick=${() => saveRows(`equity-${name}.csv`, record.data.days)}>
         Equity as CSV</button>
       <button type="button" onClick=${() => saveRows(`trades-${name}.csv`, record.data.trades)}>Trades as CSV</button>`}
@@ -114,34 +113,28 @@ function WholeRecord({ found }) {
       columns=${scoreColumns(scored)} rows=${rows} rowKey=${(row) => `${row.kind}${row.name}`}
       empty="No verdict or thesis has its outcome yet" />
     ${plotted && html`<${Panel} title="Calibration" className="whole"
-      tools=${html`<label class="inline">Of<select value=${`${plotted.kind} ${plotted.name}`} onChange=${(event) =>
-      setChosen(event.target.value)}>
-      ${rows.map((row) => html`<option value=${`${row.kind} ${row.name}`}>${row.kind} ${row.name}</option>`)}</select>
-        </label>`}><${Calibration} rows=${plotted.calibration} /><//>`}</div>`;
+      tools=${html`<${Choice} class="inline" label="Of" values=${rows.map((row) => `${row.kind} ${row.name}`)}
+        value=${`${plotted.kind} ${plotted.name}`} none=${null} onChange=${setChosen} />`}>
+      <${Calibration} rows=${plotted.calibration} /><//>`}</div>`;
 }
 
-const gained = (value) => html`<${Figure} value=${value} sign>${signedPercent(value)}<//>`;
 const MONTHS = [
-  ['Month', (row) => numOf(row.month), '', 'month'],
-  ['Account', (row) => gained(row.desk), 'num', 'desk'],
-  ['Equal weight', (row) => signedPercent(row.equal_weight), 'num', 'equal_weight'],
-  ['Held', (row) => signedPercent(row.held), 'num wide', 'held'],
+  column('Month', numOf), number('Account', gainShare, 'desk'), number('Equal weight', signedPercent),
+  number('Held', signedPercent, 'held', 'wide'),
 ];
 const RETURNS = [
-  ['Of', (row) => textOf(row.name), '', 'name'],
-  ['Trades', (row) => count(row.trades), 'num', 'trades'],
-  ['Won', (row) => count(row.won), 'num wide', 'won'],
-  ['Profit', (row) => html`<${Figure} value=${row.profit} sign>${signedMoney(row.profit)}<//>`, 'num', 'profit'],
-  ['Of what was staked', (row) => gained(row.share), 'num', 'share'],
+  column('Of', textOf, 'name'), number('Trades', count), number('Won', count, 'won', 'wide'),
+  ['Profit', (row) => gain(row.profit), 'num', 'profit'],
+  number('Of what was staked', gainShare, 'share'),
 ];
 const TRADES = [
-  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-  ['Profit', (row) => html`<${Figure} value=${row.profit} sign>${signedMoney(row.profit)}<//>`, 'num', 'profit'],
-  ['Return', (row) => gained(row.share), 'num', 'share'],
+  column('Symbol', symbolOf),
+  ['Profit', (row) => gain(row.profit), 'num', 'profit'],
+  number('Return', gainShare, 'share'),
   ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`}>${row.bought}<//>`, '', 'bought'],
   ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')),
     '', 'until'],
-  ['Reason', (row) => textOf(row.why, 90), 'wide'],
+  column('Reason', upTo(90), 'why', 'wide'),
   ['Lens', (row) => textOf(row.lenses.join(', ')), 'wide'],
 ];
 
@@ -171,7 +164,7 @@ function ScoresPart({ query: { account } }) {
       independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
 }
 const PARTS = [
-  ['Round', 'name'],
+  column('Round', textOf, 'name'),
   ...scoreColumns().filter(([name]) => ['Questions', 'Brier', 'Alpha'].includes(String(name))),
 ];
 
@@ -191,35 +184,32 @@ function Questions({ query }) {
 }
 const QUESTIONS = [
   ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
-  ['State', (row) => badgeOf(row.state), '', 'state'],
+  column('State', badgeOf),
   ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no'
     : figure(row.outcome, 2)), 'num', 'outcome'],
-  ['Baseline', (row) => figure(row.baseline, 2), 'num', 'baseline'],
+  number('Baseline', figure),
   ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`,
     'wide', 'source'],
   ['About', (row) => row.subjects.map((symbol) => html`${symbolOf(symbol)} `), 'wide'],
-  ['Closes', (row) => timeOf(row.closes_at, 'day'), 'wide', (row) => date(row.closes_at)],
+  column('Closes', dayOf, 'closes_at', 'wide'),
 ];
 
 /** The last runs of a kind, as a panel of a table. */
-function RunsOf({ kind, title, columns, empty }) {
+function RunsOf({ kind, title, columns, empty, hint }) {
   const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
-  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty}>
+  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty} hint=${hint}>
     ${(rows) => html`<${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
 }
 
 const COMMON = [
-  ['Run', (row) => runOf(row.id)],
-  ['State', (row) => badgeOf(row.state)],
-  ['Market day', (row) => timeOf(row.market_now, 'day'), '', (row) => date(row.market_now)],
-  ['Began', (row) => timeOf(row.created_at), 'wide', (row) => date(row.created_at)],
+  column('Run', runOf, 'id'), column('State', badgeOf), column('Market day', dayOf, 'market_now'),
+  column('Began', timeOf, 'created_at', 'wide'),
 ];
 const EPISODES = [...COMMON,
   ['Board', (row) => html`<${Link} to=${`/runs/${row.id}`}>questions, forecasts, signals<//>`]];
 function Episodes() {
-  return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES}
-    empty=${html`<${Empty} title="No episode was held yet">
-    <code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.<//>`} />`;
+  return html`<${RunsOf} kind="episode" title="Episodes" columns=${EPISODES} empty="No episode was held yet"
+    hint=${html`<code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.`} />`;
 }
 
 const result = (row, name) => row.summary?.backtest?.returns?.[name];
@@ -229,23 +219,20 @@ const BACKTESTS = [
   COMMON[1],
   ['Sessions', (row) => (row.summary?.backtest
     ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
-  ['Desk', (row) => html`<${Figure} value=${result(row, 'desk')} sign>${signedPercent(result(row, 'desk'))}<//>`, 'num',
-    (row) => result(row, 'desk')],
-  ['Held', (row) => html`<${Figure} value=${result(row, 'held')} sign>${signedPercent(result(row, 'held'))}<//>`,
-    'num'],
+  ['Desk', (row) => gainShare(result(row, 'desk')), 'num', (row) => result(row, 'desk')],
+  ['Held', (row) => gainShare(result(row, 'held')), 'num'],
   ['Drawdown', (row) => percent(row.summary?.backtest?.drawdown?.desk), 'num wide'],
   ['Capital', (row) => money(row.summary?.backtest?.capital, 0), 'num wide'],
 ];
 function Backtests() {
-  return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS}
-    empty=${html`<${Empty} title="No backtest was run yet">
-    <code>desk backtest --from DAY --to DAY</code> plays past sessions.<//>`} />`;
+  return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS} empty="No backtest was run yet"
+    hint=${html`<code>desk backtest --from DAY --to DAY</code> plays past sessions.`} />`;
 }
 
 function Charts() {
   const runs = useGet('/runs', { kind: 'analyze', limit: 50 }, { as: (rows) => rows.map(joined('run')) });
-  return html`<${Loaded} from=${runs} what="analyses" empty=${html`<${Empty} title="No analysis was made yet">
-    <code>desk analyze SYMBOL</code> makes one, with its chart.<//>`}>
+  return html`<${Loaded} from=${runs} what="analyses" empty="No analysis was made yet"
+    hint=${html`<code>desk analyze SYMBOL</code> makes one, with its chart.`}>
     ${(rows) => html`<div class="stack">${rows.slice(0, 6).map((row) => html`<${Panel} key=${row.id}
     title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}>
     <${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
@@ -275,9 +262,8 @@ function WholeScore({ row }) {
       ['Questions', html`${numOf(count(row.brier.n))} on ${numOf(count(row.brier.dates))} dates`],
       ['Brier', numOf(figure(row.brier.mean, 4))],
       ['Log', numOf(figure(row.log.mean, 3))],
-      ['Alpha', html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}<//>`],
-      ['Round 2 gained', row.revision ? html`<${Figure} value=${row.revision.mean} sign>${signed(row.revision)}<//>`
-        : undefined],
+      ['Alpha', gain(row.alpha.mean, signed(row.alpha))],
+      ['Round 2 gained', row.revision ? gain(row.revision.mean, signed(row.revision)) : undefined],
       ['Karma', row.karma === null ? undefined : numOf(figure(row.karma, 1))],
       ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
     ]} /><//>
@@ -312,9 +298,7 @@ function Calibration({ rows }) {
 }
 const BUCKETS = [
   ['Forecasts', (row) => html`<span class="num">${figure(row.low, 1)} to ${figure(row.high, 1)}</span>`],
-  ['How many', (row) => count(row.n), 'num'],
-  ['Mean', (row) => figure(row.forecast, 2), 'num'],
-  ['Came true', (row) => figure(row.rate, 2), 'num'],
+  number('How many', count, 'n'), number('Mean', figure, 'forecast'), number('Came true', figure, 'rate'),
   ['95 %', (row) => (row.least === null ? 'too few' : `${figure(row.least, 2)} to ${figure(row.most, 2)}`), 'num wide'],
 ];
 
@@ -356,23 +340,19 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
 
 const FORECASTS = [
   ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`, '', 'voice'],
-  ['Round', (row) => row.round, 'num', 'round'],
-  ['Yes', (row) => figure(row.probability, 2), 'num', 'probability'],
-  ['Baseline', (row) => figure(row.baseline, 2), 'num'],
-  ['Because', (row) => textOf(row.because, 160), 'wide'],
+  number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
+  column('Because', upTo(160), 'because', 'wide'),
   ['Board', (row) => html`<${Link} to=${`/runs/${row.run_id}`} className="id">${shortId(row.run_id)}<//>`],
 ];
 const VERDICTS = [
-  ['Symbol', (row) => symbolOf(row.symbol)],
+  column('Symbol', symbolOf),
   ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge} tone="plain">${row.rating}<//>
     <//> ${plain(row.confidence)}`],
-  ['Run', (row) => runOf(row.run_id)],
+  column('Run', runOf, 'run_id'),
 ];
 const POSITIONS = [
-  ['Side', 'side'],
-  ['Shares', (row) => figure(row.shares, 2), 'num'],
-  ['Cost', (row) => money(row.cost), 'num'],
-  ['Payout', (row) => html`<${Figure} value=${row.payout} sign>${signedMoney(row.payout)}<//>`, 'num'],
+  column('Side'), number('Shares', figure), number('Cost', money),
+  ['Payout', (row) => gain(row.payout), 'num'],
 ];
 
 // A backtest: its curve beside two benchmarks, what it came to, and its sessions, as they are played.
@@ -398,10 +378,9 @@ function Result({ result }) {
   if (!result.curve) return html`<${Panel} title="Result"><${Empty} title="It visited no session" /><//>`;
   return html`<${Panel} title="Conclusion" className="whole"><p class="lead">${textOf(result.conclusion)}</p>
     <${Facts} rows=${[
-      ['Desk', html`<${Figure} value=${result.returns.desk} sign>${signedPercent(result.returns.desk)}<//>`],
-      ['Bought and held', html`<${Figure} value=${result.returns.held} sign>${signedPercent(result.returns.held)}<//>`],
-      ['Equal weight', html`<${Figure} value=${result.returns.equal_weight} sign>
-        ${signedPercent(result.returns.equal_weight)}<//>`],
+      ['Desk', gainShare(result.returns.desk)],
+      ['Bought and held', gainShare(result.returns.held)],
+      ['Equal weight', gainShare(result.returns.equal_weight)],
       ['Deepest fall', html`${numOf(percent(result.drawdown.desk))} against ${numOf(
         percent(result.drawdown.held))} held`],
       ['Mean exposure', numOf(percent(result.exposure, 1))],
@@ -424,8 +403,7 @@ const bounds = (row, shown) => (row.low === null ? row.lack : `${shown(row.low)}
 const aStep = (value) => signedPercent(value, 3);
 const short = (value) => figure(value, Math.abs(value) < 1000 ? 3 : 0);
 const DIFFERENCES = [
-  ['Less', 'name'],
-  ['Its return', (row) => signedPercent(row.returned), 'num'],
+  column('Less', textOf, 'name'), number('Its return', signedPercent, 'returned'),
   ['A step', (row) => html`<${Figure} value=${row.mean} sign>${aStep(row.mean)}${row.told ? '*' : ''}<//>`, 'num'],
   ['95 %', (row) => bounds(row, aStep), 'num wide'],
 ];
@@ -459,16 +437,12 @@ function Curve({ result: { curve, returns } }) {
     returns.held)}`} />`;
 }
 
-const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${plain(name).replaceAll('_', ' ')}`)
-  .join(', ');
+const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${words(name)}`).join(', ');
 const SESSIONS = [
-  ['Day', (row) => numOf(row.day), '', 'day'],
+  column('Day', numOf),
   ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 60)}`}`],
-  ['Equity', (row) => money(row.equity), 'num', 'equity'],
-  ['Cash', (row) => money(row.cash), 'num wide'],
-  ['Traded', (row) => money(row.traded), 'num wide'],
+  number('Equity', money), number('Cash', money, 'cash', 'wide'), number('Traded', money, 'traded', 'wide'),
   ['Orders', (row) => textOf(tally(row.orders)), 'wide'],
   ['Denied', (row) => textOf(tally(row.denials)), 'wide'],
-  ['Screen', (row) => runOf(row.screen_run_id)],
-  ['Trade', (row) => runOf(row.trade_run_id), 'wide'],
+  column('Screen', runOf, 'screen_run_id'), column('Trade', runOf, 'trade_run_id', 'wide'),
 ];

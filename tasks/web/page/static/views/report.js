@@ -2,16 +2,16 @@
 // gave it on which thread.
 
 import {
-  Badge, badgeOf, between, compact, count, Empty, Facts, href, html, joined, Link, Loaded, money, numOf, orderOf, Panel,
-  part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
-  ThreadLink, timeOf, useEffect, useGet, useKeys, useMemo, useRef,
+  Badge, badgeOf, between, column, compact, count, Dots, Empty, Facts, href, html, joined, Link, Loaded, money, numOf,
+  orderOf, Panel, part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel,
+  Text, textOf, threadOf, timeOf, upTo, useEffect, useGet, useKeys, useMemo, useRef, words,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
   const data = found.data;
   return html`<div class="view report-view">
-    <h1>${data ? html`${plain(data.role).replaceAll('_', ' ')} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict
+    <h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict
       ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) =>
       html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
@@ -74,7 +74,7 @@ function Origin({ report }) {
   return html`<${Facts} rows=${[
     ['Role', textOf(report.role)],
     ['Author', textOf(report.author)],
-    ['Thread', html`<${ThreadLink} id=${turn.thread_id} /> ${quietOf(textOf(turn.thread_reason))}`],
+    ['Thread', html`${threadOf(turn.thread_id)} ${quietOf(textOf(turn.thread_reason))}`],
     ['Turn', turn.thread_id
       ? html`<${Link} to=${`/threads/${part(turn.thread_id)}`} query=${{ turn: turn.id }} className="id">
       ${shortId(turn.id)}<//>` : html`<span class="id">${shortId(turn.id)}</span>`],
@@ -196,15 +196,14 @@ function Tree({ value }) {
   const entries = Object.entries(value ?? {});
   if (!entries.length) return null;
   return html`<dl class="tree">
-    ${entries.map(([name, one]) => html`<div><dt>${plain(name).replaceAll('_', ' ')}</dt>
-    <dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
+    ${entries.map(([name, one]) => html`<div><dt>${words(name)}</dt><dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
 }
 
 function Leaf({ value }) {
   if (value === null || value === undefined || value === '') return quietOf('none');
   if (Array.isArray(value)) {
     if (!value.length) return quietOf('none');
-    return html`<ul class="dots">${value.map((one) => html`<li><${Leaf} value=${one} /></li>`)}</ul>`;
+    return html`<${Dots} of=${value.map((one) => html`<${Leaf} value=${one} />`)} />`;
   }
   if (typeof value === 'object') return html`<${Tree} value=${value} />`;
   return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>${typeof value === 'boolean'
@@ -333,10 +332,10 @@ function VerdictShown({ detail }) {
       rows=${thesesOf(detail)} empty="It rests on no thesis" />`}
     <div class="grid">
       <${Panel} title="What was missing">${verdict.missing.length
-        ? html`<ul class="dots">${verdict.missing.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`
+        ? html`<${Dots} of=${verdict.missing.map((one) => textOf(one))} />`
         : html`<p class="quiet">Every role reported.</p>`}<//>
       <${Panel} title="Key risks">${verdict.key_risks.length
-        ? html`<ul class="dots">${verdict.key_risks.map((one) => html`<li>${textOf(one)}</li>`)}</ul>`
+        ? html`<${Dots} of=${verdict.key_risks.map((one) => textOf(one))} />`
         : html`<p class="quiet">No report names one.</p>`}<//>
     </div>
     <${Panel} title="Summary"><pre class="words">${textOf(verdict.summary)}</pre><//>
@@ -359,7 +358,7 @@ function thesesOf({ verdict: { pooled }, reports }) {
 
 const known = (value, shown) => (value === null || value === undefined ? quietOf('none') : shown(value));
 const THESES = [
-  ['Role', (row) => textOf(row.role)],
+  column('Role'),
   ['Probability', (row) => known(row.probability,
     (value) => `${percent(value, 1)}${row.range ? ` (${row.range.map((one) => percent(one, 0)).join(' to ')})` : ''}`),
     'num', null, 'that the share beats its benchmark; pooled with its 80 % interval'],
@@ -379,17 +378,15 @@ const THESES = [
   ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
 ];
 
-function pointsOf(points) {
-  return points?.length ? html`<ul class="dots">${points.map((one) => html`<li>${textOf(one.text)}</li>`)}</ul>`
-    : quietOf('none');
-}
+const pointsOf = (points) => (points?.length ? html`<${Dots} of=${points.map((one) => textOf(one.text))} />`
+  : quietOf('none'));
 
 const REPORTS = [
-  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role).replaceAll('_', ' ')}<//>`, '', 'role'],
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],
   ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
   ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
   ['Sourced', (row) => (row.grounding === null ? quietOf('none')
     : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
   ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
-  ['Author', (row) => textOf(row.author, 40), 'wide'],
+  column('Author', upTo(40), 'author', 'wide'),
 ];

@@ -1,11 +1,11 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, Badge, badgeOf, between, compact, costOf, count, date, Empty, EventRow, Facts, figure, html, joined,
-  Link, LiveBadge, Loaded, MARKS, moment, money, numOf, Panel, part, percent, plain, ProblemBox, quietOf, runOf,
-  SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, symbolOf, Table, TablePanel, Text, textOf,
-  ThreadLink, timeOf, toneOf, useBounded, useCallback, useEffect, useGet, useKeys, useLive, useMemo, useNow, useRef,
-  useResource, useState, VirtualList, waitOf, zone,
+  ActionButton, Badge, badgeOf, between, Check, Choice, column, compact, costOf, count, date, Empty, EventRow, Facts,
+  Field, figure, html, joined, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, percent,
+  plain, ProblemBox, quietOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf,
+  symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, toneOf, useBounded, useCallback, useEffect, useFirst,
+  useGet, useKeys, useLive, useMemo, useNow, useRef, useResource, useState, VirtualList, waitOf, words, zone,
 } from '../lib/view.js';
 import { Lines } from '../lib/lines.js';
 import { Timeline } from './timeline.js';
@@ -108,10 +108,9 @@ function Later({ name: [module, component], given }) {
 }
 
 const GRAPHS = [
-  ['Graph', 'graph'],
+  column('Graph'),
   ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 80)}`}`],
-  ['Chapters', (row) => count(row.chapters), 'num'],
-  ['Turns', (row) => count(row.turns), 'num'],
+  number('Chapters', count), number('Turns', count),
   ['Output', (row) => (row.output === null ? quietOf('not yet')
     : html`<details><summary>${textOf(JSON.stringify(row.output), 80)}</summary>
     <pre class="block">${plain(JSON.stringify(row.output, null, 1))}</pre></details>`)],
@@ -141,13 +140,10 @@ const MOST_THESES = 6;
 
 /** What the theses on each candidate come to: the pooled arithmetic, the price with its invalidation, and the plan. */
 function Theses({ rows, run }) {
-  const [all, setAll] = useState(false);
-  const found = rows.filter((row) => row.verdict?.pooled);
+  const [found, more] = useFirst(rows.filter((row) => row.verdict?.pooled), MOST_THESES);
   if (!found.length) return null;
-  return html`<${Panel} title="Theses"><div class="grid">${found.slice(0, all ? found.length : MOST_THESES)
-    .map((row) => html`<${Pooled} key=${row.id} row=${row} run=${run} />`)}</div>
-    ${!all && found.length > MOST_THESES
-      && html`<p><button type="button" onClick=${() => setAll(true)}>All ${found.length}</button></p>`}<//>`;
+  return html`<${Panel} title="Theses"><div class="grid">
+    ${found.map((row) => html`<${Pooled} key=${row.id} row=${row} run=${run} />`)}</div>${more}<//>`;
 }
 
 function Pooled({ row, run }) {
@@ -172,7 +168,7 @@ function Pooled({ row, run }) {
 }
 
 const THESES = [
-  ['Role', (row) => plain(row.role).replaceAll('_', ' ')],
+  column('Role', words),
   ['Probability', (row) => (row.probability === null ? 'none' : percent(row.probability, 0)), 'num'],
   ['Weight', (row) => percent(row.weight, 0), 'num'],
 ];
@@ -242,7 +238,7 @@ function Funnel({ stages, stage, label }) {
       <div class="labels">${Object.entries(one.labels)
         .map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
         onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' }
-          : { stage: one.stage, label: name })}>${plain(name).replaceAll('_', ' ')} <b class="num">
+          : { stage: one.stage, label: name })}>${words(name)} <b class="num">
           ${count(number)}</b></button>`)}</div>
     </li>`;
   })}</ol>`;
@@ -280,7 +276,6 @@ function Candidates({ table, funnel, query, ended }) {
 }
 
 function Rows({ data, symbols, stage, ended }) {
-  const [all, setAll] = useState(false);
   const columns = useMemo(() => columnsOf(data.roles), [data.roles.join()]);
   const rows = useMemo(() => {
     const wanted = symbols && new Set(symbols);
@@ -289,29 +284,26 @@ function Rows({ data, symbols, stage, ended }) {
   const empty = html`<${Empty} title=${data.rows.length
     ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates'
     : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
-  const shown = all ? rows : rows.slice(0, MOST);
-  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} rowKey="id" empty=${empty} />
-    ${shown.length < rows.length
-      && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`}`;
+  const [shown, more] = useFirst(rows, MOST);
+  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} empty=${empty} />${more}`;
 }
 
 const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
 
 function columnsOf(roles) {
   return [
-    ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+    column('Symbol', symbolOf),
     ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()]
       ?? 9 : null)],
     ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
     ['Orders', (row) => row.orders.map(orderCell)],
     ...roles.map((role) => [
-      plain(role).replaceAll('_', ' '), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) =>
+      words(role), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) =>
         cells[role]?.verdict ?? cells[role]?.status,
     ]),
     ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide',
       (row) => row.lenses.join() || row.origin],
-    ['Score', (row) => figure(row.score), 'num wide', 'score'],
-    ['#', (row) => row.rank, 'num', 'rank'],
+    number('Score', figure, 'score', 'wide'), number('#', count, 'rank'),
   ];
 }
 
@@ -327,7 +319,7 @@ function roleCell(cell, verdict) {
     verdict && !cell.counts && 'does not count for the verdict'];
   return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`}
     href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>
-    ${MARKS[tone]} ${plain(word).replaceAll('_', ' ')}${cell.earlier ? ' ↩' : ''}${cell.figures
+    ${MARKS[tone]} ${words(word)}${cell.earlier ? ' ↩' : ''}${cell.figures
     && cell.supported < cell.figures ? ' ?' : ''}</a>`;
 }
 
@@ -342,7 +334,7 @@ function orderCell(order) {
   const why = order.denial_reason ?? order.denial_code;
   return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>
     ${plain(order.action)} ${order.quantity === null ? ''
-    : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${plain(order.state).replaceAll('_', ' ')}<//> `;
+    : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${words(order.state)}<//> `;
 }
 
 /** The symbols of the universe or of the hits: hundreds, so only those in sight are in the document. */
@@ -350,9 +342,8 @@ function Screened({ rows, candidates, stage }) {
   const [text, setText] = useState('');
   const ranks = useMemo(() => new Map(candidates.map((row) => [row.symbol, row])), [candidates]);
   const shown = text ? rows.filter((row) => row.symbol.toLowerCase().includes(text.toLowerCase())) : rows;
-  return html`<div class="filters"><label>Symbol<input type="search" value=${text} onInput=${(event) =>
-    setText(event.target.value)} spellcheck="false" /></label>
-      <span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
+  return html`<div class="filters"><${Field} label="Symbol" type="search" value=${text} onText=${setText}
+      spellcheck="false" /><span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
     ${shown.length
       ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) =>
         html`${symbolOf(row.symbol)}
@@ -364,9 +355,7 @@ function Screened({ rows, candidates, stage }) {
 
 // The analyses of a run: strategy, recommendation and contract of each symbol.
 const COLUMNS = [
-  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
-  ['Strategy', 'strategy', '', 'strategy'],
-  ['Recommendation', 'recommendation', '', 'recommendation'],
+  column('Symbol', symbolOf), column('Strategy'), column('Recommendation'),
   ['Verdict', (row) => html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`, '', 'rating'],
   ['Contract', (row) => (row.contract ? html`<code>${textOf(row.contract)}</code>` : quietOf('none'))],
   ['Checks', (row) => html`<ul class="checks">
@@ -430,13 +419,12 @@ function Spoken({ events, on, setOn, offered, sent }) {
   if (!offered && !on) return null;
   const rows = [...events.texts.values()].reverse();
   return html`<${Panel} title="What models are saying"
-    tools=${html`<label class="check"><input type="checkbox" checked=${on}
-    onChange=${(event) => setOn(event.target.checked)} />show it while it is written</label>`}>
+    tools=${html`<${Check} label="show it while it is written" checked=${on} onChange=${setOn} />`}>
     ${!on ? html`<p class="quiet">Off: answers are in the threads when they are complete.</p>`
       : sent === false ? html`<${Empty} title="This desk does not send it">
         start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
         : rows.length ? html`<ul class="spoken">
-          ${rows.map((row) => html`<li key=${row.turn}><${ThreadLink} id=${row.thread} /> <bdi class="words">
+          ${rows.map((row) => html`<li key=${row.turn}>${threadOf(row.thread)} <bdi class="words">
           ${plain(row.text)}</bdi></li>`)}</ul>`
           : html`<p class="quiet" role="status">No model says anything right now.</p>`}<//>`;
 }
@@ -466,22 +454,18 @@ const OFFERED = 50;
 function Compare({ run, path, other }) {
   if (!run) return null;
   return html`<${Panel} title="Compare with another run" id="compare"
-    tools=${html`<${Choice} run=${run} other=${other} />`}>
+    tools=${html`<${Others} run=${run} other=${other} />`}>
     ${other ? html`<${Compared} path=${path} other=${other} key=${other} />`
       : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
 }
 
-function Choice({ run, other }) {
+function Others({ run, other }) {
   const runs = useGet('/runs', { kind: run.kind, limit: OFFERED, short: true });
   const offered = (runs.data ?? []).map((one) => one.run).filter((one) => one.id !== run.run_id);
   const known = !other || offered.some((one) => one.id === other);
-  return html`<label>Other run<select value=${other ?? ''} onChange=${(event) =>
-    setQuery({ with: event.target.value })}>
-    <option value="">none</option>
-    ${!known && html`<option value=${other}>${shortId(other)}</option>`}
-    ${offered.map((one) =>
-      html`<option value=${one.id}>${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}</option>`)}
-      </select></label>`;
+  return html`<${Choice} label="Other run" none="none" value=${other} onChange=${(id) => setQuery({ with: id })}
+    values=${[...(known ? [] : [[other, shortId(other)]]), ...offered.map((one) =>
+      [one.id, `${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}`])]} />`;
 }
 
 function Compared({ path, other }) {
@@ -516,19 +500,15 @@ const totals = (
 ];
 const rating = (value, confidence) => (value ? html`${badgeOf(value)} ${quietOf(plain(confidence))}` : quietOf('none'));
 const CANDIDATES = [
-  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  column('Symbol', symbolOf),
   ['This run', (row) => rating(row.ours, row.ours_confidence)],
   ['The other', (row) => rating(row.theirs, row.theirs_confidence)],
   ['Differs', (row) => (row.changed ? html`<${Badge} tone="warn">differs<//>` : ''), 'unseen', (row) => !row.changed],
 ];
 const ROLES = [
-  ['Role', 'role'],
+  column('Role'),
   ['Turns', (row) => `${count(row.ours_turns)} / ${count(row.theirs_turns)}`, 'num'],
   ['Tokens', (row) => `${compact(row.ours_tokens)} / ${compact(row.theirs_tokens)}`, 'num'],
 ];
 const shown = (value) => html`<code>${textOf(typeof value === 'string' ? value : JSON.stringify(value), 60)}</code>`;
-const VALUES = [
-  ['Name', 'name', '', 'name'],
-  ['This run', (row) => shown(row.ours)],
-  ['The other', (row) => shown(row.theirs)],
-];
+const VALUES = [column('Name'), ['This run', (row) => shown(row.ours)], ['The other', (row) => shown(row.theirs)]];

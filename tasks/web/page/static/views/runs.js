@@ -1,9 +1,9 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  Badge, badgeOf, between, Choice, compact, costOf, count, date, Empty, FilterField, FormDialog, getResponse, go, html,
-  joined, LiveBadge, Loaded, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf, timeOf, useAction,
-  useDraft, useGet, useKeys, useLive, useResource,
+  Badge, badgeOf, between, Choice, column, compact, costOf, count, Field, FilterField, FormDialog, getResponse, go,
+  html, joined, LiveBadge, Loaded, number, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf,
+  timeOf, useAction, useDraft, useGet, useKeys, useLive, useResource,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -28,22 +28,23 @@ export function Runs({ query }) {
     ['n', 'Older runs', () => runs.data && offset + PAGE < runs.data.all && page(PAGE)],
     ['p', 'Newer runs', () => page(-PAGE)],
   ], 'Runs', [offset, runs.data]);
+  const filtered = kind || state || day || symbol;
   const filter = (changes) => setQuery({ ...changes, offset: null });
   return html`<div class="view"><h1>Runs <${LiveBadge} live=${live} /></h1>
     <div class="filters">
       <${Choice} label="Kind" values=${KINDS} value=${kind} onChange=${(value) => filter({ kind: value })} />
       <${Choice} label="State" values=${STATES} value=${state} onChange=${(value) => filter({ state: value })} />
-      <label>Day, New York<input type="date" value=${day ?? ''} onChange=${(event) =>
-        filter({ day: event.target.value })} /></label>
+      <${Field} label="Day, New York" type="date" value=${day ?? ''} onText=${(value) => filter({ day: value })} />
       <${FilterField} label="Symbol" size="8" maxlength="16" value=${symbol} onChange=${(value) =>
         filter({ symbol: value.toUpperCase() })} />
-      ${(kind || state || day || symbol)
+      ${filtered
         && html`<button type="button" onClick=${() => filter({ kind: null, state: null, day: null, symbol: null })}>
         Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
-    <${Loaded} from=${runs} what="runs" isEmpty=${(found) =>
-      !found.rows.length} empty=${html`<${Nothing} filtered=${kind || state || day || symbol} />`}>${(found) => html`
+    <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length} 
+      empty=${filtered ? 'No run is like that' : 'There is no run yet'} hint=${filtered ? 'Change or clear the filters.'
+        : html`Start one here, or in a terminal: <code>desk screen</code>`}>${(found) => html`
       <${Table} label="Runs" columns=${COLUMNS} rows=${found.rows} rowKey="id" />
       <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + found.rows.length)} of ${count(
         found.all)}</span>
@@ -54,26 +55,23 @@ export function Runs({ query }) {
   </div>`;
 }
 
-const Nothing = ({ filtered }) => html`<${Empty} title=${filtered ? 'No run is like that' : 'There is no run yet'}>
-  ${filtered ? 'Change or clear the filters.' : html`Start one here, or in a terminal: <code>desk screen</code>`}<//>`;
-
 const COLUMNS = [
   ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`, '', 'kind'],
-  ['State', (run) => badgeOf(run.state), '', 'state'],
+  column('State', badgeOf),
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
   ['Symbols', (run) => html`<span class="symbols">${run.symbols.map((one) => html`${symbolOf(one)} `)}</span>`, 'wide'],
-  ['Candidates', (run) => count(run.candidates), 'num wide', 'candidates'],
+  number('Candidates', count, 'candidates', 'wide'),
   ['Orders', (run) => html`${count(run.orders)}${run.waiting > 0
     && html` <${Badge} tone="warn">${run.waiting} wait<//>`}`, 'num', 'orders'],
-  ['Turns', (run) => count(run.turns), 'num wide', 'turns'],
+  number('Turns', count, 'turns', 'wide'),
   ['Tokens', (run) => html`<span title=${count(run.tokens)}>${compact(run.tokens)}</span>`, 'num wide', 'tokens'],
   ['Cost', costOf, 'num wide', (run) => run.cost?.usd ?? null],
   ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide',
     'market_now'],
-  ['Began', (run) => timeOf(run.created_at), '', (run) => date(run.created_at)],
+  column('Began', timeOf, 'created_at'),
   ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at))
     : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
-  ['Run', (run) => runOf(run.id)],
+  column('Run', runOf, 'id'),
 ];
 
 /** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}],
@@ -128,18 +126,17 @@ function valueOf({ name, type }, text) {
 function StartField({ field, value, set }) {
   const { name, type, required, format, minimum, maximum } = field;
   const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}${required ? '' : ' (optional)'}`;
-  const own = { value, required, onInput: (event) => set(event.target.value) };
+  const own = { label, value, required, onText: set };
   const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
   const by = field.default === undefined || field.default === null ? '' : typeof field.default === 'boolean'
     ? (field.default ? 'yes' : 'no') : field.default;
-  if (choices) return html`<label>${label}<select value=${value} onChange=${(event) => set(event.target.value)}>
-    <option value="">${by === '' ? 'of the desk' : by}</option>
-    ${choices.filter((one) => one !== by).map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
-  if (name === 'symbols') return html`<label>${label}<textarea ...${own} placeholder="AAPL IBM KO" spellcheck="false">
-    </textarea></label>`;
-  if (format === 'date') return html`<label>${label}<input type="date" ...${own} /></label>`;
+  if (choices) return html`<${Choice} label=${label} value=${value} onChange=${set}
+    none=${by === '' ? 'of the desk' : by} values=${choices.filter((one) => one !== by)} />`;
+  if (name === 'symbols') return html`
+    <${Field} of="textarea" ...${own} placeholder="AAPL IBM KO" spellcheck="false" />`;
+  if (format === 'date') return html`<${Field} type="date" ...${own} />`;
   const number = type === 'integer' || type === 'number';
-  return html`<label>${label}<input type=${number ? 'number' : 'text'} ...${own} ...${number
+  return html`<${Field} type=${number ? 'number' : 'text'} ...${own} ...${number
     ? { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 } : {}}
-    placeholder=${by} spellcheck="false" /></label>`;
+    placeholder=${by} spellcheck="false" />`;
 }

@@ -1,8 +1,8 @@
 // Settings with their origin, masked; the limits in force and the mandates; and the doctor's table.
 
 import {
-  Badge, count, Empty, Facts, html, Loaded, money, numOf, Panel, plain, quietOf, Segments, setQuery, span, Table,
-  TablePanel, Text, textOf, useEffect, useGet, useState,
+  Badge, Check, column, count, Facts, Field, html, Loaded, money, numOf, Panel, plain, quietOf, Segments, setQuery,
+  span, Table, TablePanel, Text, textOf, upTo, useEffect, useGet, useState,
 } from '../lib/view.js';
 import { breakable } from '../lib/orders.js';
 
@@ -23,21 +23,21 @@ function All({ query }) {
   const fits = (row) => (!wanted || `${row.variable} ${row.name} ${row.help}`.toLowerCase().includes(wanted))
     && (query.set !== 'yes' || row.source !== 'default');
   return html`<${Panel} title="Settings"
-    tools=${html`<label class="inline">Search<input type="search" size="16" value=${query.q ?? ''}
-    onInput=${(event) => setQuery({ q: event.target.value })} /></label>
-      <label class="check"><input type="checkbox" checked=${query.set === 'yes'} onChange=${(event) =>
-        setQuery({ set: event.target.checked ? 'yes' : '' })} />only those that are set</label>`}>
+    tools=${html`<${Field} className="inline" label="Search" type="search" size="16" value=${query.q ?? ''}
+      onText=${(q) => setQuery({ q })} />
+      <${Check} label="only those that are set" checked=${query.set === 'yes'}
+        onChange=${(on) => setQuery({ set: on ? 'yes' : '' })} />`}>
     <${Loaded} from=${rows} what="settings" isEmpty=${(found) => !found.some(fits)} empty="No setting is like that">
       ${(found) => html`<${Table} label="Settings" columns=${SETTINGS} rows=${found.filter(fits)}
       rowKey="name" />`}<//><//>`;
 }
+const breakableOf = (name) => html`<code>${breakable(name)}</code>`;
 const SETTINGS = [
-  ['Setting', (row) => html`<code>${breakable(row.variable)}</code>`, '', 'variable'],
+  column('Setting', breakableOf, 'variable'),
   ['Value', (row) => (row.value === null || row.value === '' ? quietOf('not set')
     : html`<code>${textOf(row.value, 60)}</code>`), 'prose'],
   ['From', (row) => (row.source === 'default' ? quietOf('default') : textOf(row.source, 44)), '', 'source'],
-  ['Owner', 'belongs_to', 'wide', 'belongs_to'],
-  ['Meaning', (row) => html`<${Text} className="quiet" most=${160}>${row.help}<//>`, 'wide'],
+  column('Owner', textOf, 'belongs_to', 'wide'), column('Meaning', upTo(160, 'quiet'), 'help', 'wide'),
 ];
 
 function Limits() {
@@ -56,8 +56,7 @@ function Limits() {
     <${TablePanel} title="Rules in force" columns=${RULES} rows=${limits} rowKey="code" /></div>`}<//>`;
 }
 const RULES = [
-  ['Code', (row) => html`<code>${breakable(row.code)}</code>`, '', 'code'],
-  ['Denies', 'denies'],
+  column('Code', breakableOf), column('Denies'),
   ['Binds', (row) => (row.exits ? 'entries and exits' : 'entries'), 'wide'],
   ['Limit', (row) => Object.entries(row.limits).map(([name, value]) =>
     html`<div><code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}
@@ -73,7 +72,7 @@ function Doctor() {
     if (kept.data?.refreshing) kept.soon(WAIT_MS);
   }, [kept.data]);
   return html`<${Panel} title="Doctor"><${Loaded} from=${kept} what="the checks" isEmpty=${(found) => !found.checks}
-    empty=${html`<${Empty} title="The checks are being made">Load again in a few seconds.<//>`}>${(found) => html`
+    empty="The checks are being made" hint="Load again in a few seconds.">${(found) => html`
     <${Table} label="Checks of the desk" columns=${CHECKS} rows=${found.checks} rowKey="name" />
     <p class="quiet">Made ${numOf(span(found.age * 1000))} ago.${found.refreshing
       && html` <span role="status">Checks are being made …</span>`}</p>
@@ -85,6 +84,5 @@ function Doctor() {
 const CHECKS = [
   ['Check', (row) => html`<strong class="nowrap">${plain(row.name)}</strong>`, '', 'name'],
   ['State', (row) => html`<${Badge} tone=${TONES[row.status]}>${row.status}<//>`, '', 'status'],
-  ['Found', 'detail'],
-  ['Remedy', 'remedy', 'wide'],
+  column('Found', textOf, 'detail'), column('Remedy', textOf, 'remedy', 'wide'),
 ];

@@ -1,10 +1,11 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  Badge, badgeOf, Block, count, Empty, Facts, Figure, figure, Form, go, html, joined, Link, Loaded, money, numOf,
-  orderOf, Panel, part, plain, ProblemBox, quietOf, runOf, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf,
-  useGet, useLive, useState,
+  Badge, badgeOf, Block, column, count, Empty, Facts, Field, Figure, figure, Form, go, html, joined, Link, Loaded,
+  money, number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, runOf, setQuery, symbolOf, Table,
+  TablePanel, Text, textOf, timeOf, useGet, useLive, useState,
 } from '../lib/view.js';
+import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
 
 const MOST = 200;
@@ -18,27 +19,25 @@ export function Symbols({ query }) {
     if (symbol) go(`/symbols/${part(symbol)}`);
   };
   return html`<div class="view symbol-view"><h1>Symbols</h1>
-    <${Form} className="filters" run=${open}><label>Symbol<input type="search" value=${typed} autocomplete="off"
-      spellcheck="false" onInput=${(event) => {
-      setTyped(event.target.value);
-      setQuery({ q: event.target.value.trim() });
-    }} /></label><button type="submit" disabled=${!typed.trim()}>Open</button><//>
+    <${Form} className="filters" run=${open}><${Field} label="Symbol" type="search" value=${typed}
+      autocomplete="off" spellcheck="false" onText=${(text) => {
+        setTyped(text);
+        setQuery({ q: text.trim() });
+      }} /><button type="submit" disabled=${!typed.trim()}>Open</button><//>
     <${Panel} title="Researched">
       <${Loaded} from=${found} what="symbols"
-        empty=${html`<${Empty} title=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}>
-        ${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}<//>`}>
+        empty=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}
+        hint=${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}>
         ${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
         ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.
           </p>`}`}<//><//></div>`;
 }
 
 const COLUMNS = [
-  ['Symbol', (row) => symbolOf(row.symbol), '', 'symbol'],
+  column('Symbol', symbolOf),
   ['Last verdict', (row) => (row.rating ? html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`
     : quietOf('none')), '', 'rating'],
-  ['Runs', (row) => count(row.runs), 'num', 'runs'],
-  ['Last run', (row) => runOf(row.last_run)],
-  ['At', (row) => timeOf(row.last_at), '', 'last_at'],
+  number('Runs', count), column('Last run', runOf), column('At', timeOf, 'last_at'),
 ];
 
 // One symbol across all runs: its chart with what the desk did and when, what roles wrote of it, and what is held.
@@ -120,19 +119,19 @@ const day = ['Market time', (row) => timeOf(row.market_at), '', 'market_at'];
 const filled = ['Market time', (row) => timeOf(row.filled_at), '', 'filled_at'];
 const run = ['Run', (row) => runOf(row.run_id)];
 const STOPS = [
-  ['Order', (row) => orderOf(row.id)],
+  column('Order', orderOf, 'id'),
   ['Type', (row) => textOf(`${row.side ?? ''} ${row.order_type ?? ''} ${row.time_in_force}`.replaceAll('_', ' '))],
   ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`),
     'num'],
   ['Limit', (row) => price(row.limit_price), 'num'],
-  ['Left', (row) => figure(row.left, row.left % 1 ? 4 : 0), 'num'],
-  ['State', (row) => badgeOf(row.state)],
+  number('Left', quantity),
+  column('State', badgeOf),
 ];
 const VERDICTS = [
   day,
   ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}>${badgeOf(row.rating)}
     <//> ${quietOf(plain(row.confidence))}`, '', 'rating'],
-  ['Because', (row) => html`<div class="prose">${textOf(row.summary, 160)}</div>`],
+  column('Because', prose(160), 'summary'),
   ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'],
   run,
 ];
@@ -148,10 +147,10 @@ const REPORTS = [
 ];
 const ORDERS = [
   day,
-  ['Order', (row) => orderOf(row.id)],
+  column('Order', orderOf, 'id'),
   ['What', (row) => html`<${Text} className="cell">${[row.action, row.side, row.order_type,
     row.contract].filter(Boolean).join(' ').replaceAll('_', ' ')}<//>`],
-  ['Quantity', (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0), 'num'],
+  number('Quantity', quantity),
   ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market')
     : money(row.limit_price ?? row.stop_price), 'num wide'],
   ['State', (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>
@@ -159,17 +158,14 @@ const ORDERS = [
 ];
 const FILLS = [
   filled,
-  ['Side', 'side'],
-  ['Quantity', (row) => figure(row.quantity, row.quantity % 1 ? 4 : 0), 'num'],
+  column('Side'), number('Quantity', quantity),
   ['Price', (row) => money(row.price, 4), 'num'],
-  ['Commission', (row) => money(row.commission), 'num wide'],
-  ['Order', (row) => orderOf(row.order_id)],
+  number('Commission', money, 'commission', 'wide'), column('Order', orderOf, 'order_id'),
 ];
 const HITS = [
   day,
   ['Lens', (row) => html`<${Text} className="cell">${row.lens}<//>`, '', 'lens'],
-  ['Thesis', (row) => html`<div class="prose">${textOf(row.thesis, 140)}</div>`],
-  ['Conf.', 'confidence', 'wide'],
+  column('Thesis', prose(140)), column('Conf.', textOf, 'confidence', 'wide'),
   run,
 ];
 const NOTES = [day, ['Note', (row) => html`<div class="prose">${textOf(row.line)}</div>`]];

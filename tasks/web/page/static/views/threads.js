@@ -1,10 +1,10 @@
 // Threads of the roles: the current ones, the last used first, then those of the past.
 
 import {
-  Ago, Badge, badgeOf, between, Block, compact, count, date, Empty, Facts, FilterField, Form, Gallery, get, go, href,
-  html, joined, laidOut, LiveBadge, Loaded, Loading, money, numOf, Panel, part, plain, post, ProblemBox, quietOf, runOf,
-  setQuery, shortId, span, symbolOf, Table, TablePanel, Text, textOf, ThreadLink, timeOf, useAction, useDraft,
-  useEffect, useGet, useKeys, useLive, useResource, useState,
+  Ago, Badge, badgeOf, between, Block, column, compact, count, date, Empty, Facts, Field, FilterField, Form, Gallery,
+  get, go, href, html, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part, plain, post,
+  ProblemBox, quietOf, runOf, setQuery, shortId, span, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf,
+  upTo, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource, useState, words,
 } from '../lib/view.js';
 import { RequestDetail } from '../lib/orders.js';
 
@@ -19,26 +19,24 @@ export function Threads({ query }) {
       value=${query.role} onChange=${(text) => setQuery({ role: text })} />
       <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) =>
         setQuery({ subject: text.toUpperCase() })} />`}>
-    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty=${html`<${Empty}
-      title="No thread is kept">A role's thread is kept from its first turn on; conversations that are not kept are
-        reached from their run.<//>`}>${(rows) => html`
+    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty="No thread is kept"
+      hint="A role's thread is kept from its first turn on; other conversations are reached from their run.">
+      ${(rows) => html`
       <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey="thread_id" />
       ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;
 }
 
 const COLUMNS = [
-  ['Role', 'role', '', 'role'],
+  column('Role'),
   ['Subject', (row) => html`<${Subject} subject=${row.subject} />`, '', (row) => row.subject.split('/').at(-1)],
   ['State', (row) => html`<${Badge} tone=${row.busy ? 'busy' : row.current ? 'good' : 'plain'}>
     ${row.busy ? 'in use' : row.current ? 'current' : 'past'}<//>`, '', (row) => [row.busy, row.current].join()],
-  ['Turns', (row) => count(row.turns), 'num', 'turns'],
-  ['Begun as', (row) => plain(row.reason).replaceAll('_', ' '), 'wide'],
-  ['Fork of', (row) => (row.parent_id ? html`<${ThreadLink} id=${row.parent_id} />` : ''), 'wide'],
-  ['Model', (row) => textOf(row.model, 30), 'wide'],
-  ['Worker', (row) => html`<${Text} most=${28} className="quiet">${row.owner}<//>`, 'wide'],
+  number('Turns', count), column('Begun as', words, 'reason', 'wide'),
+  ['Fork of', (row) => (row.parent_id ? threadOf(row.parent_id) : ''), 'wide'],
+  column('Model', upTo(30), 'model', 'wide'), column('Worker', upTo(28, 'quiet'), 'owner', 'wide'),
   ['Used', (row) => html`<${Ago} at=${row.updated_at ?? row.created_at} />`, '',
     (row) => date(row.updated_at ?? row.created_at)],
-  ['Thread', (row) => html`<${ThreadLink} id=${row.thread_id} />`],
+  column('Thread', threadOf, 'thread_id'),
 ];
 
 // A thread: its turns, and one of them whole, with what the model was asked, what tools answered and what it said.
@@ -76,9 +74,9 @@ function Whole({ path, found: thread, chosen, live, again }) {
       <${Panel} title="Turns" className="turns"><${Turns} rows=${turns} at=${at} />
         <${Facts} rows=${[
           ['Model', textOf(thread.model)],
-          ['Begun', html`${timeOf(thread.created_at)} ${plain(thread.reason).replaceAll('_', ' ')}`],
-          ['Fork of', thread.parent_id ? html`<${ThreadLink} id=${thread.parent_id} />` : undefined],
-          ['Forks', forks.length ? forks.map((id) => html`<${ThreadLink} id=${id} /> `) : undefined],
+          ['Begun', html`${timeOf(thread.created_at)} ${words(thread.reason)}`],
+          ['Fork of', thread.parent_id ? threadOf(thread.parent_id) : undefined],
+          ['Forks', forks.length ? forks.map((id) => html`${threadOf(id)} `) : undefined],
           ['Worker', thread.owner || thread.worker ? html`<code>${textOf(thread.owner ?? thread.worker)}</code>`
             : undefined],
         ]} /><//>
@@ -185,15 +183,13 @@ function Call({ call }) {
 }
 
 const Request = ({ request }) => html`<div>
-  <p>${badgeOf(request.state)} ${plain(request.kind)
-  .replaceAll('_', ' ')}, asked ${timeOf(request.asked_at)}${request.decided_by
+  <p>${badgeOf(request.state)} ${words(request.kind)}, asked ${timeOf(request.asked_at)}${request.decided_by
   && html`, answered by ${textOf(request.decided_by)}`}${request.why && html`: ${textOf(request.why)}`}</p>
   <${RequestDetail} kind=${request.kind} detail=${request.detail} />
   ${(request.detail.questions ?? []).map((one) => html`<p class="quiet">${textOf(one.question)}</p>`)}</div>`;
 
 const ITEMS = [
-  ['Type', 'type'],
-  ['Status', (row) => badgeOf(row.status)],
+  column('Type'), column('Status', badgeOf),
   ['Began', (row) => timeOf(row.started_at, 'time')],
   ['Took', (row) => span(row.ended_at ? between(row.started_at, row.ended_at) : null), 'num'],
   ['Item', (row) => html`<code title=${plain(row.item_id)}>${shortId(row.item_id)}</code>`, 'wide'],
@@ -220,10 +216,10 @@ function Forking({ path, turns, at, kept }) {
     go(`/threads/${made.thread_id}`);
   });
   return html`<${Panel} title="Fork"><${Form} className="filters" run=${act.run}>
-      <label>Copy the turns before number<input type="number" min="2" max=${turns
-        + 1} value=${shown} onInput=${(event) => setBefore(Number(event.target.value))} /></label>
-      <label>Model (its own, if empty)<input type="text" maxlength="100" value=${model} onInput=${(event) =>
-        setModel(event.target.value)} autocomplete="off" /></label>
+      <${Field} label="Copy the turns before number" type="number" min="2" max=${turns + 1} value=${shown}
+        onText=${(text) => setBefore(Number(text))} />
+      <${Field} label="Model (its own, if empty)" maxlength="100" value=${model} onText=${setModel}
+        autocomplete="off" />
       <button type="submit" disabled=${!kept || act.busy}>${act.busy ? 'forking …' : 'Fork'}</button>
       ${quietOf(kept ? `${turns + 1} copies all ${turns}. Then ask in the fork: it makes no report, decision or order.`
         : 'A thread of one conversation is not kept, so there is nothing to copy.')}<//>
@@ -239,8 +235,7 @@ function Asking({ path, thread, again }) {
     return answer;
   });
   return html`<${Panel} title="Ask in this fork"><${Form} run=${() => text.trim() && act.run()}>
-      <label class="full">Question<textarea maxlength="20000" value=${text} onInput=${(event) =>
-        setText(event.target.value)}></textarea></label>
+      <${Field} of="textarea" label="Question" className="full" maxlength="20000" value=${text} onText=${setText} />
       <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy
         ? 'the model answers …' : 'Ask'}</button></div><//>
     <${ProblemBox} problem=${act.problem} />

@@ -4,8 +4,9 @@
 // numbers.
 
 import {
-  Badge, badgeOf, compact, date, Facts, go, html, joined, Loaded, moment, numOf, Panel, part, plain, Segments, setQuery,
-  short, span, textOf, ThreadLink, useCallback, useEffect, useLayoutEffect, useMemo, useNow, useRef, useState,
+  Badge, badgeOf, compact, date, Facts, go, html, joined, Loaded, moment, numOf, Panel, part, plain, Segments,
+  setQuery, short, span, textOf, threadOf, useCallback, useEffect, useLayoutEffect, useMemo, useNow, useRef,
+  useResized, useState,
 } from '../lib/view.js';
 
 const TONES = ['done', 'running', 'again', 'lost', 'failed', 'stopped'];
@@ -86,12 +87,8 @@ function Picture({ now, bars, lanes, range, whole, setRange, chosen, setChosen, 
     setSize((now) => (now.width === clientWidth && now.tall === clientHeight && now.top === scrollTop ? now
       : { width: clientWidth, tall: clientHeight, top: scrollTop }));
   }, []);
-  useLayoutEffect(() => {
-    measure();
-    const seen = new ResizeObserver(measure);
-    seen.observe(box.current);
-    return () => seen.disconnect();
-  }, []);
+  useLayoutEffect(measure, []);
+  useResized(box, measure);
   const { width } = size;
   const { paths, labels } = useMemo(
     () => drawing(bars, { range, width, rowHeight: lanes.rowHeight,
@@ -234,7 +231,7 @@ function Chosen({ bar }) {
     ['Worker', attempt ? textOf(attempt.worker) : undefined],
     ['Turns', attempt?.turns.length
       ? attempt.turns.map((turn) =>
-      html`<${ThreadLink} id=${turn.thread_id}>${plain(turn.outcome)}, ${compact(turn.tokens)} tokens<//> `)
+      html`${threadOf(turn.thread_id, html`${plain(turn.outcome)}, ${compact(turn.tokens)} tokens`)} `)
       : undefined],
     ['Why', attempt?.reason || step.error ? textOf(attempt?.reason || step.error) : undefined],
   ]} /></div>`;

@@ -1,0 +1,27 @@
+// Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
+
+import { html, signedMoney, signedPercent, span } from './view.js';
+import { Figure, Text, textOf } from './ui.js';
+
+const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
+
+/** A column of Table. show: makes the cell of the field's value; field: by default the one that the label names; looks
+ * and title: of Table.
+ * @param {string} label
+ * @param {(value: any) => any} [show] */
+export const column = (label, show = textOf, field = fieldOf(label), looks = '', title = undefined) =>
+  [label, (row) => show(row[field]), looks, field, title];
+
+/** A column of figures, aligned with each other. */
+export const number = (label, show, field = undefined, looks = '', title = undefined) =>
+  column(label, show, field, `num ${looks}`, title);
+
+// What cells show, beside the figures of format.js and the parts of ui.js.
+export const gain = (value, text = signedMoney(value)) => html`<${Figure} value=${value} sign>${text}<//>`;
+export const gainShare = (value) => gain(value, signedPercent(value));
+export const codeOf = (value) => html`<code>${textOf(value)}</code>`;
+export const seconds = (value) => span(value * 1000);
+/** Text of at most so many characters. */
+export const upTo = (most, className = '') => (value) =>
+  html`<${Text} most=${most} className=${className}>${value}<//>`;
+export const prose = (most) => (value) => html`<div class="prose">${textOf(value, most)}</div>`;
