@@ -1,6 +1,6 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
-import { html, signedMoney, signedPercent, span } from './view.js';
+import { figure, html, signedMoney, signedPercent, span } from './view.js';
 import { Figure, Text, textOf } from './ui.js';
 
 const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
@@ -25,3 +25,5 @@ export const seconds = (value) => span(value * 1000);
 export const upTo = (most, className = '') => (value) =>
   html`<${Text} most=${most} className=${className}>${value}<//>`;
 export const prose = (most) => (value) => html`<div class="prose">${textOf(value, most)}</div>`;
+/** What a question came to, from 0 to 1. */
+export const outcomeOf = (value) => ({ 0: 'no', 1: 'yes' }[value] ?? figure(value));

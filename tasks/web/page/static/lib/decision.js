@@ -238,7 +238,7 @@ function OrderCard({ item: { order, why } }) {
 }
 
 /** What an order would do to its account. */
-export function Effect({ effect }) {
+function Effect({ effect }) {
   if (!effect) return null;
   const { symbol, sector } = effect;
   const rows = [

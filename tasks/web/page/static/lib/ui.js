@@ -37,8 +37,8 @@ export const Choice = ({ label, values, value = '', onChange, none = 'all', ...r
   </select></label>`;
 
 /** A field with its label; onText gets what is typed. rest: of the input; of: another element than an input. */
-export const Field = ({ label, onText, className, of = 'input', type, ...rest }) => html`<label class=${className}>${label}
-  <${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
+export const Field = ({ label, onText, className, of = 'input', type, ...rest }) => html`<label class=${className}>
+  ${label}<${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
   onInput=${(event) => onText(event.target.value)} /></label>`;
 
 /** A box to tick with its label. */

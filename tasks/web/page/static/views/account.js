@@ -226,16 +226,13 @@ export function Report({ way, found }) {
       : 'warn'}>${found.state}<//> account ${textOf(found.account)}
       ${found.still_halted.length > 0 && html`; still halted: ${textOf(found.still_halted.join(', '))}`}</div>`;
   }
-  const denied = found.accounts.flatMap((one) => one.denied);
+  const listed = (name, ids) => ids?.length > 0 && html`<p>${name}: ${ids.map((id) => html`${orderOf(id)} `)}</p>`;
   return html`<div class=${`notice ${found.complete ? '' : 'warn'}`} role="status">
     <p><${Badge} tone=${found.complete ? 'good' : 'warn'}>
       ${found.complete ? 'halted, nothing is left open'
       : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
-    ${denied.length > 0 && html`<p>Denied: ${denied.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.open_orders?.length > 0
-      && html`<p>Not confirmed as cancelled: ${found.open_orders.map((id) => html`${orderOf(id)} `)}</p>`}
-    ${found.protective_orders?.length > 0
-      && html`<p>Stops that stay: ${found.protective_orders.map((id) => html`${orderOf(id)} `)}</p>`}
+    ${listed('Denied', found.accounts.flatMap((one) => one.denied))}
+    ${listed('Not confirmed as cancelled', found.open_orders)}${listed('Stops that stay', found.protective_orders)}
     ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) =>
       html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
     ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;

@@ -2,8 +2,8 @@
 
 import {
   ActionButton, Badge, badgeOf, Block, Choice, codeOf, column, count, Empty, Facts, figure, html, Link, Loaded,
-  number, numOf, Panel, part, plain, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text, textOf, timeOf,
-  upTo, useGet, useState,
+  number, numOf, outcomeOf, Panel, part, plain, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text,
+  textOf, timeOf, upTo, useGet, useState,
 } from '../lib/view.js';
 import { TurnLink } from '../lib/orders.js';
 
@@ -57,8 +57,7 @@ function Matrix({ board, round }) {
       const found = of.get(`${row.id}|${voice}`);
       return found ? html`<span title=${plain(found.because)}>${figure(found.probability, 2)}</span>` : '\u2014';
     }, 'num']),
-    ['Outcome', (row) => (row.outcome === null ? quietOf(plain(row.state)) : row.outcome === 1 ? 'yes'
-      : row.outcome === 0 ? 'no' : figure(row.outcome, 2)), 'num'],
+    ['Outcome', (row) => (row.outcome === null ? quietOf(plain(row.state)) : outcomeOf(row.outcome)), 'num'],
   ];
   return html`<${Table} label="Questions and forecasts" columns=${columns} rows=${board.questions} />`;
 }

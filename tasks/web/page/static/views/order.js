@@ -52,11 +52,13 @@ function Whole({ detail, path, part, live, item }) {
     <div class="grid dense">
       <${Panel} title="Why it was made" id="part-why"><${Why} chain=${chain} /><//>
       <${Panel} title="Checks" id="part-checks"><${Checks} from=${checks} /><//>
-      <${Panel} title="Reports" className="whole" id="part-reports"><${Reports} rows=${partsOf(chain, 'report')} /><//>
-      <${Panel} title="Screen hits"><${Hits} rows=${partsOf(chain, 'hit')} /><//>
-      ${forecasts.length > 0 && html`<${Panel} title="Forecasts of the board"
-        tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`}>
-        <${Forecasts} rows=${forecasts} /><//>`}
+      <${TablePanel} title="Reports" className="whole" id="part-reports" columns=${REPORTS}
+        rows=${partsOf(chain, 'report')} empty="It rests on no report" />
+      <${TablePanel} title="Screen hits" columns=${HITS} rows=${partsOf(chain, 'hit')}
+        empty="No screen put it forward" />
+      ${forecasts.length > 0 && html`<${TablePanel} title="Forecasts of the board" label="Forecasts"
+        columns=${FORECASTS} rows=${forecasts}
+        tools=${html`<${Link} to=${`/runs/${order.run_id}`}>the whole board<//>`} />`}
       <${Panel} title="The order" id="part-order"><${Terms} order=${order} /><//>
       <${Panel} title="Preview" id="part-preview">
         ${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
@@ -103,8 +105,6 @@ const REPORTS = [
   ['Summary', (row) => textOf(row.summary || row.reason, 140), 'wide'],
   number('Tokens', compact, 'tokens', 'wide'),
 ];
-const Reports = ({ rows }) => html`<${Table} label="Reports" columns=${REPORTS} rows=${rows}
-  empty="It rests on no report" />`;
 
 /** Which tools models called that their turns do not have. */
 const rogueText = (rows) => [...new Set(rows.map((row) => `${row.role} called ${row.tool} (${row.kind})`))].map(
@@ -114,14 +114,11 @@ const HITS = [
   column('Lens'), column('Confidence'), column('Thesis', upTo(160)),
   ['Turn', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id} />`],
 ];
-const Hits = ({ rows }) => html`<${Table} label="Screen hits" columns=${HITS} rows=${rows}
-  empty="No screen put it forward" />`;
 
 const FORECASTS = [
   column('Voice'), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
   column('Because', upTo(140), 'because', 'wide'),
 ];
-const Forecasts = ({ rows }) => html`<${Table} label="Forecasts" columns=${FORECASTS} rows=${rows} />`;
 
 const planRows = (plan) => [
   ['Bound', html`at most <span class="num">${money(plan.most)}</span> by ${textOf(plan.bound)}${plan.asked

@@ -5,7 +5,7 @@ import {
 } from 'lightweight-charts';
 import {
   compact, count, figure, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
-  signedPercent, Table, timeOf, useEffect, useGet, useMemo, useRef, useState, words,
+  signedPercent, Table, timeOf, useEffect, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { useColours } from '../lib/chart.js';
 
@@ -87,11 +87,8 @@ function Drawn({ data, symbol, detail, hidden }) {
 /** The bars as a table: for whoever cannot see the picture, and for copying. */
 function AsTable({ data }) {
   const [open, setOpen] = useState(false);
-  const [all, setAll] = useState(false);
-  const rows = useMemo(() => {
-    const newest = data.bars.map((bar, index) => ({ ...bar, index })).reverse();
-    return all ? newest : newest.slice(0, 30);
-  }, [data.bars, all]);
+  const newest = useMemo(() => data.bars.map((bar, index) => ({ ...bar, index })).reverse(), [data.bars]);
+  const [rows, more] = useFirst(newest, 30);
   const names = Object.keys(data.indicators);
   const columns = useMemo(() => [
     ['Bar', (row) => numOf(plain(row.at))],
@@ -100,10 +97,7 @@ function AsTable({ data }) {
     ...names.map((name) => [name.replaceAll('_', ' '), (row) => figure(data.indicators[name][row.index]), 'num wide']),
   ], [data]);
   return html`<details onToggle=${(event) => setOpen(event.target.open)}><summary>As a table</summary>
-    ${open && html`<${Table} label="Bars" columns=${columns} rows=${rows} rowKey="at" />
-      ${!all && data.bars.length > 30
-        && html`<button type="button" onClick=${() => setAll(true)}>Show all ${data.bars.length}</button>`}`}
-        </details>`;
+    ${open && html`<${Table} label="Bars" columns=${columns} rows=${rows} rowKey="at" />${more}`}</details>`;
 }
 
 // The chart itself, drawn by lightweight-charts on a canvas, in the colours of the page's theme.

@@ -2,9 +2,9 @@
 
 import {
   Badge, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, Figure, figure, FilterField, gain, gainShare,
-  Gallery, html, joined, Link, Loaded, MISSING, money, number, numOf, OutLink, Panel, part, percent, plain, quietOf,
-  runOf, saveRows, Segments, setQuery, shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel, Text, textOf,
-  timeOf, upTo, useGet, useState, words,
+  Gallery, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, percent, plain,
+  quietOf, runOf, saveRows, Segments, setQuery, shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel,
+  Text, textOf, timeOf, upTo, useGet, useState, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -185,8 +185,7 @@ function Questions({ query }) {
 const QUESTIONS = [
   ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
   column('State', badgeOf),
-  ['Outcome', (row) => (row.outcome === null ? '\u2014' : row.outcome === 1 ? 'yes' : row.outcome === 0 ? 'no'
-    : figure(row.outcome, 2)), 'num', 'outcome'],
+  number('Outcome', outcomeOf),
   number('Baseline', figure),
   ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`,
     'wide', 'source'],
@@ -313,9 +312,7 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
   return html`<h1>${textOf(question.text)}</h1><div class="grid">
     <${Panel} title="Question"><${Facts} rows=${[
       ['State', badgeOf(question.state)],
-      ['Outcome', question.outcome === null ? null
-        : html`<strong class="num">${question.outcome === 1 ? 'yes' : question.outcome === 0 ? 'no'
-        : figure(question.outcome, 2)}</strong>`],
+      ['Outcome', html`<strong class="num">${outcomeOf(question.outcome)}</strong>`],
       ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">
         ${question.baseline_source}<//>`],
       ['About', question.subjects.map((symbol) => html`${symbolOf(symbol)} `)],

@@ -26,11 +26,12 @@ export function Threads({ query }) {
       ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;
 }
 
+const standingBadge = ({ busy, current }) => html`<${Badge} tone=${busy ? 'busy' : current ? 'good' : 'plain'}>
+  ${busy ? 'in use' : current ? 'current' : 'past'}<//>`;
 const COLUMNS = [
   column('Role'),
   ['Subject', (row) => html`<${Subject} subject=${row.subject} />`, '', (row) => row.subject.split('/').at(-1)],
-  ['State', (row) => html`<${Badge} tone=${row.busy ? 'busy' : row.current ? 'good' : 'plain'}>
-    ${row.busy ? 'in use' : row.current ? 'current' : 'past'}<//>`, '', (row) => [row.busy, row.current].join()],
+  ['State', standingBadge, '', (row) => [row.busy, row.current].join()],
   number('Turns', count), column('Begun as', words, 'reason', 'wide'),
   ['Fork of', (row) => (row.parent_id ? threadOf(row.parent_id) : ''), 'wide'],
   column('Model', upTo(30), 'model', 'wide'), column('Worker', upTo(28, 'quiet'), 'owner', 'wide'),
@@ -62,9 +63,7 @@ function Whole({ path, found: thread, chosen, live, again }) {
     [at, turns.length]);
   const turn = turns[at];
   return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)} <${Subject}
-    subject=${thread.subject} />${' '}
-      <${Badge} tone=${thread.busy ? 'busy' : thread.current ? 'good' : 'plain'}>${thread.busy ? 'in use'
-        : thread.current ? 'current' : 'past'}<//> <${LiveBadge} live=${live} /></h1>
+    subject=${thread.subject} />${' '}${standingBadge(thread)} <${LiveBadge} live=${live} /></h1>
     ${chosen && turns.length > 0 && turns[at].turn_id !== chosen
       && html`<p class="notice warn" role="status">Turn <code>
       ${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never

@@ -9,9 +9,9 @@ import {
   useResized, useState,
 } from '../lib/view.js';
 
-const TONES = ['done', 'running', 'again', 'lost', 'failed', 'stopped'];
 const NAMES = { done: 'done', running: 'running', again: 'to be tried again', lost: 'worker lost', failed: 'failed',
   stopped: 'stopped' };
+const TONES = Object.keys(NAMES);
 const AXIS = 18;
 
 export function Timeline({ from, query }) {
@@ -268,8 +268,7 @@ function barsOf(timeline, by, now) {
   return bars.sort((a, b) => a.from - b.from);
 }
 
-const toneOf = (outcome) => ({ done: 'done', running: 'running', failed: 'failed', lost: 'lost', stopped: 'stopped' })[
-  outcome] ?? 'again';
+const toneOf = (outcome) => (TONES.includes(outcome) ? outcome : 'again');
 
 /** The lanes with their rows: {lanes: [{name, top, rows}], height, rowHeight}. Bars of a lane that overlap lie in rows
  * below each other; each bar gets its `row` (of its lane) and `top`. */
