@@ -42,7 +42,7 @@ export function Runs({ query }) {
         Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
-    <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length} 
+    <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length}
       empty=${filtered ? 'No run is like that' : 'There is no run yet'} hint=${filtered ? 'Change or clear the filters.'
         : html`Start one here, or in a terminal: <code>desk screen</code>`}>${(found) => html`
       <${Table} label="Runs" columns=${COLUMNS} rows=${found.rows} rowKey="id" />
