@@ -542,11 +542,13 @@ def own_request(settings: Settings) -> AnalysisRequest:
 
 def completed_answers(session: Session, run_id: str, symbol: str, roles: Sequence[str]) -> dict[str, dict[str, Any]]:
     rows = session.exec(
-        select(Report).where(
+        select(Report)
+        .where(
             Report.run_id == run_id,
             Report.symbol == symbol,
             Report.status == ReportStatus.COMPLETED,
             col(Report.role).in_(roles),
         )
+        .order_by(col(Report.role))
     ).all()
     return {row.role: row.answer for row in rows if row.answer is not None}

@@ -206,7 +206,7 @@ def _reports(session: Session, verdicts: Sequence[str]) -> Mapping[str, list[Rep
         select(VerdictReport.verdict_id, Report)
         .join(Report, col(Report.id) == col(VerdictReport.report_id))
         .where(col(VerdictReport.verdict_id).in_(verdicts), Report.status == ReportStatus.COMPLETED)
-        .order_by(col(Report.id))
+        .order_by(col(Report.role))  # a prompt does not depend on who was faster
     )
     for verdict, report in pairs:
         found[verdict].append(report)
