@@ -14,6 +14,7 @@ const matches = (text, words) => words.every((word) => text.toLowerCase().includ
 export function Palette({ onClose }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
+  const [due, setDue] = useState(false); // Enter was pressed before all was there
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const symbol = /^[A-Za-z][A-Za-z0-9.-]{0,9}$/.test(text.trim()) ? text.trim().toUpperCase() : null;
   const symbols = useGet(symbol ? '/symbols' : null, { q: symbol, limit: EACH });
@@ -33,15 +34,19 @@ export function Palette({ onClose }) {
     ...(symbol ? [['symbol', symbol, () => go(`/symbols/${symbol}`)]] : []),
   ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
     && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
+  const loading = runs.loading || orders.loading || (symbol !== null && symbols.loading);
   useEffect(() => setAt(0), [text]);
   const choose = (one) => {
     onClose();
     one?.[2]();
   };
+  useEffect(() => {
+    if (due && !loading) choose(found[at]);
+  }, [due, loading]);
   const pressed = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) setAt((now) => Math.min(Math.max(now + step, 0), found.length - 1));
-    else if (event.key === 'Enter') choose(found[at]);
+    else if (event.key === 'Enter') setDue(true);
     else return;
     event.preventDefault();
   };
@@ -52,7 +57,8 @@ export function Palette({ onClose }) {
         setText(event.target.value)} onKeyDown=${pressed} spellcheck="false" autocomplete="off" />
     <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) =>
       html`<li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`}
-      role="option" aria-selected=${place === at} onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span
+      role="option" aria-selected=${!loading && place === at}
+      onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span
         class="quiet">${one[0]}</span></li>`)}</ul>
     ${!found.length && html`<p class="quiet" role="status">Nothing is like that</p>`}<//>`;
 }
