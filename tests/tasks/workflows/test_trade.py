@@ -118,6 +118,8 @@ def test_the_trader_reads_a_probability_once_verdicts_like_it_have_one(floor: Fl
     assert floor.desk("trade", source).code == 0
     (before,) = floor.model.subjects["trader"]["verdicts"]
     assert "probability" not in before
+    assert list(before["theses"]) == sorted(before["theses"]), "a prompt does not depend on which report was faster"
+    assert len(before["theses"]) > 1
     with floor.store.session() as session:
         run = session.get_one(Run, source)
         detail = {"account": "paper", "author": run.model, "until": "2010-08-01T20:00:00+00:00"}
