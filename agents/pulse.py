@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,7 +101,8 @@ class Pulse:
     their tokens, where a gateway sees it. way: how the answer's schema and the tools were put to the server, of those
     that a gateway translates for. cut: the answer was cut off at its length. tools_first: an answer is of use only
     after a call of a tool. context: tokens of the last request's prompt, where a gateway counts several requests as
-    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody.
+    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody. on_item: gets each whole item of
+    an answer that a gateway sees.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
@@ -114,6 +115,7 @@ class Pulse:
         self.cut = self.tools_first = False
         self.context: int | None = None
         self.unanswered: list[tuple[str, str]] = []
+        self.on_item: Callable[[Mapping[str, Any]], None] | None = None
         self.since = self.touched = time.monotonic()
 
     def requested(self) -> None:
@@ -125,6 +127,10 @@ class Pulse:
         """A model call is due: the turn waits for its first token."""
         self.reasoned = self.written = 0.0
         self._enter("waiting")
+
+    def ends_item(self, item: Mapping[str, Any]) -> None:
+        if self.on_item is not None:
+            self.on_item(item)
 
     def heard(self) -> None:
         """The provider sent something that is not a token of an answer, such as a heartbeat."""

@@ -6,6 +6,7 @@ The result is an outcome and the rows that document it; nothing is written here.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -43,12 +44,12 @@ from chordesk.agents.runtime import (
 )
 from chordesk.agents.theses import kept
 from chordesk.models.analysis import Depth
-from chordesk.models.answers import Completed, Failed, Outcome, output_schema
+from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, output_schema
 from chordesk.models.database.artifacts import digest_of
 from chordesk.models.errors import DeskError, Postponed, kind_of
 from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.settings import Settings
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
 from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
@@ -94,6 +95,8 @@ class OpenGate:
     async def park(self, reset_seconds: float | None, why: str) -> float | None:
         return None
 
+
+Witness = Callable[[Turn, ToolCall], None]
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000
@@ -165,7 +168,7 @@ async def _unknown(_model: RoleModel) -> None:
 class Runner:
     """Runs assignments. runtimes: by name. context: returns the tools' context of a run, with its settings. gate_of:
     returns the gate of a model's turns. size_of: returns the tokens of a model's context, None where they are not
-    known."""
+    known. witness: gets a rogue call while its turn still runs, with the turn's row as it is if it never ends."""
 
     def __init__(
         self,
@@ -174,12 +177,14 @@ class Runner:
         context: Callable[[str], ToolContext],
         gate_of: Callable[[RoleModel], Gate] = lambda _model: OpenGate(),
         size_of: Callable[[RoleModel], Awaitable[int | None]] = _unknown,
+        witness: Witness = lambda _turn, _call: None,
     ) -> None:
         self._runtimes = runtimes
         self._approvals = role_approvals(settings)
         self._context = context
         self._gate_of = gate_of
         self._size_of = size_of
+        self._witness = witness
 
     async def run(self, job: Assignment, halt: InterruptSignal | None = None) -> RoleRun:
         """Run one assignment. A fault of the model, the runtime or the prompt's data is an outcome; only cancellation
@@ -196,7 +201,7 @@ class Runner:
         model = job.model or role_models(settings)[job.role.key]
         gate = self._gate_of(model)
         await gate.check()
-        record = _Record(job, settings, model, search_hosts(settings, job.role.key, context.clock.day))
+        record = _Record(job, settings, model, self._witness, search_hosts(settings, job.role.key, context.clock.day))
         shown = Fit(job.brief, job.memory)
         try:
             shown = fit_job(job, settings, model, await self._size_of(model))
@@ -239,6 +244,7 @@ class Runner:
         # The slot is taken last: a turn that waits for its app-server would keep others from theirs.
         async with opening as conversation, gate.turn(job.step_id, until):
             halt.by(conversation.interrupt)
+            record.thread = conversation.thread_id, conversation.reason
             # Only now is it known whether a kept thread was resumed.
             afresh = job.memory is not None and not has_history(conversation.reason)
             text = (question(seen, record.settings, afresh=True) if afresh else prompt).user
@@ -279,6 +285,7 @@ class Runner:
             web_search=record.web_search,
             limits=limits_of(record.settings, job.role.key, model),
             tools_first=not rests_on_data(job, ()),
+            on_rogue=record.rogue,
         )
 
 
@@ -289,16 +296,36 @@ class _Record:
     job: Assignment
     settings: Settings
     model: RoleModel
+    witness: Witness
     web_search: tuple[str, ...] | None = None
+    thread: tuple[str, str] | None = None  # of the turn that runs, and why it is this one
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     answers: list[RecordedCall] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    _turn_id: str = field(default_factory=new_id)  # of the turn that runs
+    _witnessed: dict[tuple[dt.datetime, str], str] = field(default_factory=dict)  # ids of rows, by time and tool
 
     def answered(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
         if answer.rogue is RogueKind.UNKNOWN and answer.tool in TOOLS:
             answer = replace(answer, rogue=RogueKind.FOREIGN)
-        self.answers.append(RecordedCall(arguments, answer, utcnow()))
+        self.answers.append(call := RecordedCall(arguments, answer, utcnow()))
+        if answer.rogue is not None:
+            self._witness(call)
+
+    def rogue(self, call: RogueCall) -> None:
+        """Take a rogue call of the turn that runs: where its worker is killed, no result has it."""
+        self._witness(rogue_call(call, self._own))
+
+    def _witness(self, call: RecordedCall) -> None:
+        row = self._call(call, len(self.calls) + len(self._witnessed))
+        self._witnessed[call.at, call.answer.tool] = row.id
+        thread_id, reason = self.thread or (None, None)
+        self.witness(self._row(call.at, "interrupted", Interrupted(), thread_id=thread_id, thread_reason=reason), row)
+
+    @property
+    def _own(self) -> set[str]:
+        return {tool.name for tool in self.job.role.tools}
 
     def turn(
         self, conversation: Conversation, result: TurnResult, outcome: Outcome, started: Any, done: Sequence[str] = ()
@@ -317,26 +344,30 @@ class _Record:
             **result.usage.model_dump(),
         )
         self.turns.append(row)
+        self._turn_id = new_id()
         seen = len(self.calls)
         searches = [recorded(search, self.web_search) for search in result.searches]
-        rogue = [rogue_call(call, {tool.name for tool in self.job.role.tools}) for call in result.rogue]
+        rogue = [rogue_call(call, self._own) for call in result.rogue]
         self.answers[seen:] = sorted([*self.answers[seen:], *searches, *rogue], key=lambda call: call.at)
-        for ordinal, (arguments, answer, _at) in enumerate(self.answers[seen:], start=seen):
-            self.calls.append(
-                ToolCall(
-                    turn_id=row.id,
-                    ordinal=ordinal,
-                    tool=plain_name(answer.tool) if answer.rogue is not None else storable(answer.tool),
-                    arguments=storable(dict(arguments)),
-                    output=answer.text()[:KEPT_OUTPUT_CHARS],
-                    success=answer.success,
-                    has_data=answer.success and answer.payload.get("available") is True,
-                    seconds=round(answer.seconds, 6),
-                    rogue=answer.rogue,
-                )
-            )
-            if answer.image is not None:
-                self.artifacts.append(self._artifact(self.calls[-1], answer.image))
+        for ordinal, call in enumerate(self.answers[seen:], start=seen):
+            self.calls.append(self._call(call, ordinal, row.id))
+            if call.answer.image is not None:
+                self.artifacts.append(self._artifact(self.calls[-1], call.answer.image))
+
+    def _call(self, call: RecordedCall, ordinal: int, turn_id: str | None = None) -> ToolCall:
+        arguments, answer, at = call
+        return ToolCall(
+            id=self._witnessed.get((at, answer.tool)) or new_id(),
+            turn_id=turn_id or self._turn_id,
+            ordinal=ordinal,
+            tool=plain_name(answer.tool) if answer.rogue is not None else storable(answer.tool),
+            arguments=storable(dict(arguments)),
+            output=answer.text()[:KEPT_OUTPUT_CHARS],
+            success=answer.success,
+            has_data=answer.success and answer.payload.get("available") is True,
+            seconds=round(answer.seconds, 6),
+            rogue=answer.rogue,
+        )
 
     def _artifact(self, call: ToolCall, image: ToolImage) -> Artifact:
         return Artifact(
@@ -355,6 +386,7 @@ class _Record:
         self, started: Any, status: str, outcome: Outcome, answered_by: RoleModel | None = None, **more: Any
     ) -> Turn:
         return Turn(
+            id=self._turn_id,
             run_id=self.job.run_id,
             step_id=self.job.step_id,
             attempt=self.job.attempt,

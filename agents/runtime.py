@@ -76,6 +76,7 @@ class ConversationSpec:
     # an answer before any call of a tool is worth nothing, so that a server that is held to a form may ask for a call
     # first
     tools_first: bool = False
+    on_rogue: Callable[[RogueCall], None] | None = None  # gets rogue calls while the turn runs, where they are seen
 
 
 def has_history(reason: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
@@ -252,11 +252,12 @@ def completed(run: Run) -> Envelope:
     return event(EventType.RUN_COMPLETED, run.id, **facts)
 
 
-def stored(rows: Iterable[Iterable[SQLModel]]) -> list[Envelope]:
-    """An event for each artifact and rogue call among rows to be written, with the thread of its turn."""
+def stored(rows: Iterable[Iterable[SQLModel]], told: Collection[str] = ()) -> list[Envelope]:
+    """An event for each artifact and rogue call among rows to be written, with the thread of its turn. told: ids of
+    rogue calls that have theirs."""
     every = [row for group in rows for row in group]
     turns = {row.id: row for row in every if isinstance(row, Turn)}
-    rogue = [row for row in every if isinstance(row, ToolCall) and row.rogue is not None]
+    rogue = [row for row in every if isinstance(row, ToolCall) and row.rogue is not None and row.id not in told]
     return [
         *(_stored(row, turns.get(row.turn_id)) for row in every if isinstance(row, Artifact)),
         *(called(row, turns[row.turn_id]) for row in rogue if row.turn_id in turns),

@@ -44,6 +44,7 @@ from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.engine.evidence import Evidence
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
 from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.redis_clients import redis_url
@@ -332,7 +333,8 @@ class Desk:
 
         if self.settings.cassettes == "replay":  # no model that a turn would have to wait for
             return Runner(self.runtimes(), self.settings, self.tool_context, size_of=self.context_of)
-        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of)
+        witness = Evidence(self.store).witness
+        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of, witness)
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""

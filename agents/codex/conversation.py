@@ -108,6 +108,8 @@ class CodexConversation:
                 tools = self._spec.tools
                 watch = self._server.watch(self.thread_id, tools, self._router, self.listener.notified, pulse)
                 watch.on_limited, watch.until = on_limited, self._limit()
+                if not self._spec.approvals:  # a call that a person is asked about is not rogue
+                    watch.on_rogue = self._spec.on_rogue
                 if self._gateway is not None:
                     self._gateway.watch(self.thread_id, pulse)
                 turn_id = await self._start_resumed(watch, text, output_schema, metadata)

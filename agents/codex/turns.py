@@ -171,7 +171,7 @@ class TurnWatch:
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
     the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own. pulse: the turn's
     life signs; with `gated` the gateway reports those of the provider. deltas: pieces of the answer are recorded.
-    rogue: calls that the app-server answered by itself.
+    rogue: calls that the app-server answered by itself. on_rogue: gets each as soon as it is seen.
     """
 
     def __init__(
@@ -210,6 +210,8 @@ class TurnWatch:
         self._own = frozenset(spec.name for spec in tools.specs())
         self._handled: set[str] = set()
         self._made: dict[str, RogueCall] = {}
+        self.on_rogue: Callable[[RogueCall], None] | None = None
+        pulse.on_item = lambda item: self.made(item, utcnow())
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "turn/started":
@@ -242,9 +244,11 @@ class TurnWatch:
         name = ".".join(filter(None, (item.get("namespace"), item.get("name") or kind)))
         given = item.get("arguments") or item.get("input") or item.get("action") or ""
         arguments = given if isinstance(given, str) else orjson.dumps(given).decode()
-        if name not in self._own or not is_object(arguments):
+        if id_ not in self._made and (name not in self._own or not is_object(arguments)):
             self._made[id_] = RogueCall(at, name, arguments)
             self.tool_calls += 1
+            if self.on_rogue is not None:
+                self.on_rogue(self._made[id_])
 
     @property
     def rogue(self) -> tuple[RogueCall, ...]:

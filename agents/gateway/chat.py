@@ -103,8 +103,7 @@ class AnswerEvents:
             assert self._item is not None
             parts.append(self._done(message(text, self._item["id"])))
         for call in calls:
-            made = {"id": _id("fc"), "call_id": call.id, "name": call.name, "arguments": call.arguments or "{}"}
-            parts.append(self._done({"type": "function_call", **made}))
+            parts.append(self._done({"id": _id("fc"), **made(call)}))
         return b"".join((*parts, completed(usage, self._number)))
 
     def _close_reasoning(self) -> bytes:
@@ -144,6 +143,10 @@ PROSE_CHARS = 2_400
 TOGETHER_SECONDS = 0.2
 BODY_BYTES = 64 * 1024 * 1024
 _KINDS = {"server_away": "unreachable", "key_refused": "unauthorized", "model_missing": "not_found"}
+
+
+def made(call: MadeCall) -> dict[str, str]:
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments or "{}"}
 
 
 class ChatCalls:
@@ -248,7 +251,10 @@ class Call:
                 reply = found if found.calls or found.text.strip() else reply
         if pulse.cut and planned.short is not None and self._begun(reply):
             reply, usage = await self._shorter(planned.short, reply, usage)
-        await self._send(self._told.ends(*self._checked(reply), usage))
+        text, calls = self._checked(reply)
+        for call in calls:
+            pulse.ends_item(made(call))
+        await self._send(self._told.ends(text, calls, usage))
 
     def _begun(self, reply: Reply) -> bool:
         if reply.calls:

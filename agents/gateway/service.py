@@ -225,11 +225,13 @@ class Signs:
 
     def _closes(self, told: bytes) -> None:
         """An item that came whole is a sign that the model wrote."""
+        item = _item(told)
         if not self._told:
-            reasoning = _item(told).get("type") == "reasoning"
+            reasoning = item.get("type") == "reasoning"
             (self._pulse.reasons if reasoning else self._pulse.writes)()
         else:
             self._pulse.heard()
+        self._pulse.ends_item(item)
         self._text, self._told = [], False
 
     def _failed(self, told: bytes) -> bytes | None:

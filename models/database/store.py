@@ -31,6 +31,7 @@ from sqlmodel import Session, SQLModel
 
 from chordesk.models import migrations, tables
 from chordesk.models.errors import DatabaseDown, DatabaseUnfit, SettingError
+from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
 
 if TYPE_CHECKING:
@@ -165,11 +166,17 @@ def writes(session: Session) -> bool:
     return _READS not in session.info
 
 
-def insert_rows(session: Session, rows: Sequence[SQLModel]) -> None:
-    """In one statement, without the session's tracking."""
-    if rows:
-        table = type(rows[0]).__table__  # type: ignore[attr-defined]
-        session.connection().execute(insert(table), [row.model_dump() for row in rows])
+def insert_rows(session: Session, rows: Sequence[SQLModel], *, over: bool = False) -> None:
+    """In one statement, without the session's tracking. over: rows of the same key are replaced."""
+    if not rows:
+        return
+    table: Table = type(rows[0]).__table__  # type: ignore[attr-defined]
+    new = insert(table)
+    if over:
+        new = insert_for(session.get_bind().dialect.name, table)
+        values = {column.name: new.excluded[column.name] for column in table.columns if not column.primary_key}
+        new = new.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+    session.connection().execute(new, [row.model_dump() for row in rows])
 
 
 def _backend(url: str) -> str:

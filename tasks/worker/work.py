@@ -28,10 +28,10 @@ from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
 from chordesk.models.states import AttemptEnd, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Artifact, Run
+from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, kinds, policy, step_queries, unserved
+from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries, unserved
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
@@ -343,7 +343,9 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
 def _write(
     session: Session, step: ClaimedStep, ending: Ending, attempts: int, events: Sequence[Envelope]
 ) -> list[ReadyStep]:
-    event_log.append(session, [*events, *stored(ending.rows)])  # of its turns: before its end
+    rogue = [row.id for rows in ending.rows for row in rows if isinstance(row, ToolCall) and row.rogue is not None]
+    witnessed = evidence.known(session, rogue)
+    event_log.append(session, [*events, *stored(ending.rows, witnessed)])  # of its turns: before its end
     # The fence comes first: a second try after a commit with a lost answer must find it, not its own rows.
     if isinstance(ending, RetryLater):
         drained = ending.outcome is AttemptEnd.DRAINED
@@ -370,7 +372,7 @@ def _write(
             cancels=ending.cancels,
         )
     for rows in ending.rows:
-        insert_rows(session, rows)
+        insert_rows(session, rows, over=bool(rogue))
     if ending.also is not None and isinstance(found := ending.also(session), graph.RunClosed):
         ready = [*ready, *found.ready]
     return ready

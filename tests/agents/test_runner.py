@@ -18,6 +18,7 @@ from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.subjects import validator_subject
 from chordesk.models.answers import Completed, Failed, ReportStatus
 from chordesk.models.settings import Settings
+from chordesk.models.tables.runs import ToolCall
 from chordesk.models.thesis import Thesis
 from chordesk.tasks.worker.turns import status_of
 from chordesk.tools.market.factory import build_market
@@ -59,7 +60,15 @@ Ask = Callable[..., RoleRun]
 
 
 @pytest.fixture
-def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str) -> Ask:
+def witnessed() -> list[ToolCall]:
+    return []
+
+
+@pytest.fixture
+def ask(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str,
+    witnessed: list[ToolCall],
+) -> Ask:  # fmt: skip
     """Runs one role on IBM and returns what came of it; the replies are queued first."""
     client = redis.Redis.from_url(redis_server)
     client.flushall()
@@ -71,7 +80,7 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
 
         async def work() -> None:
             async with running(model, tmp_path, redis_server, **changes) as runtime:
-                found.append(await runner(runtime, settings, market)(job(role, settings)))
+                found.append(await runner(runtime, settings, market, witnessed)(job(role, settings)))
 
         run(work())
         return found[0]
@@ -79,11 +88,14 @@ def ask(model: FakeResponses, settings: Settings, market: MarketData, tmp_path: 
     return asked
 
 
-def runner(runtime: CodexRuntime, settings: Settings, market: MarketData) -> Callable[[Assignment], Awaitable[RoleRun]]:
+def runner(
+    runtime: CodexRuntime, settings: Settings, market: MarketData, witnessed: list[ToolCall] | None = None
+) -> Callable[[Assignment], Awaitable[RoleRun]]:
     def context(run_id: str) -> ToolContext:
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)
 
-    return Runner({"codex": runtime}, settings, context).run
+    seen = witnessed if witnessed is not None else []
+    return Runner({"codex": runtime}, settings, context, witness=lambda _turn, call: seen.append(call)).run
 
 
 def job(role: str, settings: Settings) -> Assignment:
@@ -209,12 +221,17 @@ def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("role", ["quick", "risk"])
-def test_calls_of_tools_that_a_turn_does_not_have_fail_on_record(ask: Ask, role: str) -> None:
-    """The app-server answers them without a word; also in a kept thread, and when that goes on."""
+def test_calls_of_tools_that_a_turn_does_not_have_fail_on_record(
+    ask: Ask, role: str, witnessed: list[ToolCall]
+) -> None:
+    """The app-server answers them without a word; also in a kept thread, and when that goes on. They are on record
+    before their turn ends."""
     rogue = [Call("orders_submit", '{"symbol":"IBM"}'), Call("portfolio_get"), Call("signals_get", "{no"), SIGNALS]
     for _ in range(2):
-        done = ask(*rogue, reply(GOOD), role=role)
+        witnessed.clear()
+        done = ask(*rogue, reply(GOOD), role=role, provider="endpoint")
         assert isinstance(done.outcome, Completed)
+        assert [(call.id, call.turn_id) for call in witnessed] == [(one.id, done.turns[0].id) for one in done.calls[:3]]
         assert done.has_data
         assert [(call.tool, call.rogue) for call in done.calls] == [
             ("orders_submit", "unknown"), ("portfolio_get", "foreign"), ("signals_get", "malformed"),

@@ -6,6 +6,7 @@ Run as `python app_server.py MODE`: reads JSON lines, answers `initialize`, then
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -66,11 +67,13 @@ def fed(message: dict[str, Any], _count: int) -> None:
 
 
 def crashing(_message: dict[str, Any], _count: int) -> None:
-    """Floods stderr and ends."""
+    """Floods stderr and ends, by a signal where one is named."""
     for number in range(20_000):
         sys.stderr.write(f"line {number} of the end\n")
     sys.stderr.write("the disk is full\n")
     sys.stderr.flush()
+    if sys.argv[2:]:
+        os.kill(os.getpid(), int(sys.argv[2]))
     sys.exit(3)
 
 

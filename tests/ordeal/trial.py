@@ -29,6 +29,7 @@ from chordesk.models.text import SHORT_ID
 from chordesk.tasks.services.plan import desk_command
 from chordesk.tasks.worker.app import node_name
 from chordesk.tasks.worker.sockets import ask_all
+from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import exact
 from tests import homes
 from tests.fakes.responses import Call, Reply, Text
@@ -337,8 +338,8 @@ def _look(desk: UpDesk, result: Result, runs: list[str], wild: Wild) -> None:
 
 
 def _unrecorded(session: Session, wild: Wild, excused: set[tuple[str, int]], result: Result) -> list[str]:
-    """Return the turns with a rogue call that is not on record. What a killed worker had in work rests on nothing: its
-    turn has no row."""
+    """Return the turns with a rogue call that is not on record. One that was made in the moment of a kill, or while the
+    disk was full, may be none."""
     found, gone = [], 0
     for one in wild.made:
         rows = session.exec(
@@ -350,30 +351,25 @@ def _unrecorded(session: Session, wild: Wild, excused: set[tuple[str, int]], res
             gone += 1
         elif not rows:
             found.append(f"the rogue call of {one.role}, step {one.step_id} attempt {one.attempt}, is no row")
-    result.notes.append(f"{len(wild.made)} turns with a rogue call, {gone} of them of killed workers")
+    killed = sum((one.step_id, one.attempt) in excused for one in wild.made)
+    result.notes.append(f"{len(wild.made)} turns with a rogue call; of {killed} of killed workers {gone} have no row")
     return found
 
 
 def _unheld(session: Session, wild: Wild, runs: list[str]) -> list[str]:
     """Return the orders that rest on a rogue call and were not held for a person."""
     found = []
-    steps = {one.step_id: one.attempt for one in wild.made}
+    steps = {one.step_id for one in wild.made}
     for order in session.exec(select(Order).where(col(Order.run_id).in_(runs))).all():
         hits = session.exec(select(ScreenHit.step_id).where(ScreenHit.symbol == order.symbol)).all()
         own = select(Step.id).where(
             Step.run_id == order.run_id, (Step.subject == order.symbol) | (Step.kind == StepKind.DECIDE)
         )
-        rests = {*hits, *session.exec(own).all()} & set(steps)
-        kept = [step for step in rests if _completed(session, step, steps[step])]
+        rests = {*hits, *session.exec(own).all()} & steps
         asked = session.exec(select(Approval.id).where(Approval.order_id == order.id)).first()
-        if kept and asked is None and order.state != OrderState.DENIED:
+        if rogue_calls.of_steps(session, rests) and asked is None and order.state != OrderState.DENIED:
             found.append(f"order {order.id} on {order.symbol} is {order.state}, and rests on a rogue call")
     return found
-
-
-def _completed(session: Session, step: str, attempt: int) -> bool:
-    rows = select(Turn.id).where(Turn.step_id == step, Turn.attempt == attempt, Turn.outcome == "completed")
-    return session.exec(rows).first() is not None
 
 
 def _next_day(desk: UpDesk) -> None:

@@ -51,7 +51,7 @@ async def test_a_turn_calls_tools_and_answers_through_the_answer_tool(model: Fak
     assert schema["required"] == ["ok"]
     assert json.loads(outputs(second.body)[0]) == {"price": 1.25}
     assert json.loads(first.headers[METADATA_HEADER]).items() >= METADATA.items()
-    assert seen.types == [
+    assert [one for one in seen.types if one != "turn.progress"] == [
         "thread.started", "turn.started", "item.completed", "turn.usage", "tool.started", "tool.completed",
         "turn.usage", "turn.completed", "thread.closed",
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from celery import Celery
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import default_roles, following
+from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
@@ -29,9 +30,10 @@ from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.research import run_report
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tasks.workflows.trade import submit_orders
+from chordesk.tools import rogue_calls
 from chordesk.tools.brokers.paper import PaperBroker
 from tests.builders import MARKET_NOW, run_row
-from tests.fakes.responses import FakeResponses, Silence
+from tests.fakes.responses import Call, FakeResponses, Silence
 from tests.fakes.runtime import FakeRuntime, FakeTurn
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.engine.steps import ago, change, get, opened
@@ -113,13 +115,13 @@ def test_a_turn_past_the_step_s_deadline_is_tried_again_and_then_fails(silent: S
     assert [task for task, _ in queued(silent.app)["research"]] == ["desk.report"] * len(
         following(default_roles(), "quick")
     )
-    assert len(list(silent.model.calls())) == 2
     wait_for(lambda: silent.in_flight() == 0, "the turns give their slots back")
 
 
-def test_a_turn_with_a_lost_lease_is_stopped_and_dropped(silent: Silent) -> None:
+def test_a_turn_with_a_lost_lease_is_stopped_and_dropped_but_for_its_rogue_call(silent: Silent) -> None:
     step, join = silent.opened("AAPL", attempts=2)
-    before = len(list(silent.model.calls()))
+    silent.model.script(Call("orders_submit"))
+    before = len(list(silent.model.calls())) + 1
     thread = threading.Thread(target=work, args=(silent.app, step, run_report))
     thread.start()
     try:
@@ -134,6 +136,11 @@ def test_a_turn_with_a_lost_lease_is_stopped_and_dropped(silent: Silent) -> None
     assert get(silent.store, join).state == StepState.WAITING
     with silent.store.read() as session:
         assert session.exec(select(Report)).all() == []
+        (rogue,) = rogue_calls.of_steps(session, [step])
+        assert (rogue.tool, rogue.kind) == ("orders_submit", "unknown")
+        assert session.get_one(Turn, rogue.turn_id).status == "interrupted"
+        told = event_log.read(session, rogue.run_id, 0, 100)
+        assert [one.payload["call"] for one in told if one.type == "tool.rogue"] == [rogue.id]
     wait_for(lambda: silent.in_flight() == 0, "the turn gives its slot back")
 
 

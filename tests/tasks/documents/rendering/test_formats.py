@@ -19,7 +19,7 @@ from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.figures import marked
-from chordesk.tasks.reports.formats import html, markdown
+from chordesk.tasks.reports.formats import html, markdown, rendered
 from chordesk.tools.backtest_performance import Course, RandomEntry, performance
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
@@ -169,3 +169,4 @@ def test_a_hostile_run_makes_no_html_picture_or_foreign_link(desk: Desk) -> None
         assert links
         assert all(str(link).startswith("http://127.0.0.1:8000/") for link in links)
         assert "\u202e" not in text
+        assert rendered(found, "json").replace("\n", "").isprintable()
