@@ -125,12 +125,12 @@ def sessions_between(market: MarketData, first: dt.date, last: dt.date, every: i
     if every < 1:
         raise UsageError(f"--every {every} is no step", remedy="give 1 for each session, 5 for one a week")
     if first > last:
-        raise UsageError(f"--from {first} is after --to {last}", remedy="give the earlier day first")
+        raise UsageError(f"the first day {first} is after the last, {last}", remedy="give the earlier day first")
     known = market.recorded()
-    for name, day in (("--from", first), ("--to", last)):
+    for name, day in (("the first day", first), ("the last day", last)):
         if not known[0] <= day <= known[-1]:
             remedy = f"the data of the {market.name} market go from {known[0]} to {known[-1]}"
-            raise UsageError(f"{name} {day} is outside the data", remedy=remedy)
+            raise UsageError(f"{name}, {day}, is outside the data", remedy=remedy)
     found = [day for day in known if first <= day <= last][::every]
     if not found:
         near = _near(known, first)

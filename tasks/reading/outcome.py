@@ -7,8 +7,9 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.states import RUN_LIVE, OrderState, RunKind, RunState
+from chordesk.models.tables.board import Episode, EpisodeQuestion
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Run, Verdict, research_run
+from chordesk.models.tables.runs import BacktestSession, Candidate, Run, Verdict, research_run
 from chordesk.models.text import NEW_YORK
 
 _DID = {
@@ -29,12 +30,14 @@ _ENDS = {RunState.FAILED: "failed", RunState.PARTIAL: "not whole", RunState.STOP
 def outcome(session: Session, run: Run) -> str:
     """Return what a run did or does, such as "Screened 524 names at 15:55 on 2010-08-12; 10 candidates: 8 BUY, 2 HOLD;
     3 orders filled, 5 wait for you"."""
-    counts = {"symbols": _names(len(run.params.get("symbols") or ())), "days": _days(run.params.get("days") or ())}
+    days = _days(session, run) if run.kind == RunKind.BACKTEST else ""
+    counts = {"symbols": _names(len(run.params.get("symbols") or ())), "days": days}
     did = _DID.get(run.kind, run.kind).format(**counts)  # type: ignore[call-overload]
-    at = f"{run.market_now.astimezone(NEW_YORK):%H:%M on %Y-%m-%d}" if run.kind != RunKind.BACKTEST else ""
+    at = "" if days else f"{run.market_now.astimezone(NEW_YORK):%H:%M on %Y-%m-%d}"
     under_way = f" ({run.state})" if run.state in RUN_LIVE else ""
     head = f"{did[:1].upper()}{did[1:]}{f' at {at}' if at else ''}{under_way}"
     parts = [head, _researched(session, run), _ordered(session, run)]
+    parts += [_forecast(session, run)] if run.kind == RunKind.EPISODE else []
     if end := _ENDS.get(run.state):  # type: ignore[call-overload]
         parts.append(f"{end}: {run.notes[0]}" if run.notes else end)
     return "; ".join(filter(None, parts))
@@ -44,8 +47,31 @@ def _names(count: int) -> str:
     return "one name" if count == 1 else f"{count or 'no'} names"
 
 
-def _days(days: Any) -> str:
-    return f"{len(days)} sessions, {days[0]} to {days[-1]}" if days else "no session"
+def _days(session: Session, run: Run) -> str:
+    """Return a backtest's sessions, and what they have come to so far."""
+    origin = session.get_one(Run, run.params.get("backtest", run.id))  # that it goes on with
+    days = origin.params.get("days") or ()
+    played = select(BacktestSession).where(BacktestSession.backtest_id == origin.id).order_by(col(BacktestSession.day))
+    equity = [row.equity for row in session.exec(played)]
+    if not days:
+        return "no session"
+    told = f"{'' if len(equity) == len(days) else f'{len(equity)} of '}{len(days)} sessions, {days[0]} to {days[-1]}"
+    returns = (run.summary.get("backtest") or {}).get("returns")
+    if returns and returns["desk"] is not None:
+        return f"{told}: {returns['desk']:+.1%}, against {returns['held']:+.1%} bought and held"
+    return f"{told}: ${equity[-1]:,.2f} so far" if equity and equity[-1] is not None else told
+
+
+def _forecast(session: Session, run: Run) -> str:
+    """Return how many questions an episode had, and to which of them its voices moved furthest from the baseline."""
+    count = session.exec(select(func.count()).where(EpisodeQuestion.run_id == run.id)).one()
+    told = "one question" if count == 1 else f"{count or 'no'} questions"
+    episode = session.get(Episode, run.id)
+    rows = [row for row in (episode.summary.get("questions") or () if episode else ()) if row.get("aggregate")]
+    if not rows:
+        return told
+    row = max(rows, key=lambda row: abs(row["aggregate"]["probability"] - row["baseline"]))
+    return f"{told}: at most {row['aggregate']['probability']:.1%} against {row['baseline']:.1%}, of “{row['text']}”"
 
 
 def _researched(session: Session, run: Run) -> str:

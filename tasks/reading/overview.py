@@ -11,8 +11,8 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import Standing, standing_of
-from chordesk.models.states import RUN_LIVE, RunState
+from chordesk.models.settings.running_desk import BACKTEST, Standing, standing_of
+from chordesk.models.states import RUN_LIVE, RunKind, RunState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import NEW_YORK
@@ -139,7 +139,8 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
 
 
 def _last_runs(session: Session, most: int, *conditions: Any) -> list[LastRun]:
-    own = col(Run.parent_run_id).is_(None)
+    played = col(Run.account).startswith(BACKTEST)  # its days trade by themselves
+    own = col(Run.parent_run_id).is_(None) | ((col(Run.kind) == RunKind.TRADE) & ~played)
     runs = session.exec(select(Run).where(own, *conditions).order_by(col(Run.created_at).desc()).limit(most)).all()
     return [
         LastRun(run_id=run.id, kind=run.kind, state=run.state, at=run.created_at, said=outcome(session, run))

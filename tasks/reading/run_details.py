@@ -141,20 +141,26 @@ class TimelineAttempt(Frozen):
 
 
 class TimelineStep(Frozen):
-    """A step. title: of its kind in a run's progress, empty without one."""
+    """A step. title: of its kind in a run's progress, empty without one; turn: whether its kind takes a turn."""
 
     step: Row[Step]
     attempts: list[TimelineAttempt]
 
     @model_validator(mode="before")
     @classmethod
-    def _without_title(cls, given: Any) -> Any:
-        return {key: value for key, value in given.items() if key != "title"} if isinstance(given, dict) else given
+    def _as_given(cls, given: Any) -> Any:
+        computed = cls.model_computed_fields
+        return {key: value for key, value in given.items() if key not in computed} if isinstance(given, dict) else given
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def title(self) -> str:
         return spec.title if (spec := kinds.find_step(self.step.kind)) is not None else ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def turn(self) -> bool:
+        return (spec := kinds.find_step(self.step.kind)) is not None and spec.turn
 
 
 class Timeline(Frozen):

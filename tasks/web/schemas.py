@@ -124,11 +124,13 @@ class HaltBody(Frozen):
 
 
 class ResumeBody(Frozen):
-    """reduce_only: the account may give exposure back, and takes on none."""
+    """reduce_only: the account may give exposure back, and takes on none. account: the one that is meant; refused where
+    the service has another."""
 
     by: Person
     why: Reason | None = None
     reduce_only: StrictBool = False
+    account: Annotated[str, StringConstraints(max_length=64)] | None = None
 
 
 class HaltedAccount(Frozen):

@@ -109,10 +109,10 @@ def test_the_sessions_between_two_days(market: ReplayMarket) -> None:
 @pytest.mark.parametrize(
     ("first", "last", "every", "named"),
     [
-        (LAST, FIRST, 1, "--from 2010-03-12 is after --to 2010-03-01"),
+        (LAST, FIRST, 1, "the first day 2010-03-12 is after the last, 2010-03-01"),
         (FIRST, LAST, 0, "--every 0"),
-        (dt.date(2001, 1, 1), LAST, 1, "--from 2001-01-01 is outside the data"),
-        (FIRST, dt.date(2030, 1, 1), 1, "--to 2030-01-01 is outside the data"),
+        (dt.date(2001, 1, 1), LAST, 1, "the first day, 2001-01-01, is outside the data"),
+        (FIRST, dt.date(2030, 1, 1), 1, "the last day, 2030-01-01, is outside the data"),
         (dt.date(2010, 3, 6), dt.date(2010, 3, 7), 1, "no session lies between 2010-03-06 and 2010-03-07"),
     ],
 )

@@ -40,6 +40,12 @@ def files(folder: Path = STATIC) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
+@lru_cache(maxsize=1)
+def page_tag() -> str:
+    """Return a tag of all the page's files as this process began with them."""
+    return hashlib.sha256(b"".join(path.read_bytes() for _, path in sorted(files().items()))).hexdigest()[:16]
+
+
 def policy(shell: bytes) -> str:
     """Return the content security policy of the shell: its one inline text is the import map, allowed by its hash."""
     hashes = " ".join(

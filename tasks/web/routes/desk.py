@@ -20,6 +20,7 @@ from chordesk.tasks.reading.desk_status import RedisState, redis_state
 from chordesk.tasks.reading.overview import Glance, glance
 from chordesk.tasks.reading.setting_values import describe
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptStatus, KeptWorkers
+from chordesk.tasks.web.page.assets import page_tag
 from chordesk.tasks.web.page.sessions import NewSession
 from chordesk.tasks.web.schemas import ServiceStatus
 from chordesk.tasks.web.security import Headers, JsonRoute, bearer
@@ -28,9 +29,11 @@ router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
 
 class DeskGlance(Glance):
-    """The desk now. running: a `desk up` runs on its home, and the standing is its own. queues: None where Redis does
-    not answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
+    """The desk now. page: the tag of the page's files, which an upgrade changes. running: a `desk up` runs on its home,
+    and the standing is its own. queues: None where Redis does not answer, then `redis_trouble` is why. fleet: the
+    workers as they were last asked, seconds ago."""
 
+    page: str
     running: bool
     queues: RedisState | None
     redis_trouble: str | None
@@ -66,7 +69,7 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     with context.store.read() as session:
         found = glance(session, theirs or context.settings, utcnow())
     return DeskGlance(
-        **dict(found), running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers
+        **dict(found), page=page_tag(), running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers
     )  # fmt: skip
 
 

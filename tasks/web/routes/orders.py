@@ -240,6 +240,10 @@ def _connected(desk: Desk) -> tuple[MarketData, Broker]:
 @trading_router.post("/resume")
 def resume(context: Context, body: ResumeBody) -> ResumeReport:
     """Let this service's account trade again, or only reduce; other accounts stay as they are."""
+    account = context.settings.account
+    if body.account not in (None, account):
+        remedy = "load the page again: the desk was started with another account"
+        raise UsageError(f"this desk has the account {account}, not {body.account}; nothing was resumed", remedy=remedy)
     by = f"{body.by} via the API"
     log.warning("api.resume", by=by, reduce_only=body.reduce_only)
     why = body.why or kill_switch.RESUMED

@@ -4,7 +4,7 @@ import { render } from 'preact';
 import {
   Badge, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, Loading, match, moment, moveRow, place,
   plain, ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect,
-  useGet, useNow, usePreference, useState, zone,
+  useGet, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Palette } from './lib/palette.js';
@@ -60,8 +60,13 @@ function App() {
   const { state } = session.value;
   const seen = session.value.logins > 0;
   const desk = useGet('/desk', {}, { every: STATUS_MS });
+  const begunWith = useRef(null);
+  begunWith.current ??= desk.data?.page;
+  const old = desk.data && desk.data.page !== begunWith.current;
   return html`
     ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
+      ${old && html`<p class="notice warn" role="status">This page is of before the desk was upgraded.${' '}
+        <button type="button" onClick=${() => location.reload()}>Load it again</button> What you typed is kept.</p>`}
       <${Shielded} name=${path}>${found
         ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />`
         : html`<div class="view"><h1>No such view</h1>
@@ -153,8 +158,13 @@ function Clock() {
       : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
 }
 
+/** over: above what was shown when the session ended, an open dialog too. */
 function Login({ over }) {
   const [typed, setTyped] = useState('');
+  const box = useRef(null);
+  useEffect(() => {
+    if (over) box.current.showModal();
+  }, []);
   const { problem } = session.value;
   const act = useAction(async () => {
     const found = codeIn(typed);
@@ -164,7 +174,9 @@ function Login({ over }) {
     if (failed) throw failed;
     if (found.path !== '/') go(found.path);
   });
-  return html`<div class=${over ? 'login over' : 'login'}><${Form} className="panel" run=${act.run} aria-label="Log in">
+  return html`<${over ? 'dialog' : 'div'} ref=${box} class=${over ? 'login over' : 'login'}
+    onCancel=${(event) => event.preventDefault()} onClose=${() => box.current?.showModal()}>
+    <${Form} class="panel" run=${act.run} aria-label="Log in">
     <h1>Chordesk</h1>
     <p>${over ? 'The session has ended. What you typed is kept.'
       : 'You are not logged in.'} In a terminal of the desk run</p>
@@ -173,7 +185,7 @@ function Login({ over }) {
     <${Field} label="Link or code" value=${typed} onText=${setTyped} autocomplete="off" spellcheck="false" />
     <${ProblemBox} problem=${act.problem ?? (problem?.kind === 'no_token' ? null : problem)} />
     <div class="buttons"><button type="submit" class="primary" disabled=${!typed || act.busy}>Log in</button></div>
-  <//></div>`;
+  <//><//>`;
 }
 
 function Help({ onClose }) {

@@ -1,4 +1,5 @@
-"""Every view without a violation of axe in both themes, from 360 to 2,560 pixels, and by the keyboard alone."""
+"""Every view without a violation of axe in both themes, without overlap from 360 to 2,560 pixels, and by the keyboard
+alone."""
 
 from __future__ import annotations
 
@@ -13,6 +14,43 @@ from tests.browser.ways import all_ways
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 PARTS = 4  # of the views, so that other tests may run beside them
+WIDTHS = (360, 390, 800, 1440, 2560)
+
+# Pairs of texts that lie over each other, as far as what they are in lets them be seen.
+OVERLAPS = """() => {
+  const texts = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const parent = node.parentElement;
+    if (!node.data.trim() || parent.closest('svg, .unseen, .skip, script, option, .virtual, dialog')
+      || !parent.checkVisibility({ visibilityProperty: true })) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const { left, top, right, bottom } of range.getClientRects()) {
+      const seen = { left, top, right, bottom, parent, text: node.data.trim().slice(0, 40) };
+      for (let one = parent; one && one !== document.body; one = one.parentElement) {
+        if (getComputedStyle(one).overflow === 'visible') continue;
+        const box = one.getBoundingClientRect();
+        for (const side of ['left', 'top']) seen[side] = Math.max(seen[side], box[side]);
+        for (const side of ['right', 'bottom']) seen[side] = Math.min(seen[side], box[side]);
+      }
+      if (seen.right - seen.left > 2 && seen.bottom - seen.top > 2) texts.push(seen);
+    }
+  }
+  texts.sort((a, b) => a.top - b.top);
+  return texts.flatMap((a, n) => {
+    const found = [];
+    for (let m = n + 1; m < texts.length && texts[m].top < a.bottom - 5; m += 1) {
+      const b = texts[m];
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (across > 3 && down > 5 && !a.parent.contains(b.parent) && !b.parent.contains(a.parent)) {
+        found.push(`${a.text} over ${b.text}`);
+      }
+    }
+    return found;
+  });
+}"""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -28,9 +66,10 @@ def test_no_view_has_a_violation_or_is_wider_than_the_window(page: Page, desk_pa
         expect(page.locator("main .problem")).to_have_count(0)
         for theme in THEMES:
             assert in_theme(page, theme) == [], f"{way} in {theme}"
-        for width in (360, 2560):
+        for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert overflow(page) <= 0, f"{way} at {width} px"
+            assert page.evaluate(OVERLAPS) == [], f"{way} at {width} px"
         page.set_viewport_size({"width": 1280, "height": 900})
 
 

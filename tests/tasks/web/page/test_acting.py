@@ -76,7 +76,7 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
 
 
 def test_an_open_dialog_says_what_becomes_of_its_question(own_page: Page, own_desk: DeskPage) -> None:
-    """Answered by somebody, expired, halted, altered: the dialog stays, and with it what was typed."""
+    """Answered by somebody, expired, halted, altered, the session ended: dialog and what was typed stay."""
     store, settings = own_desk.service.store, own_desk.service.processes.settings
 
     def answered(session: Session, approval: Approval) -> None:
@@ -104,6 +104,11 @@ def test_an_open_dialog_says_what_becomes_of_its_question(own_page: Page, own_de
         row = own_page.locator(".waiting > li", has_text=short(order))
         row.get_by_role("button", name="Approve…").click()
         dialog.get_by_label("Reason").fill("as planned")
+        with own_desk.service.client() as client:
+            assert client.post("/session/end", json={"all": True}).is_success
+        own_page.get_by_label("Link or code").fill(own_desk.link())
+        own_page.get_by_role("button", name="Log in").click()
+        expect(dialog.get_by_label("Reason")).to_have_value("as planned")
         for happens, told in meanwhile:
             with store.session() as session:
                 happens(session, session.exec(select(Approval).where(col(Approval.order_id) == order)).one())
@@ -138,6 +143,36 @@ def test_several_orders_are_answered_at_once_by_keys_and_boxes(own_page: Page, o
     with own_desk.service.store.read() as session:
         found = session.exec(select(Approval).where(col(Approval.order_id).in_(both))).all()
         assert [(one.state, one.why) for one in found] == [("denied", "too many")] * 2
+
+
+def test_an_order_is_approved_by_the_keyboard_alone(own_page: Page, own_desk: DeskPage) -> None:
+    order = _asked(own_desk)
+    keys = own_page.keyboard
+    keys.press("g")
+    keys.press("p")
+    row = own_page.locator(".waiting > li", has_text=short(order))
+    expect(row).to_be_visible()
+    for _ in range(own_page.locator("[data-row]").count()):
+        keys.press("j")
+        if row.evaluate("one => one.contains(document.activeElement)"):
+            break
+    keys.press("a")
+    dialog = own_page.get_by_role("dialog")
+    expect(dialog).to_contain_text(short(order))
+    approve = dialog.get_by_role("button", name="Approve", exact=True)
+    expect(approve).to_be_enabled()
+    for wanted, act in ((dialog.get_by_label("Reason"), lambda: keys.type("as planned")), (approve, lambda: None)):
+        for _ in range(20):
+            if wanted.evaluate("one => one === document.activeElement"):
+                break
+            keys.press("Tab")
+        expect(wanted).to_be_focused()
+        act()
+    keys.press("Enter")
+    expect(own_page.get_by_role("status").filter(has_text="approved")).to_contain_text(short(order))
+    with own_desk.service.store.read() as session:
+        found = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()
+        assert (found.decided_by, found.why) == ("Ann via the API", "as planned")
 
 
 def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page: Page, own_desk: DeskPage) -> None:

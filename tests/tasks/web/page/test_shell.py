@@ -96,13 +96,18 @@ def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: 
 
 
 def test_a_form_has_the_fields_of_its_kind(page: Page, desk_page: DeskPage) -> None:
-    desk_page.open(page, "/runs?start=screen", "Runs")
+    desk_page.open(page, "/", "Desk")
+    page.get_by_role("navigation", name="Start a run").get_by_role("link", name="screen").click()
     dialog = page.get_by_role("dialog", name="Start a run")
     for kind in ("analyze", "episode", "trade", "backtest"):
         dialog.get_by_role("button", name=kind, exact=True).click()
         expect(dialog.get_by_role("button", name=kind, exact=True)).to_have_attribute("aria-pressed", "true")
     start = dialog.get_by_role("button", name="Start", exact=True)
     expect(start).to_be_disabled()
+    dialog.get_by_role("button", name="trade", exact=True).click()
+    expect(dialog.get_by_label("Run")).to_have_value(desk_page.run)  # the newest with verdicts
+    expect(start).to_be_enabled()
+    dialog.get_by_role("button", name="backtest", exact=True).click()
     dialog.get_by_label("First").fill("2010-08-09")
     dialog.get_by_label("Last").fill("2010-08-10")
     dialog.get_by_label("Symbols").fill("IBM KO")
@@ -111,8 +116,25 @@ def test_a_form_has_the_fields_of_its_kind(page: Page, desk_page: DeskPage) -> N
     run = answered.value.json()
     assert (run["kind"], run["params"]["days"]) == ("backtest", ["2010-08-09", "2010-08-10"])
     page.wait_for_url(f"**/#/runs/{run['id']}")
-    expect(page.locator("main .lead")).to_contain_text("Played 2 sessions, 2010-08-09 to 2010-08-10")
+    expect(page.locator("main .lead")).to_contain_text("of 2 sessions, 2010-08-09 to 2010-08-10")
     desk_page.stop_run(run["id"])
+
+
+def test_a_page_of_before_an_upgrade_says_so_and_keeps_what_was_typed(page: Page, desk_page: DeskPage) -> None:
+    def upgraded(route: Route) -> None:
+        found = route.fetch()
+        route.fulfill(response=found, json={**found.json(), "page": "another"})
+
+    desk_page.open(page, "/runs?start=research", "Runs")
+    symbols = page.get_by_role("dialog", name="Start a run").get_by_label("Symbols")
+    symbols.fill("ge")
+    page.route("**/desk", upgraded)
+    notice = page.get_by_role("status", include_hidden=True).filter(has_text="of before the desk was upgraded")
+    expect(notice).to_have_count(1)
+    page.unroute("**/desk")
+    notice.get_by_role("button", name="Load it again", include_hidden=True).evaluate("one => one.click()")
+    expect(notice).to_have_count(0)
+    expect(symbols).to_have_value("ge")
 
 
 def test_text_of_the_desk_is_never_markup(page: Page, desk_page: DeskPage) -> None:

@@ -107,7 +107,9 @@ def test_a_flatten_that_is_sent_twice_closes_once(floor: Floor) -> None:
 
 def test_a_resume_lets_its_account_trade_again(floor: Floor) -> None:
     assert floor.client.post("/halt", json=ANN).status_code == 200
-    reduced = floor.client.post("/resume", json={**ANN, "reduce_only": True})
+    other = floor.client.post("/resume", json={**ANN, "account": "other"})  # of a page that another desk served
+    assert (problem(other, 409), flag(floor.desk)) == ("usage_error", "halted")
+    reduced = floor.client.post("/resume", json={**ANN, "reduce_only": True, "account": "paper"})
     assert (reduced.status_code, reduced.json()["state"]) == (200, "reducing")
     resumed = floor.client.post("/resume", json={**ANN, "why": "the fire is out"})
     assert resumed.json() == {"account": "paper", "state": "active", "still_halted": []}
@@ -128,7 +130,7 @@ def test_a_resume_lets_its_account_trade_again(floor: Floor) -> None:
         {"by": "ann", "why": "\x1b[2J"},
         {"by": "ann", "flatten": "yes", "reduce_only": "yes"},
         {"by": "ann", "flatten": None, "reduce_only": None},
-        {"by": "ann", "account": "paper"},
+        {"by": "ann", "account": ["paper"]},
         [],
         None,
     ],

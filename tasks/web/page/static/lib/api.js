@@ -3,13 +3,14 @@
 import { pathWith } from './router.js';
 import { authorization, drop, session } from './session.js';
 
-/** The reason why a request failed. kind: for code; remedy: what a person can do. status 0: no answer. */
+/** The reason why a request failed. kind: for code; title: what is wrong, where the desk has no sentence for it in
+ * detail; remedy: what a person can do. status 0: no answer. */
 export class Problem extends Error {
   constructor({ status = 0, kind = 'unknown', title = '', detail = '', remedy = '', ...more }) {
     super(detail || title);
     this.status = status;
     this.kind = kind;
-    this.title = title;
+    this.title = more.type === 'about:blank' && detail ? detail : title; // the status in words says less
     this.detail = detail;
     this.remedy = remedy;
     /** @type {any} */

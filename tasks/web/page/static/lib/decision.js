@@ -22,7 +22,7 @@ const ask = (items, answer) => {
 };
 
 /** The two buttons for something that waits, of GET /approvals. */
-export const Answering = ({ item }) => html`<span class="row">
+export const Answering = ({ item }) => !fateOf(item, useNow()) && html`<span class="row">
   <button type="button" class="primary" onClick=${() => ask([item], 'approve')}>Approve…</button>
   <button type="button" onClick=${() => ask([item], 'deny')}>Deny…</button></span>`;
 
@@ -89,7 +89,7 @@ function AnswerDialog({ items, answer, onClose }) {
     ${single ? html`<${One} item=${current[0]} answer=${answer} now=${now} />`
       : html`<${Several} items=${current} now=${now} />`}
     ${found.problem && html`<p class="notice warn" role="status">Whether it still waits is not
-      known: ${plain(found.problem.title)}.</p>`}
+      known: ${plain(found.problem.detail || found.problem.title)}.</p>`}
     ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''}
       set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
     <${Field} of="textarea" label=${`Reason, for the record${answer === 'deny' ? '' : ' (may be left out)'}`}
@@ -189,17 +189,18 @@ function Question({ question, value, set }) {
 }
 
 /** What waits for a person: orders as they were previewed, and what models ask for in the middle of a turn; one by one,
- * or several orders at once. from: a resource of GET /approvals. */
-export function Waiting({ from }) {
+ * or several orders at once. from: a resource of GET /approvals; most: of them that are shown. */
+export function Waiting({ from, most = Infinity }) {
   const [chosen, setChosen] = useState(new Set());
-  const rows = from.data ?? [];
+  const all = from.data ?? [];
+  const rows = all.slice(0, most);
   const picked = rows.filter((item) => chosen.has(idOf(item)));
   const focused = () => {
     const list = [...document.querySelectorAll('.waiting > [data-row]')];
     return rows[Math.max(list.findIndex((row) => row.contains(document.activeElement)), 0)];
   };
   const key = (answer) => () => focused() && ask([focused()], answer);
-  useKeys([['a', 'Approve the row', key('approve')], ['d', 'Deny the row', key('deny')]], 'What waits', [rows]);
+  useKeys([['a', 'Approve the row', key('approve')], ['d', 'Deny the row', key('deny')]], 'What waits', [all]);
   const turn = (item) => setChosen((before) => {
     const next = new Set(before);
     if (!next.delete(idOf(item))) next.add(idOf(item));
@@ -209,14 +210,15 @@ export function Waiting({ from }) {
     ask(picked, 'approve')}>Approve ${picked.length}…</button>
     <button type="button" onClick=${() => ask(picked, 'deny')}>Deny ${picked.length}…</button></span>`;
   return html`<${Panel} title="Waits for a person" tools=${tools}>
-    <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${(found) => html`<ul class="waiting">
-      ${found.map((item) => html`<li key=${idOf(item)} data-row>
-        ${item.order && found.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`}
+    <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${() => html`<ul class="waiting">
+      ${rows.map((item) => html`<li key=${idOf(item)} data-row>
+        ${item.order && rows.length > 1 && html`<input type="checkbox" aria-label=${`Choose the ${about(item)}`}
           checked=${chosen.has(idOf(item))} onChange=${() => turn(item)} />`}
         ${item.order ? html`<${WaitingOrder} item=${item} /><${OrderCard} item=${item} />`
           : html`<${WaitingRequest} item=${item} />`}
         <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, <${Until} item=${item} /></span>
-        <${Answering} item=${item} /></li>`)}</ul>`}<//><//>`;
+        <${Answering} item=${item} /></li>`)}</ul>
+      ${all.length > most && html`<p><a href="#/approvals">All ${all.length} that wait</a></p>`}`}<//><//>`;
 }
 
 /** An order that waits, as a card: the reason, the price of the last weeks, and what it would do to the account. */

@@ -109,10 +109,10 @@ export function moments(value) {
   return `${moment(at, 'both', 'ny')} New York\n${moment(at, 'both', 'local')} ${local}\n${at.toISOString()}`;
 }
 
-/** How long ago: 5 s ago, 3 m 10 s ago. */
+/** How long ago: just now, 5.0 s ago, 3 m 10 s ago. */
 export function ago(value) {
   const ms = between(value);
-  return ms === null ? MISSING : `${span(Math.max(ms, 0))} ago`;
+  return ms === null ? MISSING : ms < 1000 ? 'just now' : `${span(ms - (ms % 1000))} ago`;
 }
 
 // Text from the desk: a model, a headline or a tool wrote it, so all of it is hostile until shown as text.
@@ -159,3 +159,6 @@ export function laidOut(text) {
     return found;
   }
 }
+
+/** Accounts of backtests. */
+export const PAST = /^backtest-/;

@@ -10,7 +10,7 @@ const HIGH = 60;
 export function Lines({ lines, levels = [], label, className = '' }) {
   const known = [...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)].filter((one) =>
     one !== null && one !== undefined);
-  if (known.length < 2) return null;
+  if (!lines.some(([, values]) => values.filter((one) => (one ?? null) !== null).length > 1)) return null;
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const y = (value) => HIGH - 2 - ((value - low) / (high - low || 1)) * (HIGH - 4);
   const path = (values) => values.reduce((text, value, at) => (value === null || value === undefined ? text

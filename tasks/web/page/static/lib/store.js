@@ -5,6 +5,8 @@ import { get } from './api.js';
 import { pathWith } from './router.js';
 import { session } from './session.js';
 
+const SLOW_MS = 20_000; // after which a load is given up for a new one
+
 const shown = new Set();
 /** Load again all that is shown. */
 export const reloadAll = () => shown.forEach((reload) => reload());
@@ -21,11 +23,12 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
   const [found, setFound] = useState({ data: /** @type {Data} */ (undefined), problem: null, loading: true, at: null });
   const latest = useRef(load);
   latest.current = load;
-  const state = useRef({ cut: null, timer: null });
+  const state = useRef({ cut: null, since: 0, timer: null, due: false, begun: false });
   const logins = session.value.logins;
 
   const reload = useCallback(async () => {
     state.current.cut?.abort();
+    Object.assign(state.current, { due: false, since: Date.now() });
     const cut = (state.current.cut = new AbortController());
     setFound((before) => ({ ...before, loading: true }));
     try {
@@ -35,13 +38,24 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
       if (cut.signal.aborted || problem.name === 'AbortError') return;
       setFound((before) => ({ ...before, problem, loading: false }));
     }
+    if (state.current.cut !== cut) return;
+    state.current.cut = null;
+    if (state.current.due) refresh();
+  }, []);
+
+  // What is asked for while a load is under way comes after it: where answers take longer than the pauses between
+  // events, loads that cut each other off would show nothing at all.
+  const refresh = useCallback(() => {
+    if (document.hidden || session.value.state !== 'in') return;
+    if (state.current.cut && Date.now() - state.current.since < SLOW_MS) state.current.due = true;
+    else reload();
   }, []);
 
   const soon = useCallback((ms = 500) => {
     if (state.current.timer) return;
     state.current.timer = setTimeout(() => {
       state.current.timer = null;
-      if (!document.hidden) reload();
+      refresh();
     }, ms);
   }, []);
 
@@ -55,16 +69,19 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
   useEffect(() => {
     if (session.value.state === 'in') reload();
     return () => state.current.cut?.abort();
-  }, [...deps, ...again, logins]);
+  }, [...deps, logins]);
   useEffect(() => {
-    const seen = () => !document.hidden && session.value.state === 'in' && reload();
-    const timer = every ? setInterval(seen, every) : null;
-    document.addEventListener('visibilitychange', seen);
+    if (state.current.begun) refresh();
+    state.current.begun = true;
+  }, again);
+  useEffect(() => {
+    const timer = every ? setInterval(refresh, every) : null;
+    document.addEventListener('visibilitychange', refresh);
     return () => {
       clearInterval(timer);
       clearTimeout(state.current.timer);
       state.current.timer = null;
-      document.removeEventListener('visibilitychange', seen);
+      document.removeEventListener('visibilitychange', refresh);
     };
   }, [every]);
 

@@ -101,7 +101,7 @@ export function useNow(every = 1_000) {
 }
 
 export function Ago({ at }) {
-  useNow(5_000);
+  useNow();
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${ago(at)}</time>`;
 }
 

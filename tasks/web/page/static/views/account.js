@@ -203,7 +203,7 @@ function Ask({ way, account, thrown, onClose }) {
   const typed = word?.(account);
   const run = async (key) => {
     const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}),
-      ...(why.trim() ? { why: why.trim() } : {}) }, { key });
+      ...(path === '/resume' ? { account } : {}), ...(why.trim() ? { why: why.trim() } : {}) }, { key });
     forget();
     thrown(way, found);
   };

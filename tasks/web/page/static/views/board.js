@@ -3,10 +3,11 @@
 import {
   ActionButton, Badge, badgeOf, Block, Choice, codeOf, column, count, Empty, Facts, figure, html, Link, Loaded,
   number, numOf, outcomeOf, Panel, part, plain, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, Text,
-  textOf, timeOf, upTo, useGet, useState,
+  textOf, timeOf, upTo, useFirst, useGet, useState,
 } from '../lib/view.js';
 import { TurnLink } from '../lib/orders.js';
 
+const MOST_ARGUMENTS = 6;
 const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
 
 /** The board of an episode, or of a screen with rounds. changed: when the run was last loaded. */
@@ -65,7 +66,8 @@ function Matrix({ board, round }) {
 function Arguments({ board, round }) {
   const [voice, setVoice] = useState('');
   const voices = [...new Set(board.forecasts.map((one) => one.voice))].sort();
-  const rows = board.forecasts.filter((one) => one.round === round && (!voice || one.voice === voice));
+  const [rows, more] = useFirst(board.forecasts
+    .filter((one) => one.round === round && (!voice || one.voice === voice)), MOST_ARGUMENTS);
   if (!board.forecasts.length) return html`<${Empty} title="No voice has forecast yet" />`;
   return html`<div class="filters"><${Choice} label="Voice" values=${voices} value=${voice} onChange=${setVoice} />
     </div>
@@ -82,7 +84,7 @@ function Arguments({ board, round }) {
         ${cited.counts !== undefined
           && html` <${Badge} tone=${cited.counts ? 'good' : 'warn'} title=${plain(cited.reason)}>
           ${cited.counts ? 'counts' : 'does not count'}<//>`}${cited.reason
-          && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>`;
+          && html` <${Text} className="quiet">${cited.reason}<//>`}</li>`)}</ul>`}</li>`)}</ul>${more}`;
 }
 
 const labelOf = (board, id) => board.questions.find((one) => one.id === id)?.label ?? id;

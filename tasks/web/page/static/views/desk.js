@@ -4,10 +4,11 @@
 import {
   ActionButton, Badge, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, Figure, go, html, joined,
   Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, symbolOf,
-  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, VirtualList, waitOf,
+  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
+import { KINDS } from '../lib/palette.js';
 import { Lineage } from './order.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status', 'tool.completed'];
@@ -31,17 +32,19 @@ export function Desk({ desk }) {
     if (asking) desk.soon(LATER_MS); // the service asks the workers when it is asked itself
   }, [asking, desk.at]);
   return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
+    <nav class="row starts" aria-label="Start a run">Start: ${KINDS.map((kind) =>
+      html`<${Link} to="/runs" query=${{ start: kind }}>${kind}<//>`)}</nav>
     <${Loaded} from=${desk} what="the desk">${(found) => (found.last ? html`<div class="stack">
       <p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
       <div class="front">
         <${Results} found=${found} />
-        <${Waiting} from=${{ ...desk, data: found.waiting }} />
+        <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} />
       </div>
       ${deciding(found) && html`<${Building} key=${deciding(found).id} run=${deciding(found)} at=${desk.at} />`}
       <${Newest} at=${desk.at} />
-      ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
-        rows=${found.troubles} rowKey="run_id" />`}
-      <${Fleet} found=${found} />
+      ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
+        rows=${found.troubles} rowKey="run_id" />` : html`<p class="quiet">No run failed in the last 24 hours.</p>`}
+      <${Fleet} found=${found} at=${desk.at} />
       ${found.runs.length > 0
         && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))}
         tools=${found.all_runs > found.runs.length
@@ -64,7 +67,7 @@ const First = ({ desk: { fleet, standing } }) => html`<section class="panel firs
     researched and decided on; each step is shown here as it happens.</p>
   ${fleet.workers && !fleet.workers.length
     && html`<p class="notice warn">No worker answers, so it would wait: start them with <code>desk up</code>.</p>`}
-  <p><a href="#/runs?start=screen">Something else</a></p></section>`;
+  </section>`;
 
 /** How good the account has been, and what the day cost. */
 function Results({ found: { equity, standing, spent, budget_tokens: budget, database } }) {
@@ -144,18 +147,18 @@ const TROUBLES = [
 ];
 
 /** The fleet as one line, and below it what is wrong with it. */
-function Fleet({ found: { fleet, queues, redis_trouble: away, database, scheduled, running } }) {
+function Fleet({ found: { fleet, queues, redis_trouble: away, database, scheduled, running }, at }) {
+  const since = useNow() - at.getTime();
   const queued = queues && Object.values(queues.queued).reduce((sum, one) => sum + one, 0);
   const wrong = Object.entries(fleet.trouble ?? {}).concat(queues ? [] : [['queues', away ?? 'Redis did not answer']]);
   const next = running && scheduled[0];
   const oldest = database.oldest && ['kind', 'role', 'subject'].map((name) => plain(database.oldest.step[name]))
     .filter(Boolean).join(' ');
   const said = [
-    fleet.workers ? `${count(fleet.workers.length)} workers`
-      : 'the workers are being asked', `${count(fleet.turns_in_flight)} turns in flight`,
+    fleet.workers ? `${count(fleet.workers.length)} workers` : 'the workers are being asked',
     `${count(queued)} steps queued`, ...(queues?.parked ?? []).map((one) => `${plain(one.model)} is parked`),
-    ...(oldest ? [`the oldest step is ${oldest}, ${span(database.oldest.seconds * 1000)}`] : []),
-    ...(fleet.age === null ? [] : [`asked ${span(fleet.age * 1000)} ago`]),
+    ...(oldest ? [`the oldest step is ${oldest}, ${span(database.oldest.seconds * 1000 + since)}`] : []),
+    ...(fleet.age === null ? [] : [`asked ${span(fleet.age * 1000 + since)} ago`]),
   ];
   return html`<section aria-label="Fleet" class="stack">
     <p class="quiet"><${Link} to="/fleet">Fleet<//>: ${said.join(', ')}. ${next

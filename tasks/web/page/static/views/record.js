@@ -355,7 +355,7 @@ const POSITIONS = [
 // A backtest: its curve beside two benchmarks, what it came to, and its sessions, as they are played.
 export function BacktestPart({ detail: { backtest, account } }) {
   const { sessions, rows, result, scored } = backtest;
-  return html`<p class="lead"><${Link} to="/scores" query=${{ account }}>Its record<//>
+  return html`<p><${Link} to="/scores" query=${{ account }}>Its record<//>
     , <${Link} to="/scores" query=${{ show: 'scores', account: scored }}>scores of its verdicts<//>,
     account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//></p><div class="grid">
     ${result ? html`<${Result} result=${result} />`
@@ -373,7 +373,7 @@ export function BacktestPart({ detail: { backtest, account } }) {
 
 function Result({ result }) {
   if (!result.curve) return html`<${Panel} title="Result"><${Empty} title="It visited no session" /><//>`;
-  return html`<${Panel} title="Conclusion" className="whole"><p class="lead">${textOf(result.conclusion)}</p>
+  return html`<${Panel} title="Conclusion" className="whole"><p>${textOf(result.conclusion)}</p>
     <${Facts} rows=${[
       ['Desk', gainShare(result.returns.desk)],
       ['Bought and held', gainShare(result.returns.held)],

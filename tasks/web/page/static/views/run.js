@@ -2,7 +2,7 @@
 
 import {
   ActionButton, Badge, badgeOf, between, Check, Choice, column, compact, costOf, count, date, Empty, EventRow, Facts,
-  Field, figure, html, joined, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, percent,
+  Field, figure, html, joined, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, PAST, percent,
   plain, ProblemBox, quietOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf,
   symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, toneOf, useBounded, useCallback, useEffect, useFirst,
   useGet, useKeys, useLive, useMemo, useNow, useRef, useResource, useState, VirtualList, waitOf, words, zone,
@@ -10,7 +10,6 @@ import {
 import { Lines } from '../lib/lines.js';
 import { Timeline } from './timeline.js';
 
-const PAST = /^backtest-/; // accounts of backtests
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 1_000;
 const WAITS_MS = 1_500; // no event says that nobody takes a step up
@@ -93,7 +92,8 @@ function Kind({ run, funnel, table, query, ended, at }) {
     : ['candidates', 'verdicts', 'orders', 'fills'];
   return html`<${Panel} title="Funnel" tools=${query.stage
     && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
-      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage))} stage=${query.stage}
+      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage)
+        && (one.count || run.kind === 'screen'))} stage=${query.stage}
         label=${query.label} /><//>
     <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${ended} />
     <${Theses} rows=${table.data.rows} run=${run} />
@@ -119,9 +119,9 @@ const GRAPHS = [
 /** Turns and tools that go on now, each with its age by the clock. */
 function InFlight({ timeline, at, events }) {
   const now = useNow() - at.getTime() + date(timeline.now).getTime();
-  const turns = timeline.steps.filter(({ step }) => step.role).flatMap(({ step, attempts }) =>
+  const turns = timeline.steps.filter((one) => one.turn).flatMap(({ step, attempts }) =>
     attempts.filter((one) => one.outcome === 'running')
-    .map((one) => [`${step.role} ${step.subject ?? ''}`, one.started_at]));
+    .map((one) => [`${step.role || step.kind} ${step.subject ?? ''}`, one.started_at]));
   const tools = new Map();
   for (const event of events) {
     if (event.type === 'tool.started') tools.set(event.item_id,
@@ -155,8 +155,8 @@ function Pooled({ row, run }) {
     ([, value]) => value);
   return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
     <p>${pooled.probability === null ? 'No thesis states a probability.'
-      : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions
-      <span class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>
+      : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions <span
+      class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>
         ${pooled.move !== null ? html`, move ${signedPercent(pooled.move, 1)}` : ''}${pooled.invalidation_price
       ? html`; wrong at ${money(pooled.invalidation_price)} <span class="quiet">${textOf(pooled.invalidation_source)}
         </span>` : ''}`}</p>
@@ -349,7 +349,7 @@ function Screened({ rows, candidates, stage }) {
         html`${symbolOf(row.symbol)}
         <span>${row.lenses.length ? `hit by ${row.lenses.map(plain).join(', ')}` : quietOf('no hit')}</span>
         ${ranks.has(row.symbol) && html`<span class="quiet">candidate ${ranks.get(row.symbol).rank}</span>`}
-        ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol).verdict)}`} />`
+        ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol))}`} />`
       : html`<${Empty} title="No symbol is like that" />`}`;
 }
 

@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, between, Choice, column, compact, costOf, count, Field, FilterField, FormDialog, getResponse, go,
-  html, joined, LiveBadge, Loaded, number, post, quietOf, runOf, Segments, setQuery, span, symbolOf, Table, textOf,
-  timeOf, useAction, useDraft, useGet, useKeys, useLive, useResource,
+  html, joined, LiveBadge, Loaded, moment, number, PAST, post, quietOf, runOf, Segments, setQuery, shortId, span,
+  symbolOf, Table, textOf, timeOf, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -115,6 +115,19 @@ function Start({ kind, onClose }) {
         set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}`}<//><//>`;
 }
 
+/** A run with verdicts; the newest where none is chosen. */
+function Researched({ value, onText, ...rest }) {
+  const runs = useGet('/runs', { limit: 50, short: true });
+  const found = (runs.data ?? []).map(joined('run')).filter((one) => one.candidates && !PAST.test(one.account)
+    && ['done', 'partial'].includes(one.state) && ['screen', 'research'].includes(one.kind));
+  useEffect(() => {
+    if (!value && found.length) onText(found[0].id);
+  }, [found.length]);
+  return html`<${Choice} ...${rest} value=${value} onChange=${onText} none=${found.length ? null
+    : 'none has verdicts yet'}
+    values=${found.map((one) => [one.id, `${one.kind} of ${moment(one.created_at)}, ${shortId(one.id)}`])} />`;
+}
+
 const listed = (text) => text.split(/[\s,;]+/).filter(Boolean);
 /** What was typed into a field, as the desk takes it. */
 function valueOf({ name, type }, text) {
@@ -132,6 +145,7 @@ function StartField({ field, value, set }) {
     ? (field.default ? 'yes' : 'no') : field.default;
   if (choices) return html`<${Choice} label=${label} value=${value} onChange=${set}
     none=${by === '' ? 'of the desk' : by} values=${choices.filter((one) => one !== by)} />`;
+  if (name === 'run') return html`<${Researched} ...${own} />`;
   if (name === 'symbols') return html`
     <${Field} of="textarea" ...${own} placeholder="AAPL IBM KO" spellcheck="false" />`;
   if (format === 'date') return html`<${Field} type="date" ...${own} />`;
