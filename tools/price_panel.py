@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DeskError, MarketError
 from chordesk.tools.history import Budget, histories, last_move_like_a_split, prefetch
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
@@ -80,6 +80,8 @@ def _lock_of(market: MarketData) -> threading.Lock:
 def _built(context: ToolContext, symbols: Sequence[str]) -> tuple[PricePanel, bool]:
     """Return (the panel, whether no symbol is absent for a failure that may pass)."""
     market, budget = context.market, Budget(context)
+    if not symbols:
+        raise MarketError(f"the {market.name} market has no names")
     prefetch(context, symbols)
     days = tuple(market.sessions(PANEL_SESSIONS))
     ordinals = np.array([day.toordinal() for day in days])

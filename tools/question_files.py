@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,12 +18,21 @@ from pydantic import BaseModel, ValidationError
 from sqlmodel import Session
 
 from chordesk.models.answers import Frozen
-from chordesk.models.board import PEOPLES, QUESTION_FINAL, VENUES, ByPerson, ByVenue, QuestionSource
+from chordesk.models.board import PEOPLES, QUESTION_FINAL, VENUES, ByPerson, ByVenue, QuestionSource, QuestionState
 from chordesk.models.database.store import Store, transact
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.tables.board import Question
 from chordesk.models.text import new_york, one_line
-from chordesk.tools.benchmarks.forecastbench import MARKETS, BenchQuestion, number
+from chordesk.tools.benchmarks.forecastbench import (
+    MARKETS,
+    RESOLUTIONS,
+    BenchQuestion,
+    Outcome,
+    Series,
+    number,
+    resolutions_in,
+)
+from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.questions.asking import (
     EVEN,
     EVEN_ODDS,
@@ -34,7 +43,8 @@ from chordesk.tools.questions.asking import (
     stored_questions,
 )
 from chordesk.tools.questions.importing import import_markets, unfit
-from chordesk.tools.questions.person import moment_of, question_key, question_text, symbols_of
+from chordesk.tools.questions.person import moment_of, outcome_of, question_key, question_text, symbols_of
+from chordesk.tools.questions.reading import FROM_FILE, known_at
 from chordesk.tools.venues.manifold import BINARY, ManifoldMarket, market_of
 from chordesk.tools.venues.markets import VenueMarket
 
@@ -43,11 +53,12 @@ PATIENCE_SECONDS = 60.0
 KINDS = (".json", ".csv")
 COLUMNS = (
     "question", "closes", "source", "id", "opens", "baseline", "baseline_source", "about", "criteria", "background",
-    "url", "event", "state", "outcome",
+    "url", "event", "state", "outcome", "resolved",
 )  # fmt: skip
 _NEEDED = COLUMNS[:2]
 # What a later file can change of an open question; when it was first asked stays.
 _CHANGING = ("text", "closes_at", "baseline", "baseline_source", "subjects", "criteria", "background", "url", "event")
+_ENDING = ("state", "outcome", "resolved_at", "resolved_by", "evidence")
 
 
 class SetAside(Frozen):
@@ -89,11 +100,13 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Importing:
-    """now: market time, at which what states no opening opens; real: of the prices of venues."""
+    """now: market time, at which what states no opening opens; real: of the prices of venues. outcomes: of question
+    sets, by the set's day."""
 
     by: str
     now: dt.datetime
     real: dt.datetime
+    outcomes: Mapping[dt.date, Mapping[Series, Sequence[Outcome]]] = field(default_factory=dict)
 
 
 def import_files(store: Store, path: Path, asked: Importing) -> FolderReport:
@@ -104,9 +117,11 @@ def import_files(store: Store, path: Path, asked: Importing) -> FolderReport:
         raise UsageError(f"{path} has no .json and no .csv", remedy="name a file or a folder with question sets")
     first: dict[tuple[str, str], _Read] = {}
     aside: list[SetAside] = []
+    named = {file: str(file.relative_to(path)) if path.is_dir() else file.name for file in files}
+    asked = replace(asked, outcomes=_outcomes(named, aside))
     for file in files:
-        name = str(file.relative_to(path)) if path.is_dir() else file.name
-        for found in _rows(file, name, asked):
+        name = named[file]
+        for found in _rows(file, name, asked) if not _has_outcomes(file) else ():
             if isinstance(found, SetAside):
                 aside.append(found)
             elif (other := first.setdefault(found.key, found)) is not found:
@@ -121,6 +136,29 @@ def import_files(store: Store, path: Path, asked: Importing) -> FolderReport:
             else:
                 came[each] += 1
     return FolderReport(files=len(files), set_aside=tuple(aside), **came)
+
+
+def _has_outcomes(path: Path) -> bool:
+    return path.name.endswith(RESOLUTIONS)
+
+
+def _outcomes(named: Mapping[Path, str], aside: list[SetAside]) -> dict[dt.date, Mapping[Series, Sequence[Outcome]]]:
+    """Return the outcomes of the files that have them beside their question set; the others are set aside."""
+    found: dict[dt.date, Mapping[Series, Sequence[Outcome]]] = {}
+    sets = {file.name for file in named}
+    for file, name in named.items():
+        if not _has_outcomes(file):
+            continue
+        try:
+            day, outcomes = resolutions_in(file)
+        except (UsageError, OSError) as error:
+            aside.append(SetAside(file=name, row=0, reason=_reason(error)))
+            continue
+        if f"{day}-llm.json" in sets:
+            found[day] = outcomes
+        else:
+            aside.append(SetAside(file=name, row=0, reason=f"it has outcomes of {day}-llm.json, which is not here"))
+    return found
 
 
 def _kind(path: Path) -> str:
@@ -148,7 +186,7 @@ def _changed(session: Session, stored: Question, given: Question, read: _Read) -
     if given.closes_at <= stored.opens_at:
         reason = f"it closes at {new_york(given.closes_at)}, and is a question that opened {new_york(stored.opens_at)}"
         return SetAside(file=read.file, row=read.row, reason=reason)
-    for name in _CHANGING:
+    for name in (*_CHANGING, *(_ENDING if given.state in QUESTION_FINAL else ())):
         setattr(stored, name, getattr(given, name))
     return "changed" if session.is_modified(stored) else "same"
 
@@ -211,7 +249,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, Any]]:
     rows, due = found, None
     if isinstance(found, dict):
         if "resolutions" in found:
-            raise _Unfit("it has outcomes, and no questions: desk benchmark forecastbench reads it")
+            raise _Unfit(f"it has outcomes, and no questions: name it DATE{RESOLUTIONS}, beside DATE-llm.json")
         due = found.get("forecast_due_date") if "questions" in found else None
         rows = found.get("questions", found.get("results", [found]))
     if not isinstance(rows, list):
@@ -260,7 +298,22 @@ def _row(asked: Importing, source: QuestionSource, key: str, text: str, **values
     return row
 
 
+def _ended(outcome: float | None, known: dt.datetime, where: str) -> dict[str, Any]:
+    """Return the values of a question with its outcome. known: market time, before which nobody is shown it."""
+    return {
+        "state": QuestionState.VOID if outcome is None else QuestionState.RESOLVED,
+        "outcome": outcome,
+        "resolved_at": known,
+        "resolved_by": FROM_FILE,
+        "evidence": {"source": where, "as_of": known.isoformat()},
+    }
+
+
 _NOTHING = ("", "N/A")
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time(), dt.UTC)
 
 
 def _of_bench(given: _Bench, asked: Importing) -> Iterator[Question]:
@@ -272,11 +325,13 @@ def _of_bench(given: _Bench, asked: Importing) -> Iterator[Question]:
     notes += [one for one in (found.freeze_datetime_value_explanation,) if one not in _NOTHING]
     rules = [one for one in (found.resolution_criteria, found.market_info_resolution_criteria) if one not in _NOTHING]
     is_market = found.source in MARKETS
+    outcomes = asked.outcomes.get(due, {}).get(Series(found.source, found.id), ())
     if is_market:
-        closings = {"": _utc(found.market_info_close_datetime)}
+        closings, ends = {"": _utc(found.market_info_close_datetime)}, {"": outcomes[-1]} if outcomes else {}
     else:
         days = found.resolution_dates if isinstance(found.resolution_dates, list) else []
-        closings = {f" {day}": dt.datetime.combine(day, dt.time(), dt.UTC) for day in days}
+        ends = {f" {one.day}": one for one in outcomes}
+        closings = {f" {day}": _midnight(day) for day in sorted({*days, *(one.day for one in outcomes)})}
     if not closings:
         raise _Unfit("it has no resolution_dates")
     for suffix, closes_at in closings.items():
@@ -284,13 +339,17 @@ def _of_bench(given: _Bench, asked: Importing) -> Iterator[Question]:
         text = _filled(found.question, words)
         criteria = rules if len(one_line(text)) <= MOST_TEXT else [text, *rules]
         price = (value if value is not None and 0 <= value <= 1 else None) if is_market else EVEN
+        # What a day came to is known after it.
+        came = ends.get(suffix)
+        ended = _ended(came.value, _midnight(came.day) + dt.timedelta(days=1), found.url) if came else {}
         yield _row(
             asked, QuestionSource.FORECASTBENCH, f"{due} {found.source} {found.id}{suffix}", text,
+            subjects=[found.id] if found.source == "yfinance" and is_symbol(found.id) else [],
             opens_at=_aware(found.freeze_datetime), closes_at=closes_at,
             baseline=price, baseline_source=_priced(price, f"{found.source} at the freeze") if is_market else EVEN_ODDS,
             criteria=detail(_filled("\n".join(criteria), words)),
             background=detail(_filled("\n".join([*notes, found.background]), words)),
-            url=found.url or None,
+            url=found.url or None, **ended,
         )  # fmt: skip
 
 
@@ -310,11 +369,11 @@ def _aware(moment: dt.datetime) -> dt.datetime:
 
 def _utc(text: str | None) -> dt.datetime:
     if not text or text in _NOTHING:
-        raise _Unfit("it has no closing time")
+        raise _Unfit("it has no closing time, or with its outcome no time of opening or of resolution")
     try:
         return _aware(dt.datetime.fromisoformat(text)).astimezone(dt.UTC)
     except (ValueError, OverflowError):
-        raise _Unfit(f"its closing {text[:40]!r} is no time") from None
+        raise _Unfit(f"its {text[:40]!r} is no time") from None
 
 
 def _of_manifold(given: dict[str, Any], asked: Importing) -> VenueMarket:
@@ -335,6 +394,8 @@ class _Metaculus(BaseModel):
     kind: str
     closes: str | None
     resolution: str | int | float | None
+    opens: str | None
+    resolved: str | None
     criteria: str | None
     fine_print: str | None
     background: str | None
@@ -368,20 +429,29 @@ def _at(value: Any, *names: str) -> Any:
 def _metaculus(one: dict[str, Any], page: Any, kind: Any, closes: Any, price: Any) -> _Metaculus:
     texts = {"criteria": one.get("resolution_criteria"), "background": one.get("description")}
     same = {name: one.get(name) for name in ("id", "title", "resolution", "fine_print")}
-    return _Metaculus.model_validate({**same, **texts, "page": page, "kind": kind, "closes": closes, "price": price})
+    times = {"opens": one.get("open_time"), "resolved": one.get("actual_resolve_time") or one.get("resolve_time")}
+    given = {"page": page, "kind": kind, "closes": closes, "price": price}
+    return _Metaculus.model_validate({**same, **texts, **times, **given})
+
+
+_RESOLUTIONS = {"yes": 1.0, "no": 0.0, "ambiguous": None, "annulled": None, "1": 1.0, "0": 0.0, "-1": None, "-2": None}
 
 
 def _of_metaculus(found: _Metaculus, asked: Importing) -> Question:
     if found.kind != "binary":
         raise _Unfit(f"it has other outcomes than yes and no: {found.kind}")
+    ended: dict[str, Any] = {}
     if found.resolution is not None:
-        raise _Unfit(f"it has its outcome: {found.resolution}")
+        outcome = str(found.resolution).lower().removesuffix(".0")
+        if outcome not in _RESOLUTIONS:
+            raise _Unfit(f"its resolution {found.resolution!r} is not known")
+        ended = {"opens_at": _utc(found.opens), **_ended(_RESOLUTIONS[outcome], _utc(found.resolved), "metaculus")}
     price = found.price if found.price is not None and 0 <= found.price <= 1 else None
     return _row(
         asked, QuestionSource.METACULUS, str(found.id), found.title,
         closes_at=_utc(found.closes), baseline=price, baseline_source=_priced(price, "metaculus: the community"),
         criteria=detail("\n".join(one for one in (found.criteria, found.fine_print) if one)),
-        background=detail(found.background or ""), url=f"https://www.metaculus.com/questions/{found.page}/",
+        background=detail(found.background or ""), url=f"https://www.metaculus.com/questions/{found.page}/", **ended,
     )  # fmt: skip
 
 
@@ -390,12 +460,16 @@ def _of_line(given: dict[str | None, Any], asked: Importing) -> Question:
         raise _Unfit("it has more or fewer fields than the first line")
     line = {str(name): str(value).strip() for name, value in given.items()}
     text, closes_at = question_text(line["question"]), moment_of("closes", line["closes"])
-    if line.get("outcome") or line.get("state", "open") not in ("", "open"):
-        raise _Unfit("it has its outcome")
     source = line.get("source") or QuestionSource.PERSON
     if source not in (*PEOPLES, *VENUES):
         raise _Unfit(f"source {source!r}: only those of {', '.join((*PEOPLES, *VENUES))} can be imported")
     opens = moment_of("opens", line["opens"], at=dt.time()) if line.get("opens") else None
+    outcome, ended = line.get("outcome") or ("void" if line.get("state") == QuestionState.VOID else ""), {}
+    if outcome and source in VENUES:
+        raise _Unfit(f"it has its outcome, and that of {source} comes from there")
+    if outcome:
+        known = moment_of("resolved", line["resolved"]) if line.get("resolved") else closes_at
+        ended = _ended(outcome_of(outcome), known, f"a file of {asked.by}")
     price = float(line["baseline"]) if line.get("baseline") else None
     if price is not None and not 0 <= price <= 1:
         raise _Unfit(f"baseline {price:g} is no probability")
@@ -407,7 +481,7 @@ def _of_line(given: dict[str | None, Any], asked: Importing) -> Question:
         baseline=EVEN if even else price, baseline_source=EVEN_ODDS if even else given_by,
         subjects=symbols_of(line.get("about", "").split(",")),
         criteria=detail(line.get("criteria", "")), background=detail(line.get("background", "")),
-        url=line.get("url") or None, event=line.get("event") or None,
+        url=line.get("url") or None, event=line.get("event") or None, **ended,
     )  # fmt: skip
 
 
@@ -435,4 +509,5 @@ def _line(row: Question) -> dict[str, Any]:
         "closes": row.closes_at.isoformat(),
         "opens": row.opens_at.isoformat(),
         "about": ",".join(row.subjects),
+        "resolved": None if row.state == QuestionState.OPEN else known_at(row).isoformat(),
     }

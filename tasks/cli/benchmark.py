@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,20 +13,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
+from sqlmodel import col, select
 
 from chordesk.models import features
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.states import RunKind
-from chordesk.tasks.cli.output import emit, print_line, table
+from chordesk.tasks.cli.output import console, emit, print_line, table
 from chordesk.tasks.cli.shell import Json, day_of
+from chordesk.tasks.cli.start import follow
 
 if TYPE_CHECKING:
-    from chordesk.tools.benchmarks.benchmark import Benchmark, Measured, Play, Played, Row
+    from chordesk.tasks.worker.messages import DeskApp
+    from chordesk.tools.benchmarks.benchmark import Answered, Ask, Benchmark, Board, Measured, Play, Played, Row
 
 commands = typer.Typer()
 # What the desk plays with besides its model: its market, account and schedule are the benchmark's.
-MODEL = ("DESK_PROVIDER", "DESK_MODEL", "DESK_ROLE_MODELS", "DESK_EFFORT", "DESK_CODEX", "DESK_LITELLM")
+MODEL = (
+    "DESK_PROVIDER", "DESK_MODEL", "DESK_ROLE_MODELS", "DESK_EFFORT", "DESK_CODEX", "DESK_LITELLM", "DESK_LOCAL",
+    "DESK_VOICE", "DESK_PRICES", "DESK_BUDGET",
+)  # fmt: skip
 LONGEST_SECONDS = 24 * 3600.0
+QUESTIONS = 50
 
 
 @commands.command("benchmark")
@@ -34,7 +43,15 @@ def run(
     sets: Annotated[list[str] | None, typer.Option("--set", help="A question set's day, YYYY-MM-DD; all else.")] = None,
     forecasts: Annotated[Path | None, typer.Option(help="Score this file, in the leaderboard's format, too.")] = None,
     export: Annotated[Path | None, typer.Option(help="Write own forecasts there, in the leaderboard's format.")] = None,
-    play: Annotated[bool | None, typer.Option("--play/--no-play", help="Let the desk play; or code alone.")] = None,
+    play: Annotated[
+        bool | None, typer.Option("--play/--no-play", help="Let the desk play or forecast; or code alone.")
+    ] = None,
+    questions: Annotated[
+        int | None, typer.Option(help="Let voices forecast so many questions; 50 by default.", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the choice of questions.")] = 0,
+    rounds: Annotated[int, typer.Option(help="Rounds of the voices.", min=1, max=2)] = 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before tokens are spent.")] = False,
     home: Annotated[Path, typer.Option(help="The folder of the desk that plays; wiped at the start.")] = Path(
         ".benchmark"
     ),
@@ -47,17 +64,24 @@ def run(
     """
     from chordesk.tools.benchmarks.benchmark import Given
 
-    found = _benchmark(name)
+    found, plays = _benchmark(name), play is not False
     given = Given(
-        None if play is False or "play" not in found.options else lambda asked: _play(asked, home, quiet=as_json),
+        (lambda asked: _play(asked, home, quiet=as_json)) if plays else None,
         [day_of("--set", one) for one in sets or ()],
         forecasts,
         export,
+        (lambda asked: _forecast(asked, home, rounds, yes=yes, quiet=as_json)) if plays else None,
+        questions or QUESTIONS,
+        seed,
     )
-    asked = {"sets": bool(sets), "forecasts": forecasts is not None, "export": export is not None, "play": bool(play)}
+    asked = {
+        "sets": bool(sets), "forecasts": forecasts is not None, "export": export is not None, "play": bool(play),
+        "questions": questions is not None,
+    }  # fmt: skip
     if unknown := [option for option, there in asked.items() if there and option not in found.options]:
         known = ", ".join(sorted(found.options)) or "none"
-        raise UsageError(f"{name} has no use for --{unknown[0].removesuffix('s')}", remedy=f"it knows: {known}")
+        option = {"sets": "set"}.get(unknown[0], unknown[0])
+        raise UsageError(f"{name} has no use for --{option}", remedy=f"it knows: {known}")
     if not folder.is_dir():
         raise UsageError(f"--from {folder} is no folder", remedy="name your copy of the benchmark's data")
     measured = found.measure(folder.absolute(), given)
@@ -97,9 +121,11 @@ def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tools.benchmarks.benchmark import Played
 
-    notify = (lambda _: None) if quiet else print_line
-    own = _environment(asked, demo.fresh_home(home))
-    place = Path(own["DESK_HOME"])
+    notify = _ignored if quiet else print_line
+    place = demo.fresh_home(home)
+    own = _environment(
+        place, "files", asked.first, DESK_DATA=str(asked.data), DESK_SLIPPAGE_BPS=f"{asked.slippage_basis_points:g}"
+    )
     made = plan.make(load(own, place), own, place, plan.Choice(beat=False))
     notify(f"a desk in {place} plays {asked.first} to {asked.last}; model: {made.settings.model_label}")
     days = ("--from", str(asked.first), "--to", str(asked.last), "--universe", _universe(asked))
@@ -119,7 +145,7 @@ def _universe(asked: Play) -> str:
     return ",".join(sorted(path.stem for path in (asked.data / "bars").glob("*.csv")))
 
 
-def _environment(asked: Play, home: Path) -> dict[str, str]:
+def _environment(home: Path, market: str, day: dt.date, **more: str) -> dict[str, str]:
     from chordesk.models.settings.variables import names_setting
     from chordesk.tasks.services.demo import FORCED
 
@@ -129,11 +155,101 @@ def _environment(asked: Play, home: Path) -> dict[str, str]:
         "DESK_PROVIDER": "rulebook",
         **kept,
         **forced,
-        "DESK_MARKET": "files",
-        "DESK_DATA": str(asked.data),
-        "DESK_REPLAY_DATE": str(asked.first),
+        "DESK_MARKET": market,
+        "DESK_REPLAY_DATE": str(day),
         "DESK_STOCK_ONLY": "true",
         "DESK_OPTIONS_MODE": "stocks-only",
-        "DESK_SLIPPAGE_BPS": f"{asked.slippage_basis_points:g}",
         "DESK_HOME": str(home),
+        **more,
     }
+
+
+def _ignored(_: str) -> None:
+    pass
+
+
+def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) -> Answered:
+    """Let the voices of a desk of its own forecast the boards, one after the other: a later one knows the outcomes that
+    have come since. Their market is DESK_DATA's where it is set, else the exchange's calendar."""
+    from chordesk.models.settings.sources import load
+    from chordesk.models.tables.columns import utcnow
+    from chordesk.tasks.services import demo, plan, signals
+    from chordesk.tasks.services.stack import desk_stack
+    from chordesk.tasks.worker.app import create_app
+    from chordesk.tools.question_files import Importing, import_files
+
+    notify = _ignored if quiet else print_line
+    place, data = demo.fresh_home(home), os.environ.get("DESK_DATA")
+    files = {"DESK_DATA": str(Path(data).absolute())} if data else {}
+    own = _environment(place, "files" if data else "calendar", asked.boards[0].day, **files)
+    made = plan.make(load(own, place), own, place, plan.Choice(beat=False))
+    notify(f"a desk in {place} forecasts {len(asked.boards)} boards; model: {made.settings.model_label}")
+    with signals.raised(), desk_stack(made, notify) as stack:
+        app = create_app(made.settings, "cli")
+        report = import_files(app.desk.store, asked.files, Importing("desk benchmark", utcnow(), utcnow()))
+        notify(f"{report.new:,} questions imported; no outcome is known before its day")
+        _confirm(app, len(asked.boards) * rounds, yes=yes, quiet=quiet)
+        runs = []
+        for board in asked.boards:
+            stack.poll()
+            runs += _held(app, board, rounds, quiet=quiet)
+        return _answered(app, runs)
+
+
+def _confirm(app: DeskApp, rounds: int, *, yes: bool, quiet: bool) -> None:
+    """Say what so many rounds of all voices may cost; a person at a terminal is asked where it is more than nothing."""
+    from chordesk.tasks.cli.show import amounts
+    from chordesk.tasks.reading.outlook import spending
+    from chordesk.tasks.workflows.runs import new_run
+
+    run = new_run(app.desk, RunKind.EPISODE, {"rounds": rounds})
+    with app.desk.store.read() as session:
+        found = spending(session, app.desk.settings, run)
+    if quiet:
+        return
+    print_line(amounts.spending(found))
+    asks = found.tokens and not yes and sys.stdin.isatty() and sys.stdout.isatty()
+    if asks and not typer.confirm("start it?", default=True):
+        raise typer.Exit()
+
+
+def _held(app: DeskApp, board: Board, rounds: int, *, quiet: bool) -> list[str]:
+    """Hold an episode on those of a board's questions that are open on its day, and return its run; none without."""
+    from chordesk.models.tables.board import Question
+    from chordesk.tasks.workflows.episode.opening import open_episode
+    from chordesk.tools.questions.reading import askable
+
+    desk = app.desk
+    market = desk.market_for(board.day)
+    with desk.store.read() as session:
+        named = session.exec(select(Question.id).where(col(Question.external_id).in_(board.questions))).all()
+        ids = [one.id for one in askable(session, market, market.clock.now(), named)]
+    run = open_episode(app, questions=ids, rounds=rounds, market=market) if ids else None
+    if run is None:
+        return []
+    follow(desk.store, desk.settings, run.id, console(), quiet=True)
+    if not quiet:
+        print_line(f"{board.day}: {len(ids)} questions, run {run.id}")
+    return [run.id]
+
+
+def _answered(app: DeskApp, runs: Sequence[str]) -> Answered:
+    from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question
+    from chordesk.models.tables.runs import Turn
+    from chordesk.tools.benchmarks.benchmark import Answered
+
+    voices: dict[str, dict[str, float]] = {"": {}}
+    with app.desk.store.read() as session:
+        asked = (
+            select(EpisodeQuestion, Question.external_id).join(Question).where(col(EpisodeQuestion.run_id).in_(runs))
+        )
+        for row, key in session.exec(asked):
+            pooled = row.informed if row.informed is not None else row.blind
+            if pooled is not None:
+                voices[""][key] = pooled
+        own = select(Forecast, Question.external_id).join(Question).where(col(Forecast.run_id).in_(runs))
+        for forecast, key in session.exec(own.order_by(col(Forecast.voice), col(Forecast.round))):
+            voices.setdefault(forecast.voice, {})[key] = forecast.probability
+        turns = session.exec(select(Turn).where(col(Turn.run_id).in_(runs))).all()
+    tokens = sum(one.total_tokens or 0 for one in turns)
+    return Answered(app.desk.settings.model_label, voices, len(turns), tokens)

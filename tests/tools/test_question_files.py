@@ -16,6 +16,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
 from chordesk.tools.question_files import FolderReport, Importing, export_csv, import_files
+from chordesk.tools.questions.reading import known_at
 
 NOW = dt.datetime(2026, 3, 2, 15, tzinfo=dt.UTC)
 
@@ -166,6 +167,30 @@ def test_lines_of_an_own_csv(store: Store, tmp_path: Path) -> None:
     assert rows["Will it rain?"].criteria == "The gauge,\nat noon."
     assert rows["Will it rain?"].baseline_source == "given by Ann"
     assert (rows["Will it snow?"].baseline, rows["Will it snow?"].source) == (0.5, "person")
+
+
+def test_outcomes_are_taken_with_the_time_from_which_they_are_known(store: Store, tmp_path: Path) -> None:
+    written(tmp_path / "2026-03-01-llm.json", {"forecast_due_date": "2026-03-01", "questions": [BENCH, MARKET]})
+    assert given(store, tmp_path).new == 3
+    row = {"source": "fred", "id": "DPRIME", "resolution_date": "2026-03-08", "resolved_to": 1.0, "resolved": True}
+    open_yet = {"source": "metaculus", "id": "40965", "resolution_date": "2026-04-01", "resolved_to": 0.4}
+    outcomes = {"forecast_due_date": "2026-03-01", "resolutions": [row, open_yet | {"resolved": False}]}
+    written(tmp_path / "2026-03-01_resolution_set.json", outcomes)
+    written(tmp_path / "2026-03-15_resolution_set.json", outcomes | {"forecast_due_date": "2026-03-15"})
+    report = given(store, tmp_path)
+    assert (report.changed, report.same) == (1, 2)
+    assert "2026-03-15-llm.json, which is not here" in report.set_aside[0].reason
+    ended = stored(store)["2026-03-01 fred DPRIME 2026-03-08"]
+    assert (ended.state, ended.outcome, known_at(ended)) == ("resolved", 1.0, dt.datetime(2026, 3, 9, tzinfo=dt.UTC))
+    past = "question,opens,closes,state,outcome,resolved\n"
+    lines = ["Rain?,2026-01-01,2026-02-01,resolved,yes,2026-02-03T12:00+00:00", "Hail?,2026-01-01,2026-02-01,void,,"]
+    given(store, written(tmp_path / "own.csv", past + "\n".join(lines)))
+    rows = {one.text: one for one in stored(store).values()}
+    assert (rows["Rain?"].outcome, rows["Hail?"].state) == (1.0, "void")
+    assert known_at(rows["Rain?"]) == dt.datetime(2026, 2, 3, 12, tzinfo=dt.UTC), "after its closing"
+    with store.read() as session:
+        export_csv(session.exec(select(Question)).all(), tmp_path / "all.csv")
+    assert given(store, tmp_path / "all.csv").same == 5
 
 
 def test_a_second_import_changes_nothing_and_an_export_is_one(store: Store, tmp_path: Path) -> None:

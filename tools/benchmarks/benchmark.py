@@ -43,15 +43,45 @@ class Played(NamedTuple):
     values: Sequence[float]
 
 
+class Board(NamedTuple):
+    """Questions that voices forecast together. day: of the run's clock; questions: external ids."""
+
+    day: dt.date
+    questions: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Boards that the desk's voices forecast one after the other, in a home of its own. files: the question sets, which
+    are imported with their outcomes."""
+
+    files: Path
+    boards: Sequence[Board]
+
+
+class Answered(NamedTuple):
+    """model: who answered. voices: by voice, and as "" by all together, the probability by the question's external
+    id; what is not there was not forecast. tokens: of all turns."""
+
+    model: str
+    voices: Mapping[str, Mapping[str, float]]
+    turns: int
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a user asks for beside the folder. play: lets the desk play; None where only code shall answer. sets: days
-    of question sets, all by default; forecasts: a file of somebody's answers; export: a folder for our own."""
+    """What a user asks for beside the folder. play, ask: let the desk play, or forecast; None where only code shall
+    answer. sets: days of question sets, all by default; questions: so many are asked; seed: of their choice; forecasts:
+    a file of somebody's answers; export: a folder for our own."""
 
     play: Callable[[Play], Played] | None = None
     sets: Sequence[dt.date] = ()
     forecasts: Path | None = None
     export: Path | None = None
+    ask: Callable[[Ask], Answered] | None = None
+    questions: int = 50
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ of earlier sets that were resolved LAG before it, and the values that its own qu
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import json
 import math
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +24,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Row
+from chordesk.tools.benchmarks.benchmark import Ask, Benchmark, Board, Given, Measured, Row
+from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate
 from chordesk.tools.scoring.statistics import brier
 
@@ -30,6 +33,7 @@ Parsed = TypeVar("Parsed", bound=BaseModel)
 DATA = ("acled", "dbnomics", "fred", "wikipedia", "yfinance")
 MARKETS = ("infer", "manifold", "metaculus", "polymarket")
 LAG = dt.timedelta(days=7)  # after its day, a series' value is published; a later set cannot have learned it before
+RESOLUTIONS = "_resolution_set.json"  # ends the name of a file of outcomes
 MOST_IMPUTED = 0.05  # the leaderboard does not rank a forecaster of whom more is missing
 SOURCE = "leaderboard_tournament.csv of forecastbench-datasets, 2026-08-21"
 # Their Brier scores are adjusted for how hard a question is, and scaled so that "always 0.5" has 0.25.
@@ -111,6 +115,13 @@ class Asked:
         return " ".join(self.text.split()[:5])
 
 
+class Outcome(NamedTuple):
+    """What came of a question, and the day that decided it."""
+
+    day: dt.date
+    value: float
+
+
 class Known(NamedTuple):
     """An outcome of an earlier set."""
 
@@ -138,17 +149,9 @@ def read(root: Path) -> Folder:
     """Return what is in a folder and below it. Raises UsageError for one without a question set and its resolutions,
     and for a file of another shape, with its name."""
     folder = Folder()
-    resolutions: dict[dt.date, dict[Series, list[_Resolution]]] = {}
-    for path in sorted(root.rglob("*_resolution_set.json")):
-        found = _parsed(path, _ResolutionSet)
-        resolutions[found.forecast_due_date] = _by_series(found.resolutions, folder.left_out)
+    resolutions = dict(resolutions_in(path) for path in sorted(root.rglob(f"*{RESOLUTIONS}")))
     for due, by_series in resolutions.items():
-        rows = ((series, row) for series, all_of in by_series.items() for row in all_of)
-        folder.outcomes += [
-            Known(series, due, row.resolution_date, row.resolved_to)
-            for series, row in rows
-            if row.resolved and row.resolved_to is not None
-        ]
+        folder.outcomes += [Known(series, due, *row) for series, all_of in by_series.items() for row in all_of]
     for path in sorted(root.rglob("????-??-??-llm.json")):
         asked = _parsed(path, _QuestionSet)
         due = asked.forecast_due_date
@@ -175,29 +178,30 @@ def _parsed(path: Path, shape: type[Parsed]) -> Parsed:
         raise UsageError(reason, remedy="take it from a release of 2025-10 or later, or move it away") from None
 
 
-def _by_series(rows: Iterable[_Resolution], left_out: Counter[str]) -> dict[Series, list[_Resolution]]:
-    found: dict[Series, list[_Resolution]] = defaultdict(list)
-    for row in rows:
-        if isinstance(row.id, str) and row.source in (*DATA, *MARKETS):
-            found[Series(row.source, row.id)].append(row)
-    return found
+def resolutions_in(path: Path) -> tuple[dt.date, dict[Series, list[Outcome]]]:
+    """Return the day of a resolution set, and by series the outcomes that are known. Raises UsageError for another
+    file."""
+    read = _parsed(path, _ResolutionSet)
+    found: dict[Series, list[Outcome]] = defaultdict(list)
+    for row in read.resolutions:
+        if isinstance(row.id, str) and row.source in (*DATA, *MARKETS) and row.resolved and row.resolved_to is not None:
+            found[Series(row.source, row.id)].append(Outcome(row.resolution_date, row.resolved_to))
+    return read.forecast_due_date, found
 
 
-def _asked(
-    question: BenchQuestion, due: dt.date, resolutions: Mapping[Series, Sequence[_Resolution]]
-) -> Iterable[Asked]:
+def _asked(question: BenchQuestion, due: dt.date, resolutions: Mapping[Series, Sequence[Outcome]]) -> Iterable[Asked]:
     if isinstance(question.id, list) or question.source not in (*DATA, *MARKETS):
         return
     series = Series(question.source, question.id)
-    rows = [row for row in resolutions.get(series, ()) if row.resolved and row.resolved_to is not None]
+    rows = resolutions.get(series, ())
     value = number(question.freeze_datetime_value)
     fixed = (series, due, question.freeze_datetime.date())
     if question.source in MARKETS:
         last = rows[-1] if rows else None
-        until, outcome = (last.resolution_date, last.resolved_to) if last else (None, None)
+        until, outcome = last or (None, None)
         yield Asked(*fixed, until, question.question, value, outcome)
         return
-    outcomes = {row.resolution_date: row.resolved_to for row in rows}
+    outcomes = dict(rows)
     days = question.resolution_dates if isinstance(question.resolution_dates, list) else []
     for until in sorted({*days, *outcomes}):
         yield Asked(*fixed, until, question.question, value, outcomes.get(until))
@@ -213,6 +217,7 @@ def number(value: str | float) -> float | None:
 
 # How strongly a group's own record counts against that of the group around it: the outcomes that the latter is worth.
 _STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 1e9)
+LEVELS = ("source", "days", "kind", "series")  # from the largest group to the smallest
 Floats = npt.NDArray[np.float64]
 
 
@@ -226,7 +231,7 @@ class Record:
         self._sets = _codes([one.due for one in known])
 
     def rates(self, *levels: str) -> Floats:
-        """levels: from the largest group to the smallest, of `source`, `days`, `kind` and `series`."""
+        """levels: of LEVELS, in their order."""
         inner, outer = np.full(len(self._known), 0.5), np.full(len(self._asked), 0.5)
         if not self._known:
             return outer
@@ -300,7 +305,7 @@ class Forecasters:
 
     def own_record(self) -> Floats:
         """... drawn to what the kind of question and the series itself did."""
-        return self._rates("source", "days", "kind", "series")
+        return self._rates(*LEVELS)
 
     def freeze_price(self) -> Floats:
         """A market's price at the freeze; 0.5 for what has no price."""
@@ -424,6 +429,86 @@ def by_code(folder: Folder, days: Sequence[dt.date]) -> dict[str, list[Forecast]
     return found
 
 
+BOARD = 5  # questions of a board: a tool has at most so many findings
+
+
+def sample(folder: Folder, days: Sequence[dt.date], count: int, seed: int) -> list[tuple[dt.date, list[Asked]]]:
+    """Return boards of questions that have an outcome, by day. The boards are spread evenly over the sets; each takes
+    its questions from data and markets by turns, and from the sources of each by turns. Raises UsageError where there
+    are fewer."""
+    draw = random.Random(seed)
+    boards = math.ceil(count / BOARD)
+    chosen = [days[place * len(days) // boards] for place in range(boards)]
+    found: list[tuple[dt.date, list[Asked]]] = []
+    for place, day in enumerate(chosen):
+        if day in chosen[:place]:
+            continue
+        wanted = min(BOARD * chosen.count(day), count - sum(len(each) for _, each in found))
+        picked = _picked(folder.resolved(day), wanted, draw)
+        found += [(day, picked[start : start + BOARD]) for start in range(0, len(picked), BOARD)]
+    if (there := sum(len(each) for _, each in found)) < count:
+        reason = f"--questions {count}: {len(days)} sets have {there} questions for it with an outcome"
+        raise UsageError(reason, remedy="ask fewer, or take more sets")
+    return found
+
+
+def _picked(questions: Sequence[Asked], wanted: int, draw: random.Random) -> list[Asked]:
+    by_source: dict[str, list[Asked]] = defaultdict(list)
+    for one in draw.sample(questions, len(questions)):
+        by_source[one.series.source].append(one)
+    sides = [[source for source in side if source in by_source] for side in (DATA, MARKETS)]
+    for side in sides:
+        draw.shuffle(side)
+    found: list[Asked] = []
+    while len(found) < wanted and any(sides):
+        for side in filter(None, sides):
+            source = side.pop(0)
+            found.append(by_source[source].pop())
+            side += [source] if by_source[source] else []
+    return found[:wanted]
+
+
+def key_of(asked: Asked) -> str:
+    """Return the question's external id, as an import of its set has it."""
+    horizon = f" {asked.until}" if asked.series.source in DATA else ""
+    return f"{asked.due} {asked.series.source} {asked.series.id}{horizon}"
+
+
+def clock_of(asked: Sequence[Asked]) -> dt.date:
+    """Return the first session on or after the freeze of questions of one set: its day is that of the run's clock."""
+    freeze, hours = max(one.freeze for one in asked), exchange_hours()
+    return hours.sessions[bisect.bisect_left(hours.sessions, freeze)]
+
+
+def by_voices(
+    folder: Folder, root: Path, days: Sequence[dt.date], given: Given, code: Sequence[Forecast]
+) -> tuple[dict[str, list[Forecast]], list[str]]:
+    """Let the desk's voices forecast a sample. Return the forecasts of all together, of each voice, and of code on the
+    same questions, as the first is ranked, and lines on them. What a voice leaves out counts as 0.5."""
+    assert given.ask is not None
+    boards = sample(folder, days, given.questions, given.seed)
+    asked = [one for _, board in boards for one in board]
+    answered = given.ask(Ask(root, [Board(clock_of(board), list(map(key_of, board))) for _, board in boards]))
+    found = {}
+    for voice, probabilities in answered.voices.items():
+        who = f"{voice or 'the voices'}, {answered.model}"
+        found[who] = [
+            Forecast(one, probabilities.get(key_of(one), 0.5), key_of(one) not in probabilities) for one in asked
+        ]
+    keys = set(map(key_of, asked))
+    found["code, the same questions"] = [one for one in code if key_of(one.asked) in keys]
+    together = answered.voices.get("", {})
+    left_out = sum(key_of(one) not in together for one in asked)
+    lines = [
+        f"{len(asked)} questions on {len(boards)} boards of {len({day for day, _ in boards})} sets, seed {given.seed}: "
+        f"{answered.turns} turns, {answered.tokens:,} tokens; {left_out} not forecast, which count as 0.5"
+    ]
+    who = f"{answered.model}, all questions of these sets"
+    whole = [one for day in sorted({day for day, _ in boards}) for one in folder.questions[day]]
+    found[who] = [Forecast(one, together.get(key_of(one), 0.5), key_of(one) not in together) for one in whole]
+    return found, lines
+
+
 class _Submitted(BaseModel):
     id: str | list[str]
     source: str
@@ -514,6 +599,11 @@ def measure(root: Path, given: Given) -> Measured:
     if given.forecasts is not None:
         who, forecasts = submitted(given.forecasts, folder)
         found[who] = forecasts
+    if given.ask is not None:
+        own, more = by_voices(folder, root, given.sets or scored, given, found["code"])
+        found |= own
+        lines += more
+    for who, forecasts in found.items():
         share = sum(one.imputed for one in forecasts) / len(forecasts)
         if share > MOST_IMPUTED:
             lines.append(f"{who}: {share:.0%} of the forecasts are missing; the leaderboard ranks at most 5 %")
@@ -538,6 +628,6 @@ BENCHMARK = Benchmark(
      "overall": ".4f"},
     PUBLISHED,
     measure,
-    frozenset({"sets", "forecasts", "export"}),
+    frozenset({"sets", "forecasts", "export", "play", "questions"}),
     "Brier scores, 0 is best. Published ones are of other sets, adjusted for how hard each question is.",
 )  # fmt: skip

@@ -17,7 +17,14 @@ import structlog
 from chordesk.models.board import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.masking import without_secrets
-from chordesk.tools.board import factor_signals, portfolio_signals, price_signals, symbol_signals, venue_signals
+from chordesk.tools.board import (
+    factor_signals,
+    portfolio_signals,
+    price_signals,
+    record_signals,
+    symbol_signals,
+    venue_signals,
+)
 from chordesk.tools.board.context import NO_SYMBOL, EarlierVote, HarvestContext, LensHit, asleep
 from chordesk.tools.model_tools.company_data import plain_text
 
@@ -63,6 +70,7 @@ HARVESTERS: Mapping[str, Harvester] = {
         Harvester("temporal", "Patterns of 5 against 20 sessions", price_signals.temporal_signals),
         Harvester("options", "Implied volatility and option volume", symbol_signals.option_signals),
         Harvester("headlines", "Headlines", symbol_signals.headline_signals),
+        Harvester("record", "Outcomes of a question's series", record_signals.record_signals, of_symbols=False),
         Harvester("events", "Calendar of earnings", symbol_signals.earnings_signals),
     )
 }

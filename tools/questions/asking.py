@@ -35,7 +35,7 @@ def detail(text: str) -> str:
 
 def question_row(**values: Any) -> Question:
     defaults: dict[str, Any] = {"id": new_id(), "created_at": utcnow(), "state": "open"}
-    return Question(**defaults, **values)
+    return Question(**{**defaults, **values})
 
 
 def insert_absent(session: Session, rows: Sequence[Question]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, String, and_, case, cast, or_
@@ -49,15 +49,19 @@ def known_until(clock: MarketClock) -> dt.datetime:
     return exchange_hours().close_of(clock.session())
 
 
+FROM_FILE = "a file"  # by which a question is resolved whose outcome was imported with it, with its day
+
+
 def known_at(question: Question) -> dt.datetime:
     """Return the market time from which the outcome of an ended question is known: when its venue or a person resolved
-    it, but at the latest its closing (in a replay the moment of resolving is years later)."""
-    return min(question.closes_at, question.resolved_at or question.closes_at)
+    it, but at the latest its closing (in a replay the moment of resolving is years later). A file states the time."""
+    resolved = question.resolved_at or question.closes_at
+    return resolved if question.resolved_by == FROM_FILE else min(question.closes_at, resolved)
 
 
 def known_column() -> ColumnElement[dt.datetime]:
     resolved, closes = col(Question.resolved_at), col(Question.closes_at)
-    return case((resolved < closes, resolved), else_=closes)
+    return case((or_(col(Question.resolved_by) == FROM_FILE, resolved < closes), resolved), else_=closes)
 
 
 class Chosen(NamedTuple):
@@ -84,13 +88,17 @@ def choose(
     return [Chosen(question, reason) for _, question, reason in found[:limit]]
 
 
-def askable(session: Session, market: MarketData, now: dt.datetime) -> Sequence[Question]:
+def askable(
+    session: Session, market: MarketData, now: dt.datetime, only: Collection[str] | None = None
+) -> Sequence[Question]:
     """Return the questions that are open at `now`, market time, and have a baseline. In a replay a question can have
     its outcome already, from a later day: at `now` it is open all the same. It is open no more once its last bar counts
-    as known."""
+    as known. only: ids of those to look at."""
     relative = and_(col(Question.market) == market.name, col(Question.state) != QuestionState.VOID)
-    others = and_(col(Question.market) == "", col(Question.state) == QuestionState.OPEN)
+    of_file = and_(col(Question.resolved_by) == FROM_FILE, col(Question.resolved_at) > now)
+    others = and_(col(Question.market) == "", or_(col(Question.state) == QuestionState.OPEN, of_file))
     query = select(Question).where(
+        *(() if only is None else (col(Question.id).in_(only),)),
         or_(relative, others),
         col(Question.baseline).is_not(None),
         col(Question.opens_at) <= now,

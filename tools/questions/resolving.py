@@ -28,7 +28,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.importing import ask_venues, refresh_stored, venue_resolutions, watched
 from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
-from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.reading import FROM_FILE, known_column, known_until
 from chordesk.tools.questions.theses import watch
 from chordesk.tools.venues.markets import EventVenue, VenueMarket
 
@@ -81,12 +81,16 @@ def unbooked(session: Session, account: str, market: str, until: dt.datetime, on
     """Return the ids of ended questions on which something of this account is not booked yet, in order. Forecasts are
     left out while a board of the account with the question is under way.
 
-    Another account may have resolved a question on a later day of a replay: for this account the outcome exists once
-    `until`, market time, has reached the closing. only: the one question to look at.
+    Another account may have resolved a question on a later day of a replay, or a file has its outcome: for this account
+    it exists once `until`, market time, has reached the closing, or the day that the file names. only: the one
+    question to look at.
     """
     ended = col(Question.state).in_(QUESTION_FINAL)
     resolved = col(Question.state) == QuestionState.RESOLVED
-    known = or_(col(Question.market) == "", and_(col(Question.market) == market, col(Question.closes_at) <= until))
+    told = or_(col(Question.resolved_by).is_(None), col(Question.resolved_by) != FROM_FILE, known_column() <= until)
+    known = or_(
+        and_(col(Question.market) == "", told), and_(col(Question.market) == market, col(Question.closes_at) <= until)
+    )
     found: set[str] = set()
     for table, waits, also in (
         (Forecast, col(Forecast.booked).is_(False), [resolved, ~_under_way(account)]),

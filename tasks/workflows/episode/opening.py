@@ -50,20 +50,23 @@ def open_episode(
     *,
     schedule: str | None = None,
     slot: str | None = None,
+    market: MarketData | None = None,
 ) -> Run | None:
     """Start an episode. None when this slot of the schedule has its run already. symbols: that its tools look at, and
     that the desk asks about; without any the first step chooses them. questions: ids, or the beginning of each, of open
-    questions to ask; without any the first step chooses them. rounds: 2 if not given. Raises UsageError, NotFound."""
+    questions to ask; without any the first step chooses them. rounds: 2 if not given. market: of the run, the desk's if
+    not given. Raises UsageError, NotFound."""
     desk = app.desk
+    market = market or desk.market
     most = max(ROUNDS)
     held = most if rounds is None else rounds
     if held not in ROUNDS:
         raise UsageError(f"{held} rounds", remedy=f"give 1 to {most}")
-    found = resolve_universe(",".join(symbols), desk.market) if symbols else []
+    found = resolve_universe(",".join(symbols), market) if symbols else []
     with desk.store.read() as session:
-        asked = [open_question(session, desk.market, part) for part in questions]
+        asked = [open_question(session, market, part) for part in questions]
     params: dict[str, Any] = {"symbols": found, "questions": list(dict.fromkeys(asked)), "rounds": held}
-    run = new_run(desk, RunKind.EPISODE, params, schedule=schedule, slot=slot)
+    run = new_run(desk, RunKind.EPISODE, params, schedule=schedule, slot=slot, market=market)
     try:
         return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BRIEF, finish)])
     except IntegrityError:
@@ -83,7 +86,7 @@ def open_question(session: Session, market: MarketData, part: str) -> str:
     """An id, or the only one that begins so. Raises UsageError, NotFound, also for one that cannot be forecast now."""
     found = by_prefix(session, Question, part)
     now = market.clock.now()
-    if found.id not in {one.id for one in askable(session, market, now)}:
+    if not askable(session, market, now, [found.id]):
         why = f"it is {found.state}, closes on {found.closes_at:%Y-%m-%d} and its baseline is {found.baseline}"
         raise UsageError(
             f"question {found.id} cannot be forecast on {now:%Y-%m-%d} on the {market.name} market: {why}",
@@ -234,7 +237,7 @@ def _named(session: Session, run: Run, context: ToolContext) -> list[Chosen]:
     if not run.params["questions"]:
         return []
     order = {one: place for place, one in enumerate(run.params["questions"])}
-    rows = [one for one in askable(session, context.market, context.clock.now()) if one.id in order]
+    rows = askable(session, context.market, context.clock.now(), list(order))
     return [Chosen(one, NAMED) for one in sorted(rows, key=lambda one: order[one.id])]
 
 

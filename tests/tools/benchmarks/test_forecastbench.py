@@ -12,8 +12,8 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.benchmarks import forecastbench
-from chordesk.tools.benchmarks.benchmark import Given
-from chordesk.tools.benchmarks.forecastbench import by_code, measure, read, scores, submitted
+from chordesk.tools.benchmarks.benchmark import Answered, Ask, Given
+from chordesk.tools.benchmarks.forecastbench import by_code, key_of, measure, read, scores, submitted
 
 FIRST = dt.date(2025, 10, 26)
 SETS = [FIRST + dt.timedelta(days=14 * place) for place in range(12)]
@@ -33,6 +33,7 @@ def question(source: str, name: str, due: dt.date, days: list[dt.date]) -> dict[
         "id": name, "source": source, "question": f"Will {name} rise by {{resolution_date}}?",
         "freeze_datetime": f"{due - dt.timedelta(days=10)}T00:00:00+00:00",
         "freeze_datetime_value": str(PRICES.get(name, 7.5)),
+        "market_info_close_datetime": "2027-12-31T00:00:00+00:00",
         "resolution_dates": "N/A" if source == "polymarket" else [day.isoformat() for day in days],
     }  # fmt: skip
 
@@ -144,3 +145,29 @@ def test_an_unknown_set_and_a_probability_above_one_are_refused(folder: Path, tm
     wrong.write_text(json.dumps({**head, "forecasts": [forecast]}))
     with pytest.raises(UsageError, match=r"1\.5 for UP is no probability"):
         submitted(wrong, read(folder))
+
+
+def test_voices_are_asked_a_sample_by_seed_and_what_they_leave_out_counts_as_even(folder: Path) -> None:
+    asked: list[Ask] = []
+
+    def ask(given: Ask) -> Answered:
+        """All together are right and sure of data, and leave the markets out."""
+        asked.append(given)
+        outcomes = {key_of(one): one.outcome for day in SETS for one in read(folder).resolved(day)}
+        data = [key for board in given.boards for key in board.questions if "polymarket" not in key]
+        return Answered("a model", {"": {key: float(outcomes[key] or 0) for key in data}}, 6, 1000)
+
+    for seed in (1, 1, 2):
+        measured = measure(folder, Given(ask=ask, questions=12, seed=seed))
+    one, again, other = asked
+    assert one == again != other
+    assert sum(len(board.questions) for board in one.boards) == 12
+    for board in one.boards:
+        due = dt.date.fromisoformat(board.questions[0].split()[0])
+        assert due - dt.timedelta(days=10) <= board.day < due, "on or after the freeze, before they are due"
+    rows = {row.who: row.figures for row in measured.rows}
+    assert (rows["the voices, a model"]["data"], rows["the voices, a model"]["market"]) == (0.0, 0.25)
+    assert 0 < (rows["a model, all questions of these sets"]["data"] or 0) < 0.25
+    assert rows["code, the same questions"]["data n"] == rows["the voices, a model"]["data n"]
+    with pytest.raises(UsageError, match="--questions 1000"):
+        measure(folder, Given(ask=ask, questions=1000))
