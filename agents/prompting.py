@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 import structlog
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, UndefinedError
+from jinja2.sandbox import SandboxedEnvironment
 
 from chordesk.agents import subjects
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
@@ -22,7 +23,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.models import features
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
-from chordesk.models.errors import ContextWindow, DeskError, UsageError
+from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
@@ -52,13 +53,46 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
         )  # fmt: skip
     except UndefinedError as error:
         raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None
-    return Prompt(instructions(role), user)
+    return Prompt(instructions(role, settings), user)
 
 
-@cache
-def instructions(role: Role) -> str:
+def instructions(role: Role, settings: Settings) -> str:
+    return _instructions(role, own_prompts(settings).get(role.key))
+
+
+def own_prompts(settings: Settings) -> Mapping[str, str]:
+    """Return the templates that stand in place of a role's own, by role."""
+    return _texts(settings.prompts)
+
+
+@lru_cache(maxsize=64)
+def _texts(prompts: str) -> Mapping[str, str]:
+    found: Mapping[str, str] = orjson.loads(prompts) if prompts else {}
+    return found
+
+
+@lru_cache(maxsize=256)
+def _instructions(role: Role, own: str | None) -> str:
+    environment = _environment()
+    template = environment.get_template(role.prompt) if own is None else environment.from_string(own)
     tools = [tool.name for tool in role.tools]
-    return _environment().get_template(role.prompt).render(role=role.key, hits=HITS_WANTED, tools=tools)
+    return template.render(role=role.key, hits=HITS_WANTED, tools=tools)
+
+
+def require_prompts(settings: Settings) -> None:
+    """Raise SettingError for an own prompt of an unknown role, one that cannot be rendered, and one without the first
+    line that names its role."""
+    for key in own_prompts(settings):
+        if key not in ROLES:
+            raise SettingError(f"prompts (DESK_PROMPTS) has {key!r}", remedy=f"choose among {', '.join(ROLES)}")
+        try:
+            text = instructions(ROLES[key], settings)
+        except TemplateError as error:
+            reason = f"the prompt of {key} (DESK_PROMPTS) is no template: {type(error).__name__}: {error}"
+            raise SettingError(reason, remedy=f"begin with that of agents/prompts/{ROLES[key].prompt}") from None
+        if text.split("\n", 1)[0] != f"Role: {key}":
+            reason = f"the prompt of {key} (DESK_PROMPTS) does not begin with its role, but with {text[:40]!r}"
+            raise SettingError(reason, remedy=f'extend the desk\'s own ("_validator.md"), or begin with "Role: {key}"')
 
 
 def subject_block(subject: Mapping[str, Any]) -> str:
@@ -68,10 +102,11 @@ def subject_block(subject: Mapping[str, Any]) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> SandboxedEnvironment:
     more = [Path(one.__file__).parent / "prompts" for _, packages in features.parts("prompts") for one in packages]
     # Plain text for a model, not HTML: escaping would only garble it.
-    environment = Environment(
+    # A prompt of a user is a template too: it reads what it is given, and nothing else.
+    environment = SandboxedEnvironment(
         loader=FileSystemLoader([PROMPTS, *more]), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
@@ -112,6 +147,7 @@ class Fit:
 def fitted(
     role: Role,
     model: RoleModel,
+    settings: Settings,
     brief: Mapping[str, Any],
     memory: str | None,
     question: Question,
@@ -125,7 +161,7 @@ def fitted(
     thread sends again. Raises ContextWindow when the smallest prompt does not fit, or nothing of a list that is to be
     judged.
     """
-    fixed = fixed_tokens(role)
+    fixed = fixed_tokens(role, settings)
     # A thread with more than half of the context starts afresh.
     fixed += answers * KEPT_ANSWER if fixed <= context // 2 else 0
     free, calls = context - fixed - SMALLEST_ANSWER, CALLS if role.tools else 0
@@ -177,13 +213,17 @@ def _fitted_brief(brief: Mapping[str, Any], most: int, at_last: int) -> tuple[di
     return short, lines_of(left), is_empty(others)
 
 
-@cache
-def fixed_tokens(role: Role) -> int:
+def fixed_tokens(role: Role, settings: Settings) -> int:
+    return _fixed_tokens(role, own_prompts(settings).get(role.key))
+
+
+@lru_cache(maxsize=256)
+def _fixed_tokens(role: Role, own: str | None) -> int:
     """Instructions, tools and schema. A server that puts them in words counts them as prompt."""
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in role.tools
     ]
-    texts = (instructions(role), text_of(tools), text_of(output_schema(role.schema)))
+    texts = (_instructions(role, own), text_of(tools), text_of(output_schema(role.schema)))
     return FRAME + sum(map(tokens_of, texts))
 
 
@@ -193,7 +233,7 @@ def answer_tokens(context: int, limits: TurnLimits) -> int:
 
 def smallest_tokens(role: Role, settings: Settings) -> int:
     asked = render(role, {**_smallest_subject(role, settings), "memory": None}, settings).user
-    return fixed_tokens(role) + tokens_of(asked) + (CALLS if role.tools else 0) + SMALLEST_ANSWER
+    return fixed_tokens(role, settings) + tokens_of(asked) + (CALLS if role.tools else 0) + SMALLEST_ANSWER
 
 
 def symbols_a_turn(role: Role, settings: Settings, context: int, limits: TurnLimits) -> int:

@@ -17,7 +17,7 @@ import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
-from chordesk.agents.prompting import Fit, Prompt, fitted, render
+from chordesk.agents.prompting import Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,
@@ -275,7 +275,9 @@ class Runner:
             tools=tools,
             model=model.model,
             effort=model.effort,
-            toolset_hash=toolset_hash(tools.specs(), approvals, record.web_search),
+            toolset_hash=toolset_hash(
+                tools.specs(), approvals, record.web_search, own_prompts(record.settings).get(job.role.key)
+            ),
             opening=job.opening,
             scope=Scope(job.run_id, job.step_id, job.attempt, job.role.key, job.subject),
             approvals=approvals,
@@ -414,7 +416,7 @@ def fit_job(job: Assignment, settings: Settings, model: RoleModel, context: int 
 
     answers = THREAD_ANSWERS if keeps(job.role, settings) else 0
     limits = limits_of(settings, job.role.key, model)
-    return fitted(job.role, model, job.brief, job.memory, asked, context, limits, answers)
+    return fitted(job.role, model, settings, job.brief, job.memory, asked, context, limits, answers)
 
 
 def answers_left_out(calls: Sequence[RecordedCall]) -> list[str]:
@@ -492,9 +494,12 @@ def toolset_hash(
     specs: Sequence[ToolSpec],
     approvals: frozenset[ApprovalKind] = frozenset(),
     web_search: tuple[str, ...] | None = None,
+    own_prompt: str | None = None,
 ) -> str:
-    """SHA-256 over tools, allowed requests and search hosts: a thread keeps those it was started with."""
+    """SHA-256 over tools, allowed requests, search hosts and a user's prompt: a thread keeps those it was started
+    with."""
     table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
     table += sorted(approvals)
     table += [] if web_search is None else [["web_search", *web_search]]
+    table += [] if own_prompt is None else [["prompt", own_prompt]]
     return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -292,19 +292,20 @@ def _is_request(session: Session, id_: str) -> bool:
 
 log = structlog.get_logger(__name__)
 
+ASKED_SECONDS = 600.0  # for which a model's request waits for a person
 POLL_SECONDS = 0.5  # between two reads of the row that a person answers in
 
 
 class ApprovalAsker:
     """The asker of a worker's runtime; for its loop alone. The database is read off the loop."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, most_seconds: float = ASKED_SECONDS) -> None:
         self._store = store
-        self._most_seconds = settings.approval_minutes * 60
+        self._most_seconds = most_seconds
         self._closing: set[asyncio.Task[Any]] = set()
 
     async def ask(self, request: ApprovalRequest, scope: Scope, seconds: float) -> ApprovalDecision:
-        """Wait for a person's answer for as long as the settings and the turn allow; without one, decline."""
+        """Wait for a person's answer for as long as the turn allows, ten minutes at most; without one, decline."""
         seconds = max(0.0, min(seconds, self._most_seconds))
         id_ = new_id()
         until = asyncio.get_running_loop().time() + seconds

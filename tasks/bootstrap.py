@@ -421,7 +421,7 @@ class Desk:
 
         url = self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
-        asker = ApprovalAsker(self.store, self.settings)
+        asker = ApprovalAsker(self.store)
         observer = self.recorder if self._records else None
         runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault)
         self.loop.submit(runtime.start()).result(START_SECONDS)

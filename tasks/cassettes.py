@@ -208,7 +208,7 @@ def _unplayable(settings: Settings, parts: dict[str, Doc], turns: Sequence[KeptT
             notes.append(f"{role} is no role of this desk ({len(own)} turns)")
             continue
         here: Doc = form.seen(
-            fixed_part(instructions(ROLES[role]), ROLES[role].tools, output_schema(ROLES[role].schema))
+            fixed_part(instructions(ROLES[role], settings), ROLES[role].tools, output_schema(ROLES[role].schema))
         )
         if all(turn.part != digest(here) for turn in own):
             there = parts.get(own[0].part, {})

@@ -187,7 +187,7 @@ def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, mar
         role=role.key,
         subject=subject,
         keep=True,
-        base_instructions=instructions(role),
+        base_instructions=instructions(role, desk.settings),
         tools=tools,
         model=model,
         toolset_hash=tools_hash or toolset_hash(tools.specs()),

@@ -48,6 +48,7 @@ from chordesk.models.settings.types import (
     PlaceUrl,
     Policy,
     Prices,
+    PromptTexts,
     ProtectionRule,
     PublicKey,
     QuietTimes,
@@ -177,6 +178,9 @@ class Settings(BaseModel):
     role_models: str = of_run(
         "", "models of single roles: ROLE=RUNTIME:MODEL[:EFFORT], by ;", "quick=codex:gpt-5.5:low"
     )
+    prompts: PromptTexts = of_run(
+        "", "own prompts: ROLE=FILE by comma, or a folder of ROLE.md", '{"risk": "{% extends \\"_validator.md\\" %}"}'
+    )
     depth: Literal["quick", "standard", "deep"] = of_run(
         "standard", "most model calls of a LiteLLM turn: quick 8, standard 12, deep 20", "deep"
     )
@@ -223,7 +227,6 @@ class Settings(BaseModel):
         "threads of screener, research or trader: MODE=hours:H,turns:N,tokens:N, by ;",
         "trader=hours:24,turns:20;screener=tokens:60000",
     )
-    approval_minutes: float = of_desk(10.0, "wait of a model's request for a person", "30", gt=0, le=1440)
     role_approvals: str = of_desk("", "requests a role may make; declined otherwise", "trader:command")
     event_deltas: bool = of_desk(False, "stream a model's text while it is written; costs turns per second", "true")
     codex_turns: int = of_desk(96, "turns at once in a research worker", "32", ge=1, le=512)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter
 
 from chordesk.models import model_prices, notifications, urls
 from chordesk.models.order_terms import require_protection
@@ -148,6 +149,31 @@ def _modules(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _prompt_texts(value: str) -> str:
+    """Return the texts of own prompts by role, as JSON: a run keeps them, and its workers may lack the files. What is
+    such JSON already stays as it is."""
+    if not value.strip():
+        return ""
+    if value.lstrip().startswith("{"):
+        texts = TypeAdapter(dict[str, str]).validate_json(value)
+        return json.dumps(texts, sort_keys=True)
+    folder = Path(value).expanduser()
+    if folder.is_dir():
+        files = {path.stem: path for path in sorted(folder.glob("*.md"))}
+        if not files:
+            raise ValueError(f"{value} has no file ROLE.md")
+    else:
+        parts = [part.partition("=") for part in value.split(",")]
+        if not all(role.strip() and path.strip() for role, _, path in parts):
+            raise ValueError(f"{value!r} is no folder: write ROLE=FILE by comma, or a folder of ROLE.md")
+        files = {role.strip(): Path(path.strip()).expanduser() for role, _, path in parts}
+    try:
+        texts = {role: path.read_text(encoding="utf-8") for role, path in files.items()}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"a prompt cannot be read: {error}") from None
+    return json.dumps(texts, sort_keys=True)
+
+
 def _place(value: str) -> str:
     return value if "://" in value or "::" in value else str(Path(value).expanduser().absolute())
 
@@ -175,6 +201,7 @@ ProtectionRule = Annotated[str, AfterValidator(require_protection)]
 PublicKey = Annotated[str, AfterValidator(_ed25519)]
 PlaceUrl = Annotated[str, Field(min_length=1), AfterValidator(_place)]
 ThreadLimits = Annotated[str, AfterValidator(_thread_limits)]
+PromptTexts = Annotated[str, AfterValidator(_prompt_texts)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
 Prices = Annotated[str, AfterValidator(model_prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]

@@ -159,4 +159,5 @@ def _cells(one: Difference) -> Sequence[str]:
 
 
 def _other(one: Other) -> str:
-    return f"  {one.day} {one.symbol}: {one.first or 'not judged'}, here {one.arm or 'not judged'}"
+    first, arm = (f"{call.rating} ({call.why})" if call is not None else "not judged" for call in (one.first, one.arm))
+    return f"  {one.day} {one.symbol}: {first}; here {arm}"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Sequence
 
 from pydantic import Field
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, research_account
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.runs import Run, Verdict
+from chordesk.models.text import one_line
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tools.backtests import closes_of, later_session
@@ -21,6 +23,28 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market, configured_market
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.scoring.experiments import Call, Course, Difference, Other, compare, differing
+
+_WHY_CHARS = 200
+LISTED = 500  # newest backtests, among which experiments are looked for
+
+
+class ExperimentArm(Frozen):
+    """An arm's backtest."""
+
+    arm: str
+    run_id: str
+    state: str
+
+
+class ExperimentRow(Frozen):
+    """An experiment in a list: its arms, the first as what the others are compared with."""
+
+    id: str
+    created_at: dt.datetime
+    first: dt.date
+    last: dt.date
+    sessions: int
+    arms: list[ExperimentArm]
 
 
 class ArmDetail(Frozen):
@@ -43,6 +67,36 @@ class ExperimentDetail(Frozen):
     differences: list[Difference]
     others: dict[str, list[Other]] = Field(default_factory=dict)
     horizon: int
+
+
+def list_experiments(session: Session) -> list[ExperimentRow]:
+    """Return the experiments, the newest first."""
+    newest = select(Run).where(Run.kind == RunKind.BACKTEST).order_by(col(Run.id).desc()).limit(LISTED)
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in session.exec(newest):
+        if id_ := run.params.get("experiment"):
+            found[id_].insert(0, run)
+    return [_experiment_row(id_, runs) for id_, runs in found.items()]
+
+
+def _experiment_row(id_: str, runs: Sequence[Run]) -> ExperimentRow:
+    days = runs[0].params["days"]
+    return ExperimentRow(
+        id=id_,
+        created_at=runs[0].created_at,
+        first=days[0],
+        last=days[-1],
+        sessions=len(days),
+        arms=[ExperimentArm(arm=run.params["arm"], run_id=run.id, state=run.state) for run in runs],
+    )
+
+
+def arms_of(session: Session, id_: str) -> list[str]:
+    """Return the runs of an experiment by its id, or the beginning of it. Raises NotFound."""
+    named = [row for row in list_experiments(session) if row.id.startswith(id_)]
+    if len(named) != 1:
+        raise NotFound(f"{len(named)} experiments begin with {id_!r}", remedy="GET /experiments lists them")
+    return [arm.run_id for arm in named[0].arms]
 
 
 def experiment(
@@ -100,7 +154,10 @@ def _course(session: Session, settings: Settings, run: Run) -> Course:
         select(Verdict, Run.market_now).join(Run, col(Run.id) == col(Verdict.run_id)).where(*own)
     ).all()
     calls = {
-        (one.symbol, exchange_day(at)): Call(one.rating, (one.pooled or {}).get("probability")) for one, at in verdicts
+        (one.symbol, exchange_day(at)): Call(
+            one.rating, (one.pooled or {}).get("probability"), one.id, one_line(one.summary, _WHY_CHARS)
+        )
+        for one, at in verdicts
     }
     opening: dict[dt.date, float | None] = {row.day: row.equity for row in rows}
     return Course(run.params.get("arm") or run.id, run.id, opening, calls, int(run.summary.get("tokens", 0)))

@@ -34,7 +34,7 @@ from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page import assets
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
+from chordesk.tasks.web.routes import accounts, desk, events, experiments, orders, runs, threads
 from chordesk.tasks.web.security import Guard, Token, host_names, token_of
 from chordesk.tasks.worker.app import create_app as worker_app
 from chordesk.tasks.worker.messages import WorkerNotifier
@@ -48,6 +48,7 @@ ROUTERS = (
     accounts.router,
     runs.router,
     runs.course_router,
+    experiments.router,
     runs.reports_router,
     accounts.symbols_router,
     runs.artifacts_router,

@@ -65,12 +65,13 @@ def open_backtest(
     rounds: int = 0,
     universe: str | None = None,
     memory: str = "off",
+    experiment: str = "",
     arm: str = "",
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Start a walk over every so many-th session from `first` to `last`. arm: what it is called in an experiment;
-    changes: settings in place of the desk's. Raises UsageError for a market of real time, days outside its data or in
-    the wrong order, and what the universe lacks."""
+    """Start a walk over every so many-th session from `first` to `last`. experiment, arm: the id that the arms share,
+    and what this one is called; changes: settings in place of the desk's. Raises UsageError for a market of real time,
+    days outside its data or in the wrong order, and what the universe lacks."""
     desk = app.desk
     days = sessions_between(desk.market, first, last, every)
     settings = with_values(settings_of_walk(desk.settings, memory, rounds, universe), changes or {})
@@ -81,6 +82,7 @@ def open_backtest(
         "rounds": settings.rounds,
         "memory": settings.memory,
         "universe": settings.universe,
+        "experiment": experiment,
         "arm": arm,
         "changes": dict(changes or {}),
         # Each day leaves out what the market did not carry yet.

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from chordesk.agents.prompting import instructions, require_prompts
+from chordesk.agents.roles import ROLES, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import owner_of, snapshot, with_values
 from chordesk.models.settings.schema import Owner
+from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.backtest import open_backtest
@@ -62,8 +65,6 @@ def ablated(what: str, settings: Settings) -> list[Arm]:
 
 def _in_use(what: str, settings: Settings) -> Sequence[str]:
     if what == "research_roles":
-        from chordesk.agents.roles import research_roles
-
         return research_roles(settings)
     if what == "voices":
         from chordesk.agents.board.voices import voices_of
@@ -80,17 +81,21 @@ def open_experiment(app: DeskApp, arms: Sequence[Arm], first: dt.date, last: dt.
     if len(arms) < 2 or len(set(names)) < len(names):
         raise UsageError(f"the arms are {', '.join(names) or 'none'}", remedy="give two or more, each with its name")
     _require_differences(app.desk.settings, arms)
-    return [open_backtest(app, first, last, **options, arm=arm.name, changes=arm.settings) for arm in arms]
+    shared = {**options, "experiment": new_id()}
+    return [open_backtest(app, first, last, **shared, arm=arm.name, changes=arm.settings) for arm in arms]
 
 
 def _require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
     seen: dict[str, str] = {}
     for arm in arms:
         try:
-            made = str(sorted(snapshot(with_values(settings, arm.settings)).items()))
+            used = with_values(settings, arm.settings)
         except ValidationError as error:
             first = error.errors()[0]
             reason = f"arm {arm.name}: {first['input']!r}: {first['msg']}"
             raise SettingError(reason, remedy="`desk config` has an example of each setting") from None
+        require_prompts(used)
+        prompts = {key: instructions(ROLES[key], used) for key in sorted(ROLES)}
+        made = str(sorted({**snapshot(used), "prompts": prompts}.items()))
         if (other := seen.setdefault(made, arm.name)) != arm.name:
             raise UsageError(f"the arms {other} and {arm.name} differ in nothing", remedy="change a setting in one")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 from sqlmodel import Session, select
 
-from chordesk.agents.prompting import require_contexts
+from chordesk.agents.prompting import require_contexts, require_prompts
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, snapshot
@@ -97,6 +97,7 @@ def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) ->
     prompt its model cannot hold."""
     desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
+    require_prompts(settings)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
     if look is not None:
         look(run)

@@ -74,7 +74,7 @@ def quick_job(settings: Settings, memory: str | None = None) -> Assignment:
 
 def prompt_tokens(job: Assignment, settings: Settings, brief: Mapping[str, Any], memory: str | None) -> int:
     shown = Assignment("run-1", "step-1", 1, job.role, job.subject, brief, memory=memory)
-    return fixed_tokens(job.role) + tokens_of(question(shown, settings, afresh=True).user)
+    return fixed_tokens(job.role, settings) + tokens_of(question(shown, settings, afresh=True).user)
 
 
 def test_what_fits_stays_as_it_is_and_its_rest_is_room_for_tools(settings: Settings) -> None:

@@ -174,7 +174,7 @@ RULES = (
 def test_every_role_has_the_rules_of_the_desk_its_tools_and_nothing_of_the_subject_in_its_instructions() -> None:
     """A kept thread has its instructions from its first turn."""
     for role in ROLES.values():
-        text = instructions(role)
+        text = instructions(role, Settings())
         assert text.split("\n")[0] == f"Role: {role.key}"
         assert not [rule for rule in RULES if rule not in text], role.key
         assert not re.search(r"\{\{|\{%|\n\n\n\n", text), role.key

@@ -28,10 +28,13 @@ RETURN, SCORE = "return a session", "Brier score, less is better"
 
 
 class Call(NamedTuple):
-    """What an arm said of a name on a day. probability: that it beats the universe; None where stances decided."""
+    """What an arm said of a name on a day. probability: that it beats the universe; None where stances decided.
+    verdict: its id."""
 
     rating: str
     probability: float | None
+    verdict: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ class Other(NamedTuple):
 
     day: dt.date
     symbol: str
-    first: str | None
-    arm: str | None
+    first: Call | None
+    arm: Call | None
 
 
 def compare(
@@ -150,7 +153,7 @@ def differing(first: Course, arm: Course) -> list[Other]:
     keys = sorted(first.calls.keys() | arm.calls.keys(), key=lambda key: (key[1], key[0]))
     pairs = ((key, first.calls.get(key), arm.calls.get(key)) for key in keys)
     return [
-        Other(day, symbol, one.rating if one else None, two.rating if two else None)
+        Other(day, symbol, one, two)
         for (symbol, day), one, two in pairs
         if (one.rating if one else None) != (two.rating if two else None)
     ]

@@ -47,7 +47,7 @@ def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
     # The desk's own check names each wrong argument and the allowed ones.
     server.call_tool(validate_input=False)(called)
     add_resources(server, runs)
-    add_prompts(server)
+    add_prompts(server, runs.settings)
     return server
 
 

@@ -27,6 +27,7 @@ class RunResources:
     """The runs of a desk as resources. run_id: the only one there is, so that a replay shows nothing later."""
 
     def __init__(self, settings: Settings, run_id: str | None) -> None:
+        self.settings = settings
         self._run_id = run_id
         self._store: Store | None
         try:
@@ -80,14 +81,14 @@ def add_resources(server: Server, runs: RunResources) -> None:
     server.read_resource()(read)
 
 
-def add_prompts(server: Server) -> None:
+def add_prompts(server: Server, settings: Settings) -> None:
     async def listed() -> list[types.Prompt]:
         return [types.Prompt(name=key, description=f"The desk's instructions of its role {key}.") for key in ROLES]
 
     async def given(name: str, _arguments: dict[str, str] | None) -> types.GetPromptResult:
         if name not in ROLES:
             raise NotFound(f"no prompt {name!r}", remedy=f"choose among {', '.join(ROLES)}")
-        text = types.TextContent(type="text", text=instructions(ROLES[name]))
+        text = types.TextContent(type="text", text=instructions(ROLES[name], settings))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
 
     server.list_prompts()(listed)

@@ -35,6 +35,8 @@ const VIEWS = [
   { path: '/scores', name: 'Record', menu: true, key: 'b', module: 'record' },
   { path: '/scores/:kind/:name', name: 'Score', module: 'record' },
   { path: '/questions/:question', name: 'Question', module: 'record', part: 'QuestionView' },
+  { path: '/experiments', name: 'Experiments', key: 'x', module: 'experiments' },
+  { path: '/experiments/:experiment', name: 'Experiment', module: 'experiments' },
   { path: '/fleet', name: 'Fleet', menu: true, key: 'f', module: 'fleet' },
   { path: '/settings', name: 'Settings', menu: true, key: 's', module: 'settings', part: 'SettingsView' },
 ];

@@ -103,7 +103,7 @@ async def test_a_run_is_a_resource_and_each_role_has_a_prompt(home: Path) -> Non
         assert [one.name for one in (await session.list_prompts()).prompts] == list(ROLES)
         (message,) = (await session.get_prompt("risk")).messages
         assert isinstance(message.content, TextContent)
-        assert message.content.text == instructions(ROLES["risk"])
+        assert message.content.text == instructions(ROLES["risk"], Settings())
         with pytest.raises(McpError, match="no prompt 'nobody'"):
             await session.get_prompt("nobody")
 

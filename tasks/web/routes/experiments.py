@@ -1,0 +1,32 @@
+"""Routes of experiments: arms of one history, side by side."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from chordesk.tasks.reading.experiments import (
+    ExperimentDetail,
+    ExperimentRow,
+    arms_of,
+    experiment,
+    list_experiments,
+)
+from chordesk.tasks.web.context import Context
+from chordesk.tasks.web.schemas import Id
+from chordesk.tasks.web.security import JsonRoute
+
+router = APIRouter(tags=["runs"], route_class=JsonRoute)
+
+
+@router.get("/experiments")
+def experiments(context: Context) -> list[ExperimentRow]:
+    """List the experiments, the newest first, with their arms' backtests."""
+    with context.store.read() as session:
+        return list_experiments(session)
+
+
+@router.get("/experiments/{id_}")
+def one_experiment(context: Context, id_: Id) -> ExperimentDetail:
+    """Show an experiment whose arms have ended: differences in pairs, tokens, and names judged apart."""
+    with context.store.read() as session:
+        return experiment(session, context.settings, arms_of(session, id_))
