@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlmodel import col, select
 
+from chordesk.agents.prompting import PROMPTS
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
@@ -192,6 +193,7 @@ def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_
     assert (by_session.found.n, by_session.found.lack) == (2, "too few")
     for wrong, said in (
         ([parsed("a:"), parsed("b:")], "differ in nothing"),
+        ([parsed("a:"), parsed(f"b: DESK_PROMPTS=risk={PROMPTS / 'risk.md'}")], "a and b differ in nothing"),
         ([parsed("a:"), parsed("b: DESK_MAX_CANDIDATES=0")], "arm b"),
         ([parsed("a:")], "two or more"),
     ):
