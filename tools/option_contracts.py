@@ -9,10 +9,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
+from typing_extensions import TypedDict
 
 from chordesk.models.contracts import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.database.store import Store
@@ -241,6 +242,21 @@ def terms_of(row: ChainRow, chain: OptionChain, rate: float) -> Terms:
     return Terms(
         contract.kind, chain.spot, float(contract.strike), days / DAYS_A_YEAR, rate, chain.dividend_yield or 0.0
     )
+
+
+class ChainInputs(TypedDict):
+    """What the computed figures of a chain rest on."""
+
+    symbol: str
+    source: str
+    quotedAt: dt.datetime
+    spot: float
+    model: str
+    rate: float
+    dividendYield: float | None
+    expiries: list[dt.date]
+    openInterestOf: NotRequired[dt.date]
+    note: NotRequired[str]
 
 
 def inputs_of(chain: OptionChain, rate: float, today: dt.date) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol
 
 import orjson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter
+from typing_extensions import TypedDict
 
 from chordesk.models.answers import upper
 from chordesk.models.database.store import Store
@@ -67,6 +69,29 @@ class ToolImage:
         return f"data:{self.mime_type};base64,{base64.b64encode(self.data).decode()}"
 
 
+class Answer(TypedDict):
+    """The frame of an answer, as `payload` makes it: market time and source before the data, gaps after it."""
+
+    asOf: dt.datetime
+    source: str
+    available: bool
+    missing: list[Missing]
+
+
+class Without:
+    """In `Annotated[Model, Without("a", b=int)]`: rows of a model that leave fields out; some may have others too."""
+
+    def __init__(self, *names: str, **more: Any) -> None:
+        self.names, self.more = names, more
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core))
+        kept = {name: one for name, one in found["properties"].items() if name not in self.names}
+        more = {name: TypeAdapter(kind).json_schema() for name, kind in self.more.items()}
+        required = [name for name in found.get("required", ()) if name in kept]
+        return {**found, "properties": {**kept, **more}, "required": required}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool that a role may call."""
@@ -77,28 +102,41 @@ class ToolSpec:
     # returns the payload, or the payload and an image
     function: Callable[[ToolContext, Any], dict[str, Any] | tuple[dict[str, Any], ToolImage]]
     data: bool = True  # it answers with market data; a report needs at least one answer that has some
+    answer: Any = None  # TypedDict of the payload, an Answer with the tool's own data; None of a tool that states none
 
     @property
     def input_schema(self) -> dict[str, Any]:
         """JSON schema of the arguments, self-contained. Shared: do not change it."""
         return _schema(self.arguments)
 
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON schema of the payload of a call that succeeded. Shared: do not change it."""
+        return _answer_schema(self.answer) if self.answer is not None else None
+
 
 @cache
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    schema: dict[str, Any] = _untitled(arguments.model_json_schema())
+    schema: dict[str, Any] = _bare(arguments.model_json_schema(), "title")
     if "$defs" in schema:
         raise TypeError(f"{arguments.__name__}: tool arguments are plain values, no nested models or enums")
     schema.pop("description", None)
     return schema
 
 
-def _untitled(node: Any) -> Any:
+@cache
+def _answer_schema(answer: Any) -> dict[str, Any]:
+    found: dict[str, Any] = _bare(TypeAdapter(answer).json_schema(), "title", "description")
+    return found
+
+
+def _bare(node: Any, *texts: str) -> Any:
+    """Return a schema without such texts."""
     if isinstance(node, list):
-        return [_untitled(item) for item in node]
+        return [_bare(item, *texts) for item in node]
     if not isinstance(node, dict):
         return node
-    return {key: _untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}
+    return {key: _bare(value, *texts) for key, value in node.items() if not (key in texts and isinstance(value, str))}
 
 
 @dataclass(frozen=True, slots=True)

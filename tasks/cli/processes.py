@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
 import logging
 import os
-import shlex
 import socket
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from chordesk.models.errors import UsageError
 from chordesk.models.extras import require_extra
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.settings.variables import OWN_SECRETS, both_forms, unneeded
 from chordesk.models.urls import is_loopback
+from chordesk.tasks.cli.mcp_clients import McpClient, server_of, write_entry
 from chordesk.tasks.cli.output import print_line, warn
 from chordesk.tasks.cli.ping import ping as local_ping
 from chordesk.tasks.cli.shell import checked
@@ -260,14 +259,6 @@ def api(
         end(128 + stop.number)
 
 
-class McpClient(StrEnum):
-    """A program that speaks MCP, by its command."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    VSCODE = "vscode"
-
-
 @commands.command()
 def mcp(
     http: Annotated[
@@ -278,12 +269,16 @@ def mcp(
     ] = None,
     tool: Annotated[list[str] | None, typer.Option(help="A tool to offer, again for more; by default all.")] = None,
     install: Annotated[McpClient | None, typer.Option(help="Print what adds this server to a client, and end.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="With --install: write it into the client's file.")] = False,
 ) -> None:
     """Offer the desk's read tools over MCP; none submits orders."""
     from chordesk.tasks.services import signals
 
+    if write and install is None:
+        raise UsageError("--write needs a client", remedy=f"add --install {'|'.join(McpClient)}")
     if install is not None:
-        print_line(_entry_of(install, load_settings(), run))
+        server = server_of(load_settings().home, run)
+        print_line(write_entry(install, server) if write else server.command_for(install))
         return
 
     require_extra("mcp", "`desk mcp`")
@@ -297,18 +292,6 @@ def mcp(
     toolset = offer(settings, run, names=tool, preview=run is not None and tool is None)
     with signals.raised():
         _serve(settings, toolset, run, http)
-
-
-def _entry_of(client: McpClient, settings: Settings, run: str | None) -> str:
-    """Return the command, or for a file of settings the text, that has a client start `desk mcp` on this home."""
-    beside = Path(sys.executable).with_name("desk")  # a client has another PATH than this shell
-    desk = str(beside) if beside.is_file() else "desk"
-    command = [desk, "mcp", *(("--run", run) if run is not None else ())]
-    home = f"DESK_HOME={settings.home.resolve()}"
-    if client is McpClient.VSCODE:
-        entry = {"name": "desk", "command": command[0], "args": command[1:], "env": dict([home.split("=", 1)])}
-        return shlex.join(["code", "--add-mcp", json.dumps(entry)])
-    return shlex.join([client, "mcp", "add", "desk", "--env", home, "--", *command])
 
 
 def _serve(settings: Settings, toolset: Toolset, run: str | None, http: str | None) -> None:

@@ -4,9 +4,10 @@ subcommands by module, so that its help loads none of them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from chordesk.models import features
 from chordesk.models.features import Command
@@ -120,9 +121,19 @@ def _nothing() -> None:
     """Do nothing: an outline is never run."""
 
 
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:  # pydantic's words, by which the parser checks choices
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 def _root() -> typer.Typer:
     app = typer.Typer(
         name="desk",
+        cls=_Commands,
         help="A trading desk on a job queue: screens, research and trades, run by workers.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -28,11 +28,13 @@ from chordesk.agents.board.voices import VOICES
 from chordesk.agents.roles import ROLES, default_roles, following
 from chordesk.models.database.store import BUSY_SECONDS
 from chordesk.models.reports import ValidatorOutput
-from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, OrderState, RunState, StepKind
+from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, ApprovalState, OrderState, RunState, StepKind
 from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal, SignalCitation
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import GraphCheckpoint, GraphPart, GraphWrite, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runs import GraphWrite, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runtime import RuntimeApproval
+from chordesk.tasks.approvals import answer
 from chordesk.tasks.engine.kinds import task_name
 from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.redis_clients import redis_url
@@ -684,26 +686,50 @@ def _twice(name: str, keys: Iterable[object]) -> list[str]:
 SECONDS = 900.0
 
 
-def workers_killed(tickers: int, kills: int, desk: FaultDesk, chance: random.Random, result: Result) -> None:
-    """SIGKILL to one worker or the other while it has calls of graphs in flight, at random over all of their calls."""
+def workers_killed(
+    tickers: int, waiting: int, kills: int, desk: FaultDesk, chance: random.Random, result: Result
+) -> None:
+    """SIGKILL to one worker or the other while it has calls of graphs in flight, at random over all of their calls. The
+    first graphs wait for a person each, who answers a kill later."""
     names = [f"T{number:02}" for number in range(1, tickers + 1)]
-    inputs = {name: {"ticker": name, "messages": [["user", name]]} for name in names}
+    inputs: dict[str, dict[str, Any]] = {name: {"ticker": name, "messages": [["user", name]]} for name in names}
+    for name in names[:waiting]:
+        inputs[name]["asks"] = f"buy {name}?"
     run_id = open_graphs(desk.processes.app, f"{GRAPHS}:research", inputs).id
     moments = sorted(chance.randrange(1, tickers * (len(TURNS) - 1)) for _ in range(kills))
     held: list[list[str]] = []  # the graphs in work at each kill
     for moment in moments:
+        asked = _asked(desk, run_id)
         if (victim := _victim(desk, run_id, moment, chance)) is None:
             break
         held.append(_kill(desk, victim, run_id))
-    desk.await_end(run_id, seconds=SECONDS)
+        _answer(desk, asked)
+    last = time.monotonic() + SECONDS
+    while time.monotonic() < last and desk.run(run_id).state not in RUN_FINAL:
+        _answer(desk, _asked(desk, run_id))
+        time.sleep(0.2)
     result.runs += 1
-    result.findings.add(graph_findings(desk, run_id, names, held))
+    result.findings.add(graph_findings(desk, run_id, names, names[:waiting], held))
     if len(held) < kills:
         result.findings.wrong.append(f"the graphs had ended after {len(held)} of {kills} kills")
     repeated = len(_calls(desk, run_id)) - tickers * len(TURNS)
     result.notes.append(f"{repeated} calls again, at most {sum(map(len, held))}")
     for name in WORKERS:
         desk.await_worker(name)
+
+
+def _asked(desk: FaultDesk, run_id: str) -> list[str]:
+    """Return what waits for a person of a run."""
+    which = (RuntimeApproval.run_id == run_id, RuntimeApproval.state == ApprovalState.PENDING.value)
+    with desk.store.read() as session:
+        return list(session.exec(select(RuntimeApproval.id).where(*which)).all())
+
+
+def _answer(desk: FaultDesk, requests: Iterable[str]) -> None:
+    settings = desk.processes.app.desk.settings
+    for request in requests:
+        given = {"answer": ["yes"]}
+        answer(desk.store, settings, lambda: False, request, approve=True, by="ann", why=None, answers=given)
 
 
 def _victim(desk: FaultDesk, run_id: str, moment: int, chance: random.Random) -> str | None:
@@ -731,8 +757,10 @@ def _calls(desk: FaultDesk, run_id: str) -> list[Asked]:
     return desk.journal.of([run_id])
 
 
-def graph_findings(desk: FaultDesk, run_id: str, names: Sequence[str], held: Sequence[Sequence[str]]) -> Findings:
-    """Look at what the graphs left. held: those in work at each kill."""
+def graph_findings(
+    desk: FaultDesk, run_id: str, names: Sequence[str], waited: Sequence[str], held: Sequence[Sequence[str]]
+) -> Findings:
+    """Look at what the graphs left. waited: those that asked a person; held: those in work at each kill."""
     found = Findings()
     with desk.store.read() as session:
         run = session.get_one(Run, run_id)
@@ -745,12 +773,16 @@ def graph_findings(desk: FaultDesk, run_id: str, names: Sequence[str], held: Seq
         found.wrong += [
             f"graph {name} went {output['nodes']}" for name, output in outputs.items() if output["nodes"] != list(NODES)
         ]
+        said = {name: output["reports"].get("person") for name, output in outputs.items()}
+        found.wrong += [f"graph {name} was told {said.get(name)}" for name in waited if said.get(name) != "yes"]
+        questions = session.exec(select(RuntimeApproval).where(RuntimeApproval.run_id == run_id)).all()
+        if len(questions) != len(waited):
+            found.doubled.append(f"{len(questions)} questions of {len(waited)} graphs")
         for what, rows, once in _written(session, run_id, names):
             found.lost += [f"{what} {key}" for key in (once - rows)]
             found.doubled += [f"{what} {key}" for key in (rows - once)]
-        for table in (GraphCheckpoint, GraphPart, GraphWrite):
-            if session.exec(select(table).where(table.run_id == run_id)).first() is not None:
-                found.wrong.append(f"{table.__name__} rows are left")
+        if session.exec(select(GraphWrite).where(GraphWrite.run_id == run_id)).first() is not None:
+            found.wrong.append("writes of nodes that ended are left")
     graph_of = {step.id: step.payload["graph"] for step in steps}
     found.doubled += _asked_too_often(_calls(desk, run_id), graph_of, Counter(chain(*held)))
     return found

@@ -7,10 +7,12 @@ import csv
 import datetime as dt
 import importlib.metadata
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from chordesk.agents.roles import TOOLS
 from chordesk.models.database.store import Store
@@ -94,6 +96,21 @@ def every_tool(context: ToolContext) -> TurnTools:
     return TurnTools(tuple(TOOLS.values()), context)
 
 
+@cache
+def closed_schema(tool: str) -> Draft202012Validator:
+    """The schema that a tool states of its answer, which allows no other fields here."""
+    return Draft202012Validator(_closed(TOOLS[tool].output_schema))
+
+
+def _closed(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_closed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    open_one = "properties" in node and isinstance(node.get("required", []), list)
+    return {key: _closed(one) for key, one in node.items()} | ({"additionalProperties": False} if open_one else {})
+
+
 @pytest.fixture
 def call(make_context: MakeContext) -> Call:
     """Call a tool of the whole registry on a context or a market, and check what holds for every answer."""
@@ -102,7 +119,7 @@ def call(make_context: MakeContext) -> Call:
         context = at if isinstance(at, ToolContext) else make_context(at)
         answer = asyncio.run(every_tool(context).call(tool, arguments))
         if answer.success:
-            assert {"asOf", "source", "available", "missing"} <= answer.payload.keys()
+            closed_schema(tool).validate(answer.payload)
             assert answer.payload["asOf"] == context.clock.now().isoformat()
             assert answer.payload["source"] == context.market.name
         else:

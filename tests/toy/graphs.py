@@ -1,5 +1,5 @@
 """Graphs that only tests have. `research` calls its model as TradingAgents does: analysts with tools, debates, and
-structured ends; 16 calls. Each node adds its name to `nodes`."""
+structured ends; 16 calls. Each node adds its name to `nodes`. A state with `asks` has its trader ask a person first."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class State(TypedDict):
     reports: Annotated[dict[str, str], operator.or_]
     nodes: Annotated[list[str], operator.add]
     signal: str
+    asks: str
 
 
 class Rating(BaseModel):
@@ -98,9 +99,10 @@ def _debater(name: str) -> Node:
 
 def _structured(name: str) -> Node:
     def node(state: State) -> dict[str, Any]:
+        said = {"person": str(interrupt(state["asks"]))} if name == "trader" and state.get("asks") else {}
         asked = [{"role": "system", "content": f"You are the {name}."}, {"role": "user", "content": state["ticker"]}]
         found = ChatCodex(model=MODEL).with_structured_output(Rating).invoke(asked)
-        return {"signal": found.signal, "reports": {name: found.reason}, "nodes": [name]}
+        return {"signal": found.signal, "reports": {name: found.reason, **said}, "nodes": [name]}
 
     return node
 

@@ -8,11 +8,12 @@ import importlib
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 import numpy as np
 from pydantic import Field
 from sqlmodel import col, select
+from typing_extensions import TypedDict
 
 from chordesk.models.contracts import parse_contract
 from chordesk.models.errors import DeskError, NotFound, UsageError
@@ -30,6 +31,7 @@ from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
 from chordesk.tools.price_panel import panel_of
 from chordesk.tools.registry import (
     DISTINCT,
+    Answer,
     Arguments,
     Gaps,
     Symbol,
@@ -62,6 +64,107 @@ class StudyArguments(ChartArguments):
         Field(min_length=1, max_length=len(SECTIONS), description="what to give; all of them if not named"),
         DISTINCT,
     ] = Field(list(SECTIONS), validate_default=True)
+
+
+Head = TypedDict(
+    "Head",
+    {
+        "symbol": str,
+        "interval": Interval,
+        "bars": int,
+        "from": str,
+        "to": str,
+        "close": float | None,
+        "atr14": float | None,
+        "weekIncomplete": NotRequired[bool],
+        "barIncomplete": NotRequired[bool],
+    },
+)
+
+
+class At(TypedDict):
+    id: str
+    price: float | None
+
+
+class DatedAt(At):
+    date: str
+
+
+class SwingRow(DatedAt):
+    kind: Literal["high", "low"]
+    confirmed: str
+
+
+class Fib(TypedDict):
+    direction: str
+    high: DatedAt
+    low: DatedAt
+    retracements: list[At]
+    extensions: list[At]
+
+
+class LevelRow(At):
+    touches: int
+    lastTouch: str
+    strength: str
+
+
+class Zone(At):
+    members: list[str]
+
+
+LineRow = TypedDict(
+    "LineRow",
+    {
+        "id": str,
+        "kind": str,
+        "from": str,
+        "to": str,
+        "slope": float | None,
+        "touches": int,
+        "now": float | None,
+        "atrAway": float | None,
+        "broken": NotRequired[str],
+    },
+)
+
+
+class TrendRow(TypedDict):
+    direction: str
+    quality: str
+    r2: float | None
+    slopeYear: float | None
+    score: float | None
+    bars: int
+
+
+class Extension(TypedDict):
+    atr: float | None
+    risk: str
+
+
+class PatternRow(TypedDict):
+    date: str
+    name: str
+    direction: str
+
+
+class StudyRow(Head):
+    swings: NotRequired[list[SwingRow]]
+    fib: NotRequired[Fib | None]
+    support: NotRequired[list[LevelRow] | None]
+    resistance: NotRequired[list[LevelRow] | None]
+    trendlines: NotRequired[list[LineRow] | None]
+    confluence: NotRequired[list[Zone]]
+    adx14: NotRequired[float | None]
+    trend: NotRequired[TrendRow | None]
+    extension: NotRequired[Extension | None]
+    patterns: NotRequired[list[PatternRow] | None]
+
+
+class StudyAnswer(Answer):
+    studies: list[StudyRow]
 
 
 def chart_study_get(context: ToolContext, arguments: StudyArguments) -> dict[str, Any]:
@@ -196,6 +299,7 @@ CHART_STUDY_GET = ToolSpec(
     ),
     arguments=StudyArguments,
     function=chart_study_get,
+    answer=StudyAnswer,
 )
 
 
@@ -208,6 +312,20 @@ class HistoryArguments(Arguments):
     symbols: Annotated[list[Symbol], tickers(MOST_HISTORY_SYMBOLS), DISTINCT]
     sessions: int = Field(30, ge=20, le=504, description="daily sessions to look back; a week is 5 of them")
     interval: Interval = Field("day", description=INTERVALS)
+
+
+class HistoryRow(TypedDict):
+    symbol: str
+    adjusted: bool
+    rows: list[list[str | float | None]]
+    weekIncomplete: NotRequired[bool]
+    barIncomplete: NotRequired[bool]
+
+
+class HistoryAnswer(Answer):
+    interval: Interval
+    columns: list[str]
+    histories: list[HistoryRow]
 
 
 def price_history_get(context: ToolContext, arguments: HistoryArguments) -> dict[str, Any]:
@@ -262,6 +380,7 @@ PRICE_HISTORY_GET = ToolSpec(
     ),
     arguments=HistoryArguments,
     function=price_history_get,
+    answer=HistoryAnswer,
 )
 
 
@@ -277,6 +396,29 @@ class RenderArguments(ChartArguments):
     ids: list[Annotated[str, Field(pattern="^[A-Z]{1,2}[0-9.]{0,5}$")]] = Field(
         [], max_length=MOST_IDS, description="draw only these levels and lines of the study, such as S1, F61.8, TS"
     )
+
+
+class Size(TypedDict):
+    width: int
+    height: int
+
+
+class DrawnLine(TypedDict):
+    id: str
+    now: float | None
+    broken: NotRequired[str]
+
+
+class ChartRow(Head):
+    levels: list[At]
+    outside: list[At]
+    trendlines: list[DrawnLine]
+    indicators: dict[str, float | None]
+
+
+class ChartsAnswer(Answer):
+    image: NotRequired[Size]
+    charts: list[ChartRow]
 
 
 def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, Any] | tuple[dict[str, Any], ToolImage]:
@@ -459,4 +601,5 @@ CHART_RENDER = ToolSpec(
     ),
     arguments=RenderArguments,
     function=chart_render,
+    answer=ChartsAnswer,
 )

@@ -10,15 +10,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
 import numpy as np
 from pydantic import Field
 from sqlmodel import col, select
+from typing_extensions import TypedDict
 
 from chordesk.models.company import Holder, Statement
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
-from chordesk.models.market import Listing
+from chordesk.models.market import Listing, SymbolSignals, SymbolTechnicals
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Candidate
 from chordesk.tools.decimals import rounded
@@ -49,7 +50,7 @@ from chordesk.tools.model_tools.news import every_headline, index_row
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
-from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 from chordesk.tools.relative_strength import strength_of
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.statements import statements_part, valuation_part
@@ -449,6 +450,38 @@ class CompanyArguments(Arguments):
     )
 
 
+Figures = dict[str, Any]  # of a part: what its source has
+
+
+class CompanyRow(TypedDict):
+    symbol: str
+    name: str | None
+    sector: str | None
+    industry: str | None
+    lastClose: float | None
+    related: NotRequired[Figures]
+    signals: NotRequired[Annotated[SymbolSignals, Without("symbol")]]
+    technicals: NotRequired[Annotated[SymbolTechnicals, Without("symbol")]]
+    strength: NotRequired[Figures]
+    correlation: NotRequired[Figures]
+    valuation: NotRequired[Figures]
+    fundamentals: NotRequired[Figures]
+    statements: NotRequired[Figures]
+    earnings: NotRequired[Figures]
+    ratings: NotRequired[Figures]
+    options: NotRequired[Figures]
+    shortInterest: NotRequired[Figures]
+    insiders: NotRequired[Figures]
+    hedgeFunds: NotRequired[Figures]
+    news: NotRequired[Figures]
+    verdicts: NotRequired[Figures]
+    summaryMarkdown: NotRequired[str]
+
+
+class CompaniesAnswer(Answer):
+    companies: list[CompanyRow]
+
+
 def company_get(context: ToolContext, arguments: CompanyArguments) -> dict[str, Any]:
     """Return the record of each symbol. `available`: one part of one symbol, or, without parts, one known symbol.
 
@@ -538,4 +571,5 @@ COMPANY_GET = ToolSpec(
     ),
     arguments=CompanyArguments,
     function=company_get,
+    answer=CompaniesAnswer,
 )

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, Field
+from typing_extensions import TypedDict
 
 from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, RatingChange, ShortInterest
 from chordesk.models.errors import MarketError, NotConfigured
@@ -19,7 +20,19 @@ from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
-from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, Symbols, ToolContext, ToolSpec, payload, tickers
+from chordesk.tools.registry import (
+    DISTINCT,
+    Answer,
+    Arguments,
+    Gaps,
+    Symbol,
+    Symbols,
+    ToolContext,
+    ToolSpec,
+    Without,
+    payload,
+    tickers,
+)
 
 TEXT_CHARS = 80
 MAX_SYMBOLS = 30
@@ -88,6 +101,19 @@ class EarningsArguments(Arguments):
     limit: int = Field(4, ge=0, le=40, description="at most so many past reports a symbol, newest first")
 
 
+PAST = ("symbol", "until", "confirmed", "knownAt")
+
+
+class EarningsRow(TypedDict):
+    symbol: str
+    next: Annotated[EarningsDate, Without("symbol", daysUntil=int)] | None
+    past: list[Annotated[EarningsDate, Without(*PAST, surprise=float | None)]]
+
+
+class EarningsAnswer(Answer):
+    earnings: list[EarningsRow]
+
+
 def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[str, Any]:
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_EARNINGS, arguments.symbols) if arguments.limit else 0
@@ -133,6 +159,7 @@ EARNINGS_DATES = ToolSpec(
     ),
     arguments=EarningsArguments,
     function=earnings_dates,
+    answer=EarningsAnswer,
 )
 
 
@@ -144,6 +171,35 @@ class InsiderArguments(Arguments):
     symbols: FewSymbols
     days: int = Field(90, ge=1, le=1000, description="window of `net`, by the day of the trade")
     limit: int = Field(10, ge=1, le=100, description="at most so many trades a symbol, newest first")
+
+
+InsiderNet = TypedDict(
+    "InsiderNet",
+    {
+        "days": int,
+        "from": dt.date,
+        "bought": int,
+        "boughtShares": float | None,
+        "boughtValue": float | None,
+        "sold": int,
+        "soldShares": float | None,
+        "soldValue": float | None,
+        "netShares": float | None,
+        "netValue": float | None,
+        "other": int,
+        "oldestKnown": dt.date,
+    },
+)
+
+
+class InsiderRow(TypedDict):
+    symbol: str
+    net: InsiderNet
+    trades: list[Annotated[InsiderTrade, Without("symbol")]]
+
+
+class InsidersAnswer(Answer):
+    insiders: list[InsiderRow]
 
 
 def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[str, Any]:
@@ -200,6 +256,7 @@ INSIDER_TRADES = ToolSpec(
     ),
     arguments=InsiderArguments,
     function=insider_trades,
+    answer=InsidersAnswer,
 )
 
 
@@ -211,6 +268,18 @@ class RatingsArguments(Arguments):
     symbols: FewSymbols
     days: int = Field(90, ge=1, le=1000, description="changes of so many days back")
     limit: int = Field(10, ge=1, le=100, description="at most so many changes a symbol, newest first")
+
+
+class RatingsRow(TypedDict):
+    symbol: str
+    targets: Annotated[PriceTargets, Without("symbol")] | None
+    days: int
+    actions: dict[str, int]
+    changes: list[Annotated[RatingChange, Without("symbol", date=dt.date)]]
+
+
+class RatingsAnswer(Answer):
+    ratings: list[RatingsRow]
 
 
 def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[str, Any]:
@@ -259,6 +328,7 @@ ANALYST_RATINGS = ToolSpec(
     ),
     arguments=RatingsArguments,
     function=analyst_ratings,
+    answer=RatingsAnswer,
 )
 
 
@@ -267,6 +337,10 @@ SHORTS_NOUN = "short interest"
 
 class ShortInterestArguments(Arguments):
     symbols: Symbols
+
+
+class ShortInterestAnswer(Answer):
+    shortInterest: list[Annotated[ShortInterest, Without(change=float | None, ageDays=int)]]
 
 
 def short_interest(context: ToolContext, arguments: ShortInterestArguments) -> dict[str, Any]:
@@ -300,4 +374,5 @@ SHORT_INTEREST = ToolSpec(
     ),
     arguments=ShortInterestArguments,
     function=short_interest,
+    answer=ShortInterestAnswer,
 )

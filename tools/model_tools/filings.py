@@ -12,9 +12,10 @@ import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, Field, ValidationError
+from typing_extensions import TypedDict
 
 from chordesk.models.answers import upper
 from chordesk.models.company import Filing
@@ -26,7 +27,7 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.fetching import PACES, REQUEST_SECONDS, AgedCache
 from chordesk.tools.market.protocol import FilingsSource, MarketClock
 from chordesk.tools.model_tools.company_data import FewSymbols, bounded, known, share, shown
-from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, Without, payload
 
 # EDGAR, the SEC's archive of filings, through edgartools: loaded where a tool first asks for it and nowhere else, for
 # it takes a second and some 150 MB.
@@ -175,6 +176,17 @@ class FilingsArguments(Arguments):
     limit: int = Field(10, ge=1, le=50, description="at most so many a symbol, newest first")
 
 
+class FilingsRow(TypedDict):
+    symbol: str
+    filings: list[Annotated[Filing, Without("symbol", "accession")]]
+
+
+class FilingsAnswer(Answer):
+    filingsSource: NotRequired[str]
+    days: int
+    companies: list[FilingsRow]
+
+
 def sec_filings(context: ToolContext, arguments: FilingsArguments) -> dict[str, Any]:
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_ROWS, arguments.symbols)
@@ -218,4 +230,5 @@ SEC_FILINGS = ToolSpec(
     ),
     arguments=FilingsArguments,
     function=sec_filings,
+    answer=FilingsAnswer,
 )

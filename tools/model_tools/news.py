@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Headline
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.model_tools.company_data import plain_text, share
-from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 WHAT = "headlines"
 # Whatever a source calls a headline, more than this is not one.
@@ -27,6 +28,26 @@ class NewsArguments(Arguments):
     symbols: Symbols
     limit: int = Field(5, ge=1, le=25, description="at most so many headlines a symbol, newest first")
     urls: bool = Field(False, description="also their URLs, for page_read")
+
+
+class NewsAnswer(Answer):
+    headlines: list[Headline]
+
+
+class NewsCounts(TypedDict):
+    """Headlines of one symbol since a day, by day and by source; `before` and `other` are the rest."""
+
+    symbol: str
+    headlines: int
+    since: dt.date
+    newest: dt.datetime
+    byDay: dict[str, int]
+    bySource: dict[str, int]
+
+
+class NewsIndexAnswer(Answer):
+    days: int
+    index: list[NewsCounts]
 
 
 def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
@@ -60,6 +81,7 @@ NEWS_LIST = ToolSpec(
     ),
     arguments=NewsArguments,
     function=news_list,
+    answer=NewsAnswer,
 )
 
 
@@ -124,4 +146,5 @@ NEWS_INDEX = ToolSpec(
     ),
     arguments=NewsIndexArguments,
     function=news_index,
+    answer=NewsIndexAnswer,
 )

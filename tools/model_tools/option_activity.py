@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from chordesk.models.contracts import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
@@ -17,6 +18,7 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import History
 from chordesk.tools.market.protocol import PastChainSource
 from chordesk.tools.option_contracts import (
+    ChainInputs,
     ContractFigures,
     Past,
     UsableChain,
@@ -27,7 +29,7 @@ from chordesk.tools.option_contracts import (
     usable_rows,
 )
 from chordesk.tools.pricing import yang_zhang
-from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
+from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 FIRST_DAY, LAST_DAY, WANTED_DAY = 7, 60, 30  # days to expiry of the chain, and of the expiry that is looked at
 _BARS = 273  # so that a rank is of 252 sessions
@@ -62,6 +64,32 @@ class Implied(NamedTuple):
     @property
     def slope(self) -> float | None:
         return self.terms[-1][1] - self.terms[0][1] if len(self.terms) > 1 else None
+
+
+class VolatilityRow(TypedDict):
+    symbol: str
+    hv20: float | None
+    hv60: float | None
+    yangZhang20: float | None
+    hvRank: float | None
+    hvRankSessions: int | None
+    expiry: dt.date | None
+    dte: int | None
+    strike: float | None
+    iv: float | None
+    ivHvRatio: float | None
+    impliedMove: float | None
+    putSkew: float | None
+    putSkewStrike: float | None
+    termStructure: list[tuple[int, float | None]] | None
+    termSlope: float | None
+    ivRank: float | None
+    ivRankDays: int
+
+
+class VolatilityAnswer(Answer):
+    chains: list[ChainInputs]
+    volatilities: list[VolatilityRow]
 
 
 def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
@@ -223,6 +251,7 @@ VOLATILITY_GET = ToolSpec(
     ),
     arguments=VolatilityArguments,
     function=volatility_get,
+    answer=VolatilityAnswer,
 )
 
 
@@ -241,6 +270,41 @@ RULES = {
 class UnusualArguments(Arguments):
     symbols: Annotated[list[Symbol], tickers(10), DISTINCT]
     limit: int = Field(10, ge=1, le=50, description="contracts a symbol")
+
+
+class UnusualContract(TypedDict):
+    contract: str
+    kind: Literal["put", "call"]
+    expiry: dt.date
+    dte: int
+    strike: float
+    fromSpot: float | None
+    volume: float | None
+    openInterest: float | None
+    volumeToInterest: float | None
+    mid: float | None
+    source: str
+
+
+class OptionVolume(TypedDict):
+    symbol: str
+    source: str
+    putVolume: float | None
+    putOpenInterest: float | None
+    putVolumeToUsual: float | None
+    putUnusual: bool | None
+    callVolume: float | None
+    callOpenInterest: float | None
+    callVolumeToUsual: float | None
+    callUnusual: bool | None
+    putCallRatio: float | None
+
+
+class UnusualAnswer(Answer):
+    rules: dict[str, str]
+    chains: list[ChainInputs]
+    volumes: list[OptionVolume]
+    contracts: list[UnusualContract]
 
 
 def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[str, Any]:
@@ -335,4 +399,5 @@ OPTIONS_UNUSUAL = ToolSpec(
     ),
     arguments=UnusualArguments,
     function=options_unusual,
+    answer=UnusualAnswer,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from typing_extensions import TypedDict
 
 from chordesk.models.answers import upper
 from chordesk.models.contracts import OptionContract, parse_contract
@@ -17,6 +18,7 @@ from chordesk.tools.market.prices import share_of
 from chordesk.tools.option_contracts import (
     CHAIN,
     DEFINITION,
+    ChainInputs,
     ContractFigures,
     UsableChain,
     contract_figures,
@@ -25,7 +27,7 @@ from chordesk.tools.option_contracts import (
     usable_chain,
     usable_chains,
 )
-from chordesk.tools.registry import DISTINCT, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
+from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 MOST_ROWS = 100
 NEAR = 0.03
@@ -47,6 +49,45 @@ class ChainArguments(Arguments):
     maxWeeklyRoc: Share | None = Field(None, description="fraction; more is often a stale quote or an event")
     near: list[Level] = Field([], max_length=10, description=f"price levels; only strikes within {NEAR:.0%} of one")
     limit: int = Field(20, ge=1, le=MOST_ROWS, description="rows a symbol; 100 in all at most")
+
+
+class ContractRow(TypedDict):
+    contract: str
+    kind: Literal["put", "call"]
+    expiry: dt.date
+    dte: int
+    strike: float
+    bid: float | None
+    ask: float | None
+    mid: float | None
+    spread: float | None
+    volume: float | None
+    openInterest: float | None
+    iv: float | None
+    delta: float | None
+    gamma: float | None
+    theta: float | None
+    vega: float | None
+    roc: float | None
+    rocWeekly: float | None
+    rocAnnual: float | None
+    breakEven: float | None
+    pop: float | None
+    liquidity: str
+    source: str
+    greeks: Literal["market", "computed", "modelled"] | None
+    problem: NotRequired[str]
+    level: NotRequired[float]
+    fromLevel: NotRequired[float]
+
+
+class GreeksAnswer(Answer):
+    chains: list[ChainInputs]
+    contracts: list[ContractRow]
+
+
+class ChainAnswer(GreeksAnswer):
+    liquidity: str
 
 
 def option_chain_get(context: ToolContext, arguments: ChainArguments) -> dict[str, Any]:
@@ -152,6 +193,7 @@ OPTION_CHAIN_GET = ToolSpec(
     ),
     arguments=ChainArguments,
     function=option_chain_get,
+    answer=ChainAnswer,
 )
 
 
@@ -230,4 +272,5 @@ OPTION_GREEKS_GET = ToolSpec(
     ),
     arguments=GreeksArguments,
     function=option_greeks_get,
+    answer=GreeksAnswer,
 )

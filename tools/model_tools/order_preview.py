@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from sqlmodel import Session, col, select
@@ -20,7 +20,7 @@ from chordesk.tools.orders.checking import evaluate
 from chordesk.tools.orders.drafting import SIDES, columns_of, source_runs
 from chordesk.tools.orders.previews import preview, terms_of
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
-from chordesk.tools.registry import Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, Without, payload
 
 _CONTRACT_SIDES = {"open": "sell", "add": "sell", "reduce": "buy", "close": "buy"}  # puts and covered calls are sold
 
@@ -30,6 +30,22 @@ class PreviewArguments(AskedOrder, Arguments):
     action: Literal[ActionKind.OPEN, ActionKind.ADD, ActionKind.REDUCE, ActionKind.CLOSE]
     side: Literal["buy", "sell"] | None = Field(None, description="if left out, what the action means")
     order_type: OrderType = "market"
+
+
+class PreviewAnswer(Answer):
+    dryRun: Literal[True]
+    cleared: bool
+    denied: NotRequired[Annotated[Denied, Without("cleared")]]
+    note: NotRequired[str | None]
+    waitsForPerson: NotRequired[Any]
+    orderType: NotRequired[str]
+    limitPrice: NotRequired[float | None]
+    quantity: NotRequired[float | None]
+    price: NotRequired[float | None]
+    notional: NotRequired[float | None]
+    payload: NotRequired[Any]
+    payloadHash: NotRequired[str]
+    clientOrderId: NotRequired[str]
 
 
 def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[str, Any]:
@@ -100,5 +116,6 @@ ORDERS_PREVIEW = ToolSpec(
     ),
     arguments=PreviewArguments,
     function=orders_preview,
+    answer=PreviewAnswer,
     data=False,
 )

@@ -3,13 +3,15 @@ instruction."""
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from chordesk.models.errors import NotConfigured
 from chordesk.models.extras import require_source
@@ -19,7 +21,7 @@ from chordesk.tools.market.fetching import Once
 from chordesk.tools.pages.browser import find_browser, picture_of
 from chordesk.tools.pages.reading import MOST_URL_CHARS, PageError, RawPage, Robots, Target, read_page
 from chordesk.tools.pages.text import PageText, delimited, text_within
-from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB
 # Shares of a tool call's time by which the page, and then its picture, have to be there.
@@ -42,6 +44,24 @@ class ReadPage:
 
 _pages: Once[ReadPage] = Once(64)
 _robots: Once[Robots] = Once(256)
+
+
+class Page(TypedDict):
+    url: str
+    finalUrl: str
+    source: str
+    title: str | None
+    author: str | None
+    published: str | None
+    fetchedAt: dt.datetime
+    characters: int
+    start: int
+    cut: int
+    text: str
+
+
+class PageAnswer(Answer):
+    page: NotRequired[Page]
 
 
 def page_read(context: ToolContext, arguments: PageArguments) -> dict[str, Any] | tuple[dict[str, Any], ToolImage]:
@@ -113,4 +133,5 @@ PAGE_READ = ToolSpec(
     ),
     arguments=PageArguments,
     function=page_read,
+    answer=PageAnswer,
 )

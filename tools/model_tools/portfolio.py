@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotConfigured
@@ -12,8 +15,31 @@ from chordesk.tools.decimals import rounded
 from chordesk.tools.ledger import value, worth_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import Quotes, lapse
-from chordesk.tools.registry import Arguments, Gaps, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, payload
 from chordesk.tools.risk import cover_of, held_in, underlying_of
+
+
+class PositionRow(TypedDict):
+    symbol: str
+    quantity: float
+    averageCost: float
+    marketPrice: float | None
+    priceDate: dt.date | None
+    marketValue: float | None
+    share: float | None
+    boundByCalls: NotRequired[float]
+
+
+class Portfolio(TypedDict):
+    account: str
+    cash: float
+    equity: float | None
+    buyingPower: float
+    positions: list[PositionRow]
+
+
+class PortfolioAnswer(Answer):
+    portfolio: Portfolio
 
 
 def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
@@ -85,5 +111,6 @@ PORTFOLIO_GET = ToolSpec(
     ),
     arguments=Arguments,
     function=portfolio_get,
+    answer=PortfolioAnswer,
     data=False,
 )

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
+from typing_extensions import TypedDict
 
 from chordesk.models.answers import ReportStatus
 from chordesk.models.errors import NotConfigured
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.runs import Report, Run, Verdict
 from chordesk.tools.model_tools.portfolio import store_of
-from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 Row = TypeVar("Row")
 _SUMMARY_CHARS = 600
@@ -24,6 +25,33 @@ _ROWS_A_SYMBOL = 24
 
 class ReportArguments(Arguments):
     symbols: Symbols
+
+
+class VerdictRow(TypedDict):
+    symbol: str
+    rating: str
+    confidence: str | None
+    summary: str
+    keyRisks: list[str]
+    marketAt: dt.datetime
+    runId: str
+
+
+class ReportRow(TypedDict):
+    symbol: str
+    role: str
+    verdict: str | None
+    confidence: str | None
+    summary: str
+    keyRisks: list[str]
+    author: str | None
+    marketAt: dt.datetime
+    runId: str
+
+
+class ReportsAnswer(Answer):
+    verdicts: list[VerdictRow]
+    reports: list[ReportRow]
 
 
 def report_latest(context: ToolContext, arguments: ReportArguments) -> dict[str, Any]:
@@ -141,5 +169,6 @@ REPORT_LATEST = ToolSpec(
     ),
     arguments=ReportArguments,
     function=report_latest,
+    answer=ReportsAnswer,
     data=False,
 )

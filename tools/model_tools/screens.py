@@ -6,10 +6,11 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 from weakref import WeakKeyDictionary
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Listing, Mover
@@ -19,7 +20,17 @@ from chordesk.tools.history import Budget, histories, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.market.universe import NAMED, resolve_universe
-from chordesk.tools.registry import MAX_SYMBOLS, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import (
+    MAX_SYMBOLS,
+    Answer,
+    Arguments,
+    Gaps,
+    Symbol,
+    ToolContext,
+    ToolSpec,
+    Without,
+    payload,
+)
 
 _SESSIONS = 22
 
@@ -34,6 +45,25 @@ class MoversArguments(Arguments):
     direction: Literal["up", "down"] = Field(description="largest rises or largest falls")
     limit: int = Field(20, ge=1, le=100, description="at most so many")
     symbols: list[Symbol] = Field([], max_length=MAX_SYMBOLS, description="also the own move of each of these names")
+
+
+class UniverseAnswer(Answer):
+    total: int
+    listings: list[Listing]
+
+
+class NotCompared(TypedDict):
+    count: int
+    symbols: list[str]
+
+
+class MoversAnswer(Answer):
+    session: dt.date | None
+    previousSession: NotRequired[dt.date | None]
+    compared: int
+    notCompared: NotRequired[NotCompared]
+    movers: list[Annotated[Mover, Without("changeSessions", changeSessions=int)]]
+    asked: NotRequired[list[Annotated[Mover, Without("changeSessions", changeSessions=int)]]]
 
 
 def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[str, Any]:
@@ -161,6 +191,7 @@ UNIVERSE_LIST = ToolSpec(
     ),
     arguments=UniverseArguments,
     function=universe_list,
+    answer=UniverseAnswer,
     data=False,
 )
 
@@ -173,4 +204,5 @@ SP500_MOVERS = ToolSpec(
     ),
     arguments=MoversArguments,
     function=sp500_movers,
+    answer=MoversAnswer,
 )

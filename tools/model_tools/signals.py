@@ -6,10 +6,11 @@ import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from chordesk.models.market import SymbolSignals, SymbolTechnicals
 from chordesk.tools import figures
@@ -18,7 +19,7 @@ from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
 from chordesk.tools.history import histories, note_kept, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
-from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 
 _RSI = 15  # closes that 14 changes have
 _LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
@@ -29,6 +30,23 @@ _ALIKE = ("date", "sessions", "highSessions")
 
 class SignalsArguments(Arguments):
     symbols: Symbols
+
+
+class Alike(TypedDict):
+    """What all rows have that do not have their own."""
+
+    date: dt.date
+    sessions: int
+    highSessions: int
+
+
+class SignalsAnswer(Answer):
+    each: NotRequired[Alike]
+    signals: list[Annotated[SymbolSignals, Without(*_ALIKE, date=dt.date, sessions=int, highSessions=int)]]
+
+
+class TechnicalsAnswer(Answer):
+    technicals: list[SymbolTechnicals]
 
 
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
@@ -119,6 +137,7 @@ SIGNALS_GET = ToolSpec(
     ),
     arguments=SignalsArguments,
     function=signals_get,
+    answer=SignalsAnswer,
 )
 
 
@@ -203,4 +222,5 @@ TECHNICALS_GET = ToolSpec(
     ),
     arguments=SignalsArguments,
     function=technicals_get,
+    answer=TechnicalsAnswer,
 )

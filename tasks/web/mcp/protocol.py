@@ -46,7 +46,7 @@ def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
     server.list_tools()(listed)
     # The desk's own check names each wrong argument and the allowed ones.
     server.call_tool(validate_input=False)(called)
-    add_resources(server, runs)
+    add_resources(server, runs, toolset)
     add_prompts(server, runs.settings)
     return server
 
@@ -54,8 +54,9 @@ def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
 def _tool(spec: ToolSpec) -> types.Tool:
     hints = types.ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True)
     return types.Tool(
-        name=spec.name, description=spec.description, inputSchema=dict(spec.input_schema), annotations=hints
-    )
+        name=spec.name, description=spec.description, inputSchema=dict(spec.input_schema),
+        outputSchema=spec.output_schema, annotations=hints,
+    )  # fmt: skip
 
 
 def _result(answer: ToolAnswer) -> types.CallToolResult:

@@ -1,8 +1,10 @@
-"""What a client of the Model Context Protocol reads beside the tools: the desk's runs, and its roles' prompts."""
+"""What a client of the Model Context Protocol reads beside the tools: the desk's runs, charts, and its roles'
+prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import parse_qsl, urlsplit
 
 from mcp import types
 from mcp.server.lowlevel import Server
@@ -17,10 +19,12 @@ from chordesk.models.errors import DatabaseDown, NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.runs import view
+from chordesk.tools.registry import Toolset
 
-RUNS = "desk://runs/"
+RUNS, CHARTS = "desk://runs/", "desk://charts/"
+CHART = "chart_render"
 LISTED = 50  # runs, the newest; any other is read by its id
-JSON = "application/json"
+JSON, PNG = "application/json", "image/png"
 
 
 class RunResources:
@@ -65,15 +69,34 @@ def _resource(run: Run) -> types.Resource:
     return types.Resource(uri=AnyUrl(f"{RUNS}{run.id}"), name=run.id, description=about, mimeType=JSON)
 
 
-def add_resources(server: Server, runs: RunResources) -> None:
+async def chart(toolset: Toolset, uri: str) -> ReadResourceContents:
+    """Return the picture of chart_render; the query has its other arguments. Raises NotFound."""
+    parts = urlsplit(uri)
+    given = {name: int(value) if value.isdecimal() else value for name, value in parse_qsl(parts.query)}
+    answer = await toolset.call(CHART, {**given, "symbols": [parts.path.lstrip("/")]})
+    if answer.image is None:
+        why = answer.payload.get("error") or "; ".join(gap["reason"] for gap in answer.payload["missing"])
+        raise NotFound(f"no chart {uri!r}: {why}", remedy="ask for a symbol and a day that the market has")
+    return ReadResourceContents(answer.image.data, answer.image.mime_type)
+
+
+def add_resources(server: Server, runs: RunResources, toolset: Toolset) -> None:
+    charts = any(spec.name == CHART for spec in toolset.specs())
+
     async def listed() -> list[types.Resource]:
         return runs.newest()
 
     async def templates() -> list[types.ResourceTemplate]:
         about = "A run with its candidates, reports and orders."
-        return [types.ResourceTemplate(uriTemplate=f"{RUNS}{{run}}", name="run", description=about, mimeType=JSON)]
+        found = [types.ResourceTemplate(uriTemplate=f"{RUNS}{{run}}", name="run", description=about, mimeType=JSON)]
+        if charts:
+            path, about = f"{CHARTS}{{symbol}}{{?sessions,interval}}", "A symbol's chart, as chart_render draws it."
+            found.append(types.ResourceTemplate(uriTemplate=path, name="chart", description=about, mimeType=PNG))
+        return found
 
     async def read(uri: AnyUrl) -> Iterable[ReadResourceContents]:
+        if charts and str(uri).startswith(CHARTS):
+            return [await chart(toolset, str(uri))]
         return [ReadResourceContents(runs.read(str(uri)), JSON)]
 
     server.list_resources()(listed)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import datetime as dt
 import json
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mcp import McpError
-from mcp.types import ImageContent, TextContent, TextResourceContents
+from mcp.types import BlobResourceContents, ImageContent, TextContent, TextResourceContents
 from pydantic import AnyUrl
 
 from chordesk.agents.offering import READ_TOOLS
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.text import NEW_YORK
+from chordesk.tasks.cli.mcp_clients import McpClient, server_of, write_entry
 from chordesk.tools.ledger import ensure_account
 from tests.databases import make_database
 from tests.patience import PATIENCE
@@ -58,6 +62,7 @@ async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_i
         tools = (await session.list_tools()).tools
         assert [tool.name for tool in tools] == list(READ_TOOLS)
         assert all(tool.annotations is not None and tool.annotations.readOnlyHint for tool in tools)
+        assert all(tool.outputSchema for tool in tools)  # the client holds each answer against it
         names = ["IBM", "KO", "GE", "F"]
         asked = [session.call_tool("company_get", {"symbols": [name]}) for name in names]
         picture, *found = await asyncio.gather(session.call_tool("chart_render", {"symbols": ["IBM"]}), *asked)
@@ -98,8 +103,16 @@ async def test_a_run_is_a_resource_and_each_role_has_a_prompt(home: Path) -> Non
         (content,) = (await session.read_resource(listed.uri)).contents
         assert isinstance(content, TextResourceContents)
         assert json.loads(content.text)["run_id"] == first
-        with pytest.raises(McpError, match="no resource"):
-            await session.read_resource(AnyUrl("desk://runs/nope"))
+        (picture,) = (await session.read_resource(AnyUrl("desk://charts/IBM?sessions=60"))).contents
+        assert isinstance(picture, BlobResourceContents)
+        assert base64.b64decode(picture.blob).startswith(b"\x89PNG")
+        for uri, named in (
+            ("runs/nope", "no resource"),
+            ("charts/NOPE", "no chart"),
+            ("charts/IBM?interval=y", "15min"),
+        ):
+            with pytest.raises(McpError, match=named):
+                await session.read_resource(AnyUrl(f"desk://{uri}"))
         assert [one.name for one in (await session.list_prompts()).prompts] == list(ROLES)
         (message,) = (await session.get_prompt("risk")).messages
         assert isinstance(message.content, TextContent)
@@ -115,6 +128,46 @@ def test_the_entry_of_each_client_starts_this_server_on_this_home(home: Path) ->
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(first)
         assert str(home) in done.stdout
+    done = desk(home, "mcp", "--install", "nobody")
+    assert "'nobody' is not one of" in done.stderr
+    assert "Value error" not in done.stderr
+
+
+FILES = {
+    McpClient.CLAUDE: (".claude.json", '{"mcpServers": {"other": {"command": "é"}}, "theme": 1}', "mcpServers"),
+    McpClient.CODEX: (".codex/config.toml", '# mine\n[mcp_servers.other]\ncommand = "é"\n', "mcp_servers"),
+    McpClient.VSCODE: (".config/Code/User/mcp.json", '{"servers": {"other": {"command": "é"}}}', "servers"),
+}
+
+
+@pytest.mark.parametrize("client", McpClient)
+def test_the_client_s_file_gets_the_entry_once_and_keeps_the_rest(
+    client: McpClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    name, before, key = FILES[client]
+    path, read = tmp_path / name, tomllib.loads if name.endswith("toml") else json.loads
+    server = server_of(tmp_path / "a 'home'", "R1")
+    write_entry(client, server)
+    assert read(path.read_text())[key]["desk"]["env"] == {"DESK_HOME": str(tmp_path / "a 'home'")}
+    path.write_text(before)
+    path.chmod(0o640)
+    write_entry(client, server)
+    found = read(path.read_text())
+    assert found[key].pop("desk")["args"] == ["mcp", "--run", "R1"]
+    assert found == read(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert path.with_name(f"{path.name}.before-desk").read_text() == before
+    written = path.read_text()
+    write_entry(client, server)
+    assert path.read_text() == written
+    for wrong in ("{half", "[]", "mcp_servers = 1"):
+        path.write_text(wrong)
+        with pytest.raises(UsageError, match="cannot be changed"):
+            write_entry(client, server)
+        assert path.read_text() == wrong
 
 
 def test_without_a_client_it_ends_at_once(home: Path) -> None:
