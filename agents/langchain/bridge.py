@@ -445,6 +445,9 @@ class Bridge(Protocol):
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]: ...
 
+    def serving(self, model: str) -> tuple[str, str] | None:
+        """Return the provider and the model that a name stands for; None where the chat model says it itself."""
+
 
 _current: ContextVar[Bridge | None] = ContextVar("chat_bridge", default=None)
 

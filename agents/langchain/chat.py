@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import orjson
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput, ModelProfile
-from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.language_models.chat_models import BaseChatModel, LangSmithParams
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
@@ -45,7 +45,7 @@ from chordesk.agents.langchain.bridge import (
     current,
     reply_format,
 )
-from chordesk.agents.langchain.providers import LITELLM, Provider, arguments_of, require_known
+from chordesk.agents.langchain.providers import LITELLM, Provider, answering, arguments_of, require_known
 from chordesk.agents.langchain.runtimes import Connection, own_bridge
 from chordesk.models.answers import Usage
 from chordesk.tools.shortening import IMAGE_TOKENS, tokens_of
@@ -103,7 +103,7 @@ def _items(message: BaseMessage) -> Iterator[Item]:
         raise ConversationError(
             f"a message of type {message.type!r} has no role", remedy="use system, human, ai and tool messages"
         )
-    parts = list(_parts(message, "output_text" if role == "assistant" else "input_text"))
+    parts = _parts(message, "output_text" if role == "assistant" else "input_text")
     if parts:
         yield {"type": "message", "role": role, "content": parts}
     if isinstance(message, AIMessage):
@@ -113,7 +113,7 @@ def _items(message: BaseMessage) -> Iterator[Item]:
 
 
 def _output(message: ToolMessage) -> str | list[Item]:
-    parts = list(_parts(message, "input_text"))
+    parts = _parts(message, "input_text")
     failed = [{"type": "input_text", "text": "The tool failed."}] if message.status == "error" else []
     found = [*failed, *parts]
     if all(part["type"] == "input_text" for part in found):
@@ -121,12 +121,22 @@ def _output(message: ToolMessage) -> str | list[Item]:
     return found
 
 
-def _parts(message: BaseMessage, text_type: str) -> Iterator[Item]:
+def _parts(message: BaseMessage, text_type: str) -> list[Item]:
+    parts = list(_blocks(message, text_type))
+    if (chars := sum(len(part.get("text", "")) for part in parts)) > MAX_TEXT_CHARS:
+        what = f"the result of {message.name or 'a tool'}" if isinstance(message, ToolMessage) else message.type
+        raise ConversationError(
+            f"{what} has {chars:,} characters, at most {MAX_TEXT_CHARS:,}", remedy="shorten it or summarise it"
+        )
+    return parts
+
+
+def _blocks(message: BaseMessage, text_type: str) -> Iterator[Item]:
     blocks = [message.content] if isinstance(message.content, str) else message.content
     for block in blocks:
         if isinstance(block, str):
             if block:
-                yield _text(block, text_type, message)
+                yield _text(block, text_type)
             continue
         kind = block.get("type")
         if kind in ("text", "input_text", "output_text"):
@@ -135,7 +145,7 @@ def _parts(message: BaseMessage, text_type: str) -> Iterator[Item]:
                     f"a {message.type} message has {type(text).__name__} as its text", remedy="decode it"
                 )
             if text:
-                yield _text(text, text_type, message)
+                yield _text(text, text_type)
         elif kind in ("image", "image_url", "input_image"):
             if text_type == "output_text":
                 raise ConversationError("a message of the model has an image", remedy="leave it out")
@@ -146,12 +156,7 @@ def _parts(message: BaseMessage, text_type: str) -> Iterator[Item]:
             )
 
 
-def _text(text: str, text_type: str, message: BaseMessage) -> Item:
-    if len(text) > MAX_TEXT_CHARS:
-        what = f"the result of {message.name or 'a tool'}" if isinstance(message, ToolMessage) else message.type
-        raise ConversationError(
-            f"{what} has {len(text):,} characters, at most {MAX_TEXT_CHARS:,}", remedy="shorten it or summarise it"
-        )
+def _text(text: str, text_type: str) -> Item:
     sendable = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()  # half a surrogate pair is no text
     return {"type": text_type, "text": sendable}
 
@@ -403,6 +408,12 @@ class ChatCodex(BaseChatModel):
     def _identifying_params(self) -> dict[str, Any]:
         names = ("model_name", "provider", "base_url", "effort", "verbosity", "summary")
         return {name: getattr(self, name) for name in names}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        bridge = current()
+        served = bridge.serving(self.model_name) if bridge is not None else None
+        who = answering(*(served or (self.provider, self.model_name)), None if served else self.base_url)
+        return {**super()._get_ls_params(stop, **kwargs), "ls_provider": who}
 
     def _resolve_model_profile(self) -> ModelProfile:
         """Return what every model does here, as LangChain chooses its strategy for structured answers by it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from chordesk.agents.langchain.bridge import ModelUnavailable
 from chordesk.agents.role_models import PROVIDER_KEYS
@@ -35,6 +36,14 @@ def arguments_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if prefix in _PLAIN:
         return {"model": model, "provider": prefix}
     return {"model": f"{_HOSTED[prefix]}/{model}", "provider": LITELLM}
+
+
+def answering(provider: str, model: str, url: str | None) -> str:
+    """Return the name of who answers a model's calls, as LangSmith has it: a login is OpenAI's."""
+    if url is not None:
+        known = {address: name for name, address in SERVERS.items()}
+        return known.get(url) or urlsplit(url).netloc.rpartition("@")[2]
+    return model.partition("/")[0] if provider == LITELLM else "openai" if provider == "codex" else provider
 
 
 def require_known(name: str, provider: Provider) -> None:

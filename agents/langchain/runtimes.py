@@ -96,6 +96,9 @@ class OwnBridge:
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def serving(self, model: str) -> None:
+        return None
+
     async def answer(self, call: ChatCall, on_text: OnText | None = None) -> ChatAnswer:
         threads: list[str] = []
 

@@ -132,6 +132,15 @@ class _Translation:
         self._decoders: dict[str, Decoder] = {}
 
     def whole(self) -> StrictSchema:
+        """Raises ValueError for a definition that is nothing but itself: no value fits it, and no end is to it."""
+        for name in (whole := {**self._defs, "#": self._root}):
+            reached, left = set[str](), list(_referred(whole[name]))
+            while left:
+                if (one := left.pop()) == name:
+                    raise ValueError(f"{name!r} refers to itself with no property or item between")
+                if one in whole and one not in reached:
+                    reached.add(one)
+                    left += _referred(whole[one])
         found, decode = self._node(self._root)
         return StrictSchema({**found, "$defs": self._made} if self._made else found, decode)
 
@@ -217,6 +226,17 @@ class _Translation:
             }
 
         return found, decode
+
+
+def _referred(node: Any) -> Iterator[str]:
+    """Yield the definitions that a value of this schema is to fit itself, not its properties or items."""
+    if not isinstance(node, Mapping):
+        return
+    if "$ref" in node:
+        yield str(node["$ref"]).rpartition("/")[2]
+    for key in ("anyOf", "oneOf", "allOf"):
+        for branch in node.get(key) or ():
+            yield from _referred(branch)
 
 
 def _same(value: Any) -> Any:

@@ -236,6 +236,10 @@ class StepBridge:
         note_once(self._desk, budgets.notice_of(spent, self._step.run_id))
         return spent.reason
 
+    def serving(self, model: str) -> tuple[str, str] | None:
+        found = self._served.get(model)
+        return (found.provider(self._settings), found.model) if found is not None else None
+
     def _model_of(self, call: ChatCall) -> RoleModel:
         """Return the model that a call names. Raises ModelUnavailable for one that the desk does not serve."""
         self.model = found = self._served.get(call.model)

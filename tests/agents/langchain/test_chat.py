@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -186,7 +187,7 @@ def test_a_conversation_of_two_thousand_messages_arrives_whole(chat: ChatCodex, 
     assert sent[-2001:] == [*(one.content for one in before), "and now?"]
 
 
-def test_a_call_names_its_model_to_langsmith(chat: ChatCodex) -> None:
+def test_a_call_names_its_model_and_who_answers_to_langsmith(chat: ChatCodex) -> None:
     seen = RunCollectorCallbackHandler()
     chat.invoke("hi", config={"callbacks": [seen]})
     chat.invoke("hi", config={"callbacks": [seen], "run_name": "ask"})
@@ -194,8 +195,10 @@ def test_a_call_names_its_model_to_langsmith(chat: ChatCodex) -> None:
     assert (first.name, second.name) == ("ChatCodex", "ask")
     about = first.metadata
     assert {key: about[key] for key in ("ls_provider", "ls_model_name", "ls_model_type")} == {
-        "ls_provider": "codex", "ls_model_name": "gpt-5.5", "ls_model_type": "chat",
+        "ls_provider": urlsplit(str(chat.base_url)).netloc, "ls_model_name": "gpt-5.5", "ls_model_type": "chat",
     }  # fmt: skip
+    others = {"gpt-5.5": "openai", "ollama:qwen3": "ollama", "anthropic:claude-sonnet-4-5": "anthropic"}
+    assert {name: ChatCodex(model=name)._get_ls_params().get("ls_provider") for name in others} == others
 
 
 def test_a_response_format_is_answered_beside_tools(chat: ChatCodex, model: FakeResponses) -> None:

@@ -89,6 +89,7 @@ def test_a_conversation_in_which_nobody_asks_last_ends_with_a_request(messages: 
         ([HumanMessage("x"), ToolMessage("y", tool_call_id="zz")], "for the call 'zz', which no message makes"),
         ([HumanMessage("x"), CALL, ToolMessage("y" * 2_000_000, tool_call_id="c1", name="get")],
          "the result of get has 2,000,000 characters, at most 1,000,000"),
+        ([HumanMessage(["y" * 600_000, {"type": "text", "text": "y" * 600_000}])], "human has 1,200,000 characters"),
         ([HumanMessage([{"type": "video", "data": "x"}])], "content of type 'video'"),
         ([HumanMessage([{"type": "image"}])], "neither a URL nor data"),
         ([HumanMessage([{"type": "image", "source": PIXEL}])], "neither a URL nor data"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.agents.langchain.bridge import AnswerShape, ToolSchemaError, reply_format
 from chordesk.agents.langchain.strict_schemas import MAX_DEPTH, problems, strict
 from tests.fakes.obedient import fill
 
@@ -78,6 +79,20 @@ def test_a_definition_may_refer_to_itself() -> None:
     assert problems(found.schema) == []
     assert set(found.schema["$defs"]) == {"grow__Tree"}
     assert found.decode({"root": {"kids": [{"kids": None}]}}) == {"root": {"kids": [{}]}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        closed(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": {"$ref": "#/$defs/A"}}},
+        closed(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/B"}]},
+                                                     "B": {"allOf": [{"$ref": "#/$defs/A"}]}}},
+    ],
+)  # fmt: skip
+def test_a_definition_that_is_nothing_but_itself_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ToolSchemaError, match="refers to itself with no property or item between"):
+        reply_format(answer=AnswerShape(schema, lambda value: value))
 
 
 @pytest.mark.parametrize(
