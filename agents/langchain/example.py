@@ -1,6 +1,6 @@
 """A small graph to begin with: figures of a symbol, an argument for it and one against it side by side, and a rating.
 
-`desk graph agents.langchain.example:build --input '{"symbol": "IBM"}'`
+`desk graph chordesk.agents.langchain.example:build --input '{"symbol": "IBM"}'`
 """
 
 from __future__ import annotations
@@ -32,24 +32,27 @@ class SymbolRating(BaseModel):
     reason: str
 
 
+def _model() -> ChatCodex:
+    return ChatCodex(model=load_settings().model)
+
+
 def build() -> StateGraph[Any, Any, Any, Any]:
-    settings = load_settings()
-    model = ChatCodex(model=settings.model)
-    (signals,) = desk_tools(names=["signals_get"], settings=settings)
+    """Reads nothing: LangGraph's own server calls it on its event loop, where reading a file is refused."""
 
     def look(view: View) -> View:
+        (signals,) = desk_tools(names=["signals_get"])
         return {"figures": str(signals.invoke({"symbols": [view["symbol"]]}))}
 
     def argue(side: Literal["bull", "bear"]) -> Any:
         def node(view: View) -> View:
-            found = model.invoke(f"Argue as a {side} on '{view['symbol']}' in three sentences, by {view['figures']}")
+            found = _model().invoke(f"Argue as a {side} on '{view['symbol']}' in three sentences, by {view['figures']}")
             return {"bull": str(found.content)} if side == "bull" else {"bear": str(found.content)}
 
         return node
 
     def judge(view: View) -> View:
         asked = f"Rate '{view['symbol']}'. For it: {view['bull']}\nAgainst it: {view['bear']}"
-        found = model.with_structured_output(SymbolRating).invoke(asked)
+        found = _model().with_structured_output(SymbolRating).invoke(asked)
         return {"rating": found.model_dump()}
 
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(View)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +32,6 @@ from tests.toy.graphs import NODES, TURNS
 pytestmark = pytest.mark.process
 IBM: dict[str, Any] = {"ticker": "IBM", "messages": [["user", "IBM"]]}
 LIMITED = Status(429, {"error": {"message": "slow"}}, {"Retry-After": "1"})
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Graphs]:
-    with graphs() as found:
-        yield found
-
-
-@pytest.fixture
-def desk(shared: Graphs) -> Graphs:
-    shared.model.policy = obedient
-    shared.model.requests.clear()
-    return shared
 
 
 def at_call(number: int, reply: Reply) -> Any:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from chordesk.models.states import StepState
 from chordesk.tasks.engine import policy
 from chordesk.tasks.workflows.graphs import chapters
-from tests.fakes.obedient import obedient
 from tests.tasks.workflows.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Graphs]:
-    with graphs() as found:
-        yield found
-
-
-@pytest.fixture
-def desk(shared: Graphs) -> Graphs:
-    shared.model.policy = obedient
-    shared.model.requests.clear()
-    return shared
 
 
 def test_a_graph_runs_to_its_end_and_each_call_is_a_turn_of_its_node(desk: Graphs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +20,10 @@ from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import fork_graph, history_of, play_chapter, resume_graphs
 from chordesk.tasks.workflows.graphs import chapters, questions
 from chordesk.tasks.workflows.runs import close_run_step
-from tests.fakes.obedient import obedient
 from tests.tasks.engine.steps import ago, change
-from tests.tasks.workflows.graphs.kit import Graphs, graphs
+from tests.tasks.workflows.graphs.kit import Graphs
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Graphs]:
-    with graphs() as found:
-        yield found
-
-
-@pytest.fixture
-def desk(shared: Graphs) -> Graphs:
-    shared.model.policy = obedient
-    return shared
 
 
 def asked(desk: Graphs, run_id: str) -> list[RuntimeApproval]:
