@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.agents.langchain.runtimes import close_bridges
+from chordesk.tools.market.replay.market import ReplayData, replay_data
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 
@@ -28,6 +29,11 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(TOY)
     yield TOY
     forget()
+
+
+@pytest.fixture(scope="session")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> ReplayData:
+    return replay_data(tmp_path_factory.mktemp("replay"))
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,11 @@ import pytest
 from chordesk.agents.tradingagents.data import ERROR, MISSING, DeskData, series
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.market import ReplayData, ReplayMarket, replay_data
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.model_tools.signals import TECHNICALS_GET
 from chordesk.tools.registry import ToolContext
 
 DAY = "2010-08-09"
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> ReplayData:
-    return replay_data(tmp_path_factory.mktemp("replay"))
 
 
 @pytest.fixture

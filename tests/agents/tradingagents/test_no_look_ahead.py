@@ -15,7 +15,7 @@ from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.files.data_folder import files_data
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.replay.market import ReplayData, replay_data
+from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket
@@ -25,11 +25,6 @@ from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled
 QUIET = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = ("IBM", "AAPL", "KO", "QEP", "XTO", "NOPE", "bad name", "")
 TEXTS = ("2010-03-10", "2010-12-31", "2031-01-01", "1999-01-01", "tomorrow", "")
-
-
-@pytest.fixture(scope="session")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> ReplayData:
-    return replay_data(tmp_path_factory.mktemp("replay"))
 
 
 @pytest.fixture(scope="session")

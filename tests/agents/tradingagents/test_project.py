@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +50,22 @@ def test_a_missing_project_names_its_repository(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("files", "find"),
     [
-        {"tradingagents__bot": "x = 1"},
-        {"tradingagents__llm_clients__openai_client": "PROVIDERS = {}"},
-        {"tradingagents__llm_clients__openai_client": "OPENAI_COMPATIBLE_PROVIDERS = {}"},
+        ({"tradingagents__bot": "x = 1"}, find_project),
+        ({"tradingagents__llm_clients__openai_client": "PROVIDERS = {}"}, find_project),
+        ({"tradingagents__llm_clients__openai_client": "OPENAI_COMPATIBLE_PROVIDERS = {}"}, find_project),
+        ({"tradingagents__bot": "raise SystemExit"}, require_installed),  # which loads nothing of it
     ],
 )
-def test_another_project_of_the_name_is_refused(folder: Path, files: dict[str, str]) -> None:
+def test_another_project_of_the_name_is_refused(
+    folder: Path, files: dict[str, str], find: Callable[[], object]
+) -> None:
     write(folder, **files)
     with pytest.raises(
         UsageError, match=r"is another project of the name tradingagents, or older than 0\.3\.0"
     ) as caught:
-        find_project()
+        find()
     assert str(folder / "tradingagents") in str(caught.value)
     assert caught.value.remedy.startswith("pip uninstall tradingagents, then pip install")
 
@@ -71,12 +74,9 @@ def desk(home: Path, provider: str = "codex") -> Settings:
     return Settings(home=home, provider=provider, provider_url="http://127.0.0.1:1/v1")
 
 
-def test_a_desk_with_a_model_can_play_it(project: Path, tmp_path: Path) -> None:
+def test_a_desk_with_a_model_can_play_it_and_the_rulebook_cannot(project: Path, tmp_path: Path) -> None:
     require_playable(desk(tmp_path))
     assert not [name for name in sys.modules if name.split(".")[0] == "tradingagents"]  # nothing of it was loaded
-
-
-def test_the_rulebook_cannot(project: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the rulebook has no rules for its debates") as caught:
         require_playable(desk(tmp_path, "rulebook"))
     assert "DESK_PROVIDER" in caught.value.remedy
@@ -85,12 +85,6 @@ def test_the_rulebook_cannot(project: Path, tmp_path: Path) -> None:
 def test_roles_of_the_desk_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tradingagents", None)
     require_playable(desk(tmp_path, "rulebook"), ("quick", "risk"))
-
-
-def test_another_project_of_the_name_is_refused_unloaded(folder: Path) -> None:
-    write(folder, tradingagents__bot="raise SystemExit")
-    with pytest.raises(UsageError, match=r"is another project of the name tradingagents, or older than 0\.3\.0"):
-        require_installed()
 
 
 @pytest.mark.parametrize(

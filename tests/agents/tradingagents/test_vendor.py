@@ -15,15 +15,10 @@ from chordesk.agents.tradingagents.provider import VENDOR, Options, answering, d
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.market import ReplayData, ReplayMarket, replay_data
+from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.registry import ToolContext
 from tests.patience import PATIENCE
 from tests.suite.reached import no_request
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> ReplayData:
-    return replay_data(tmp_path_factory.mktemp("replay"))
 
 
 def data_on(replayed: ReplayData, day: str, home: Path) -> DeskData:
