@@ -262,23 +262,30 @@ def check(
 
 @data_commands.command("import")
 def import_(
-    sources: Annotated[list[str], typer.Argument(help="news-2020, msft-chain, or files.", metavar="PACKAGE|FILE...")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="news-2020, msft-chain, pystock, or files, folders and zip archives.", metavar="PACKAGE|FILE|FOLDER..."
+        ),
+    ],
     to: Annotated[Path | None, typer.Option("--to", help="The folder to make; by default one here.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", help="Your copy of pystock's captures.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the import that are there.")] = False,
 ) -> None:
-    """Make a folder of own data from a sample, or from CSV and Parquet files.
+    """Make a folder of own data from a sample, or from files, folders and zip archives.
 
-    A sample is fetched by pip, by its hash.
+    A sample is fetched by pip, by its hash; pystock is made of your copy. Bars that cannot be used are set aside.
     """
     from chordesk.tools.market.files.data_folder import check_folder
     from chordesk.tools.market.samples.importing import import_data
 
     folder = to.expanduser().absolute() if to is not None else None
-    done = import_data(sources, folder, force=force)
+    source = source.expanduser().absolute() if source is not None else None
+    done = import_data(sources, folder, force=force, source=source)
     report = check_folder(done.folder, load_settings().data_prices, 3)
     if not done.made:
         print_line(f"{relative(done.folder)} is there already; --force makes it anew")
-    for line in lines(report):
+    for line in [*lines(report), *done.aside.lines()]:
         print_line(line)
     if done.sample is not None:
         for line in done.sample.about[1:]:

@@ -129,6 +129,11 @@ def traded_bars(market: MarketData, symbol: str, sessions: int) -> Bars:
     return market.traded(symbol, sessions) if isinstance(market, ActionSource) else market.bars(symbol, sessions)
 
 
+def is_like_a_split(move: float) -> bool:
+    """move: from a close to the next, 0.8 is +80 %."""
+    return move <= _SPLIT_LIKE[0] or move >= _SPLIT_LIKE[1]
+
+
 def moves_like_splits(close: Floats) -> list[int]:
     """Return the places of the bars whose close moved from the one before as by a split."""
     import numpy as np

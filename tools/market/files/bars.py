@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,8 @@ class Rows(NamedTuple):
     volume: Floats
 
     def taken(self, which: npt.NDArray[np.generic]) -> Rows:
+        if which.dtype == bool and which.all():
+            return self
         arrays = {name: getattr(self, name)[which] for name in self._fields[2:]}
         return self._replace(**arrays)
 
@@ -85,7 +87,7 @@ class BarReader:
         self._days = Parsed(lambda text: day_of(text).toordinal(), problems)
         self._owners = Parsed(lambda text: self._owner(symbol_of(text)), problems)
         self._files: list[str] = []
-        self._parts: list[Sequence[Array]] = []
+        self._parts: list[list[Array]] = []
         self.columns: dict[str, frozenset[str]] = {}
 
     def read(self, path: Path, name: str, symbol: str | None) -> None:
@@ -105,17 +107,20 @@ class BarReader:
 
     def rows(self) -> Rows:
         kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
-        arrays = [
-            np.concatenate([part[place] for part in self._parts]).astype(kind, copy=False)
-            if self._parts
-            else np.empty(0, kind)
-            for place, kind in enumerate(kinds)
-        ]
+        arrays = [self._column(place, kind) for place, kind in enumerate(kinds)]
         symbols = sorted(self._symbols)
-        ranks = np.array([symbols.index(symbol) for symbol in self._symbols] + [UNREAD], dtype=np.int32)
+        rank = {symbol: at for at, symbol in enumerate(symbols)}
+        ranks = np.array([rank[symbol] for symbol in self._symbols] + [UNREAD], dtype=np.int32)
         arrays[0] = ranks[arrays[0]]
         rows = Rows(tuple(symbols), tuple(self._files), *arrays)
         return rows.taken((rows.day >= 0) & (rows.owner >= 0))
+
+    def _column(self, place: int, kind: npt.DTypeLike) -> Any:
+        """Return a column of all parts, which let go of theirs: of thousands of names each is large."""
+        held = [part[place] for part in self._parts]
+        for part in self._parts:
+            part[place] = np.empty(0, kind)
+        return np.concatenate(held).astype(kind, copy=False) if held else np.empty(0, kind)
 
     def _can_be_read(self, part: Part, symbol: str | None) -> bool:
         has = part.cells.keys()
@@ -135,8 +140,9 @@ class BarReader:
     def _take(self, part: Part, symbol: str | None) -> None:
         owners = self._owners.read(part, "symbol") if "symbol" in part.cells else self._of_file(part, symbol or "")
         figures = [numbers(part, name, self._problems) for name in (*PRICES, "adjusted", "volume")]
-        place = np.full(len(part), len(self._files) - 1)
-        self._parts.append([owners, place, part.rows, self._days.read(part, "day"), *figures])
+        place = np.full(len(part), len(self._files) - 1, dtype=np.int32)
+        days = self._days.read(part, "day").astype(np.int32)
+        self._parts.append([owners.astype(np.int32), place, part.rows, days, *figures])
 
     def _of_file(self, part: Part, symbol: str) -> Array:
         try:
@@ -173,8 +179,8 @@ def priced(
     return rows._replace(open=opens, high=high, low=low, close=close), alone | (~scaled & (kind == "adjusted"))
 
 
-_MOST_DIVIDEND = 1.2  # a step of the factor up to here is a dividend, a larger one or one down a split
-_LEAST_STEP = 1e-6
+MOST_DIVIDEND = 1.2  # a step of the factor up to here is a dividend, a larger one or one down a split
+LEAST_STEP = 1e-6
 _DECIMALS = 8  # two at least, and no more where a column has more
 _SPLIT_PARTS = 20
 
@@ -186,16 +192,18 @@ def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Float
     with np.errstate(divide="ignore"):  # of cells that are problems already
         noise = _rounding(adjusted) / adjusted
         steps, off = factor[1:] / factor[:-1], noise[1:] + noise[:-1]
-    found = np.flatnonzero(np.abs(steps - 1) > off + _LEAST_STEP)
+    found = np.flatnonzero(np.abs(steps - 1) > off + LEAST_STEP)
     actions = (
-        _action(dt.date.fromordinal(int(day[at + 1])), float(steps[at]), float(close[at]), float(off[at]))
+        action_of(dt.date.fromordinal(int(day[at + 1])), float(steps[at]), float(close[at]), float(off[at]))
         for at in found.tolist()
     )
     return [action for action in actions if action.growth != 1]
 
 
-def _action(day: dt.date, step: float, before: float, noise: float) -> Action:
-    if 1 < step <= _MOST_DIVIDEND:
+def action_of(day: dt.date, step: float, before: float, noise: float) -> Action:
+    """Return the action of a step of the factor. before: the close before it; noise: by how much rounding may have
+    moved the step."""
+    if 1 < step <= MOST_DIVIDEND:
         paid = round(before * (1 - 1 / step), 4)
         return Action(day, 1.0, paid, before / (before - paid))
     whole = float(Fraction(step).limit_denominator(_SPLIT_PARTS))
@@ -226,7 +234,8 @@ def checked(rows: Rows, columns: Mapping[str, frozenset[str]], adjusted: Mask, p
     rows, adjusted = _with_prices(rows, adjusted, problems)
     _order(rows, problems)
     sorted_by = np.lexsort((rows.day, rows.owner))
-    rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
+    if not np.array_equal(sorted_by, np.arange(len(sorted_by))):
+        rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
     _prices(rows, columns, problems)
     _days(rows, problems)
     rows = _widened(rows, problems)

@@ -43,6 +43,7 @@ CHAINS = ("chains.csv", "chains.parquet")
 EARNINGS = ("earnings.csv",)
 STATEMENTS = ("statements.csv", "statements.parquet")
 ABOUT = "about.txt"
+SET_ASIDE = "set-aside.csv"  # of an import: the rows that it left out
 FORMS = (
     "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv, "
     "statements.csv"
@@ -169,7 +170,7 @@ def _symbols(bars: Path, problems: Problems, folder: Path) -> Iterator[tuple[str
 
 
 def _note_unknown(folder: DataFolder, problems: Problems) -> None:
-    known = {folder.name(file) for file in folder.files()} | {ABOUT, BARS}
+    known = {folder.name(file) for file in folder.files()} | {ABOUT, SET_ASIDE, BARS}
     known |= {name for names in _NAMES.values() for name in names}
     for file in sorted(folder.path.iterdir()):
         if file.name not in known and not file.name.startswith("."):
@@ -411,8 +412,8 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
         earnings = read_further(folder, "earnings", with_bars, problems)
         yield f"earnings dates: {sum(map(len, earnings.values())):,} of {len(earnings)} symbols"
     if folder.statements is not None and (found := read_further(folder, "statements", with_bars, problems)):
-        filed = [row.filed for rows in found.values() for row in rows]
-        yield f"statements: {len(filed):,} figures of {len(found)} symbols, filed {min(filed)} to {max(filed)}"
+        first, last = found.filed
+        yield f"statements: {found.figures:,} figures of {len(found)} symbols, filed {first} to {last}"
 
 
 def _span(first: dt.datetime, last: dt.datetime) -> str:

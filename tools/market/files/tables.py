@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -233,6 +233,12 @@ class Part:
         cell = self.cells[column][at] if column in self.cells else ""
         return cell if isinstance(cell, str) else f"{cell:.0f}" if float(cell).is_integer() else str(cell)
 
+    def texts(self, column: str) -> Sequence[str]:
+        cells = self.cells.get(column)
+        if cells is None:
+            return [""] * len(self)
+        return [self.text(column, at) for at in range(len(self))] if isinstance(cells, np.ndarray) else cells
+
     def has(self, lacking: Iterable[str], problems: Problems) -> bool:
         if not (names := list(lacking)):
             return True
@@ -266,23 +272,21 @@ class Parsed:
 
     def __init__(self, parse: Callable[..., int], problems: Problems) -> None:
         self._parse, self._problems = parse, problems
-        self._known: dict[tuple[str, ...], int | Unreadable] = {}
+        self._known: dict[tuple[str, ...], int] = {}
+        self._unreadable: dict[tuple[str, ...], Unreadable] = {}
 
     def read(self, part: Part, *columns: str) -> npt.NDArray[np.int64]:
         """Return a number for each row, -1 if the value is invalid, which is now a problem."""
-        found = np.empty(len(part), dtype=np.int64)
-        for at in range(len(part)):
-            texts = tuple(part.text(column, at) for column in columns)
-            if (value := self._known.get(texts)) is None:
+        rows = list(zip(*(part.texts(column) for column in columns), strict=True))
+        for texts in dict.fromkeys(rows):
+            if texts not in self._known:
                 try:
-                    value = self._parse(*(text.strip() for text in texts))
+                    self._known[texts] = self._parse(*(text.strip() for text in texts))
                 except Unreadable as error:
-                    value = error
-                self._known[texts] = value
-            if isinstance(value, Unreadable):
-                part.unreadable(value, at, columns[0], self._problems)
-                value = UNREAD
-            found[at] = value
+                    self._known[texts], self._unreadable[texts] = UNREAD, error
+        found = np.fromiter(map(self._known.__getitem__, rows), np.int64, len(rows))
+        for at in np.flatnonzero(found == UNREAD).tolist():
+            part.unreadable(self._unreadable[rows[at]], at, columns[0], self._problems)
         return found
 
 
@@ -293,7 +297,7 @@ def numbers(part: Part, column: str, problems: Problems) -> npt.NDArray[np.float
     if cells is None:
         return np.full(len(part), np.nan)
     try:
-        found = np.array(cells, dtype=np.float64)
+        found = np.array(cells if isinstance(cells, np.ndarray) else list(map(float, cells)), dtype=np.float64)
         if not np.isinf(found).any() and (isinstance(cells, np.ndarray) or not _ODD.search("".join(cells))):
             return found
     except ValueError:
@@ -326,9 +330,10 @@ def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> I
             if (places := _places(header, columns, name, problems)) is None:
                 return
             written = {ours: header[at] for ours, at in places.items()}
-            for some in _batches(_whole(reader, len(header), name, problems)):
-                cells = {ours: [row[at] for _, row in some] for ours, at in places.items()}
-                yield Part(name, cells, np.array([line for line, _ in some], dtype=np.int64), written)
+            for rows, lines in _whole(reader, len(header), name, problems):
+                columns_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+                cells = {ours: columns_of[at] for ours, at in places.items()}
+                yield Part(name, cells, lines, written)
     except UnicodeDecodeError:
         problems.error(name, "is no UTF-8 text; save it as CSV UTF-8")
     except csv.Error as error:
@@ -354,13 +359,24 @@ def _places(header: Sequence[str], columns: Columns, name: str, problems: Proble
     return places
 
 
-def _whole(reader: Iterator[list[str]], width: int, name: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    for row in reader:
-        line = int(reader.line_num)  # type: ignore[attr-defined]
-        if len(row) == width:
-            yield line, row
-        elif row:
-            problems.error(name, f"has {len(row)} cells, and the header {width}", line)
+def _whole(
+    reader: Any, width: int, name: str, problems: Problems
+) -> Iterator[tuple[list[list[str]], npt.NDArray[np.int64]]]:
+    """Yield (rows with a cell for each column, the line that each ends on), one part at least."""
+    part, rows = 0, list[list[str]]()
+    while part == 0 or len(rows) == PART:
+        before = reader.line_num
+        rows = list(islice(reader, PART))
+        if rows or not part:
+            lines = np.arange(before + 1, before + len(rows) + 1)
+            if reader.line_num - before != len(rows):  # some cells have several lines
+                lines = before + np.cumsum([1 + sum(cell.count("\n") for cell in row) for row in rows], dtype=np.int64)
+            whole = [len(row) == width for row in rows]
+            for at in [] if all(whole) else np.flatnonzero(~np.array(whole)).tolist():
+                if rows[at]:
+                    problems.error(name, f"has {len(rows[at])} cells, and the header {width}", int(lines[at]))
+            yield list(compress(rows, whole)), lines[np.array(whole, dtype=bool)]
+        part += 1
 
 
 def _batches(rows: Iterator[T]) -> Iterator[list[T]]:

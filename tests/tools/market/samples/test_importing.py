@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -110,9 +112,9 @@ def test_own_files_get_the_names_that_a_data_folder_has_for_them(tmp_path: Path)
     bars = write_table(tmp_path / "Prices.CSV", ("Ticker", *HEADER), [("A", *row) for row in walk(days)])
     news = write_table(tmp_path / "wire.csv", ("symbol", "time", "title"), [("A", f"{days[1]}T09:00-05:00", "x")])
     done = import_data([str(bars), str(news)], tmp_path / "own", force=False)
-    assert sorted(path.name for path in done.folder.iterdir()) == ["bars.csv", "headlines.csv"]
+    assert sorted(path.name for path in done.folder.iterdir()) == ["bars", "headlines.csv"]
     assert len(market(tmp_path, done.folder, days[-1]).headlines("A", 9)) == 1
-    with pytest.raises(UsageError, match=r"bars\.csv is there already and 1 more \(--force replaces it"):
+    with pytest.raises(UsageError, match=r"A\.csv is there already and 1 more \(--force replaces it"):
         import_data([str(bars), str(news)], tmp_path / "own", force=False)
     path = write_table(tmp_path / "aapl.csv", HEADER, walk(days))
     done = import_data([str(path)], tmp_path / "named", force=False)
@@ -126,17 +128,15 @@ def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
     again = write_table(tmp_path / "more.csv", ("symbol", *HEADER), [("B", *row) for row in walk(days)])
     news = tmp_path / "wire.csv"
     news.write_text(f"symbol,time,headline\nA,{days[1]}T09:00-05:00,x\nA,{days[2]}T09:00,no zone\n", encoding="utf-8")
-    before = (done.folder / "bars.csv").read_bytes()
     with pytest.raises(UsageError, match=r"wire\.csv, row 3, column time: .*; nothing was imported"):
         import_data([str(again), str(news)], done.folder, force=True)
-    assert [path.name for path in done.folder.iterdir()] == ["bars.csv"]
-    assert (done.folder / "bars.csv").read_bytes() == before
+    assert [str(path.relative_to(done.folder)) for path in done.folder.rglob("*.csv")] == ["bars/A.csv"]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("my prices!.csv", "date,close\n2020-01-02,1\n", "has no column symbol, and its name is no symbol"),
+        ("my prices!.csv", "date,close\n2020-01-02,1\n", "has nothing that can be imported: .*without a symbol"),
         ("x.csv", "", r"x\.csv has none of the usual columns: date and close \(bars\)"),
         ("x.csv", "a,b\n1,2\n", r"x\.csv has none of the usual columns: date and close \(bars\)"),
         ("x.whl", "PK", "no data file and no package file of a sample"),
@@ -151,6 +151,84 @@ def test_what_cannot_be_imported_is_refused(
         Path(name).write_text(content, encoding="utf-8")
     with pytest.raises(UsageError, match=message):
         import_data([name], tmp_path / "own", force=False)
+
+
+def made(folder: Path, name: str) -> list[str]:
+    return (folder / "bars" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+
+
+HOURS = [("09:30", 100, 103, 99, 101, 10), ("10:30", 101, 105, 100, 104, 20), ("15:30", 104, 104, 98, 99, 5)]
+
+
+def shapes(folder: Path) -> Path:
+    """A folder of one name in each of the usual shapes, with the same two days: 99 at the end of the first."""
+    market, early = folder / "market", "2020-06-15"
+    write_table(market / "AAA.csv", ("Date", "Open", "High", "Low", "Close", "Adj Close", "Volume"), [
+        (early, 100, 105, 98, 99, 49.5, "1,035"), ("2020-06-16", 50, 52, 49, 51, 51, 900),
+        ("2020-06-17", 0, 1, 1, 1, 1, 1), ("2020-06-20", 50, 52, 49, 51, 51, 900),
+        ("2020-06-16", 50, 52, 49, 51.5, 51.5, 900), ("soon", 1, 1, 1, 1, 1, 1),
+    ])  # fmt: skip
+    stooq = ("<TICKER>", "<PER>", "<DATE>", "<TIME>", "<OPEN>", "<HIGH>", "<LOW>", "<CLOSE>", "<VOL>", "<OPENINT>")
+    clocks = [(time.replace(":", "") + "00", *figures) for time, *figures in HOURS]
+    rows = [("BBB.US", "60", "20200615", *one, 0) for one in clocks]
+    write_table(market / "5 us hourly" / "bbb.us.txt", stooq, rows)
+    nasdaq = [
+        ("06/16/2020", "$51.00", "900", "$50", "$52", "$49"),
+        ("06/15/2020", "$99.00", "35", "$100", "$105", "$98"),
+    ]
+    write_table(market / "HistoricalData_CCC.csv", ("Date", "Close/Last", "Volume", "Open", "High", "Low"), nasdaq)
+    names = ("1. buy price", "2. high", "3. low", "4. sell price", "5. volume")
+    series = {f"{early} {time}:00": dict(zip(names, map(str, row), strict=True)) for time, *row in HOURS}
+    meta = {"Meta Data": {"2. Symbol": "DDD", "4. Interval": "60min"}, "Time Series (60min)": series}
+    (market / "daily_prices_DDD.json").write_text(json.dumps(meta), encoding="utf-8")
+    eee = {"Meta Data": {"2. Symbol": "EEE"}, "Time Series (60min)": series}
+    (market / "merged.jsonl").write_text(json.dumps(eee) + "\n", encoding="utf-8")
+    zoned = [(f"{early}T{int(time[:2]) + 4:02}{time[2:]}:00Z", *figures) for time, *figures in HOURS]
+    write_table(market / "fff_1h.csv", ("timestamp", "open", "high", "low", "close", "volume"), zoned)
+    write_table(market / "a$b!.csv", HEADER, walk(sessions(early, 3)))
+    (market / "notes.pdf").write_bytes(b"x")
+    return market
+
+
+def archive(path: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
+        for file in sorted(folder.rglob("*.*")):
+            opened.write(file, file.relative_to(folder.parent))
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_or_archive_of_the_usual_shapes_is_one_import(tmp_path: Path, packed: bool) -> None:
+    market = shapes(tmp_path)
+    source = archive(tmp_path / "market.zip", market) if packed else market
+    done = import_data([str(source)], tmp_path / "own", force=False)
+    assert sorted(path.stem for path in (done.folder / "bars").iterdir()) == ["AAA", "BBB", "CCC", "DDD", "EEE", "FFF"]
+    assert made(done.folder, "AAA")[1:] == ['2020-06-15,100,105,98,99,49.5,"1,035"', "2020-06-16,50,52,49,51,51,900"]
+    assert made(done.folder, "CCC")[1:] == ["2020-06-16,50,52,49,51.00,900", "2020-06-15,100,105,98,99.00,35"]
+    for name in ("BBB", "DDD", "EEE", "FFF"):
+        assert made(done.folder, name)[1:] == ["2020-06-15,100,105,98,99,35"]
+    left = {(one.file.rpartition("/")[2], one.row) for one in done.aside.rows}
+    assert left == {*(("AAA.csv", row) for row in (4, 5, 6, 7)), ("a$b!.csv", None), ("notes.pdf", None)}
+    report = (done.folder / "set-aside.csv").read_text(encoding="utf-8").splitlines()
+    assert len(report) == 1 + len(done.aside.rows)
+    assert check_folder(done.folder, "auto", 9).problems.errors == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("../AAA.csv", b"date,close\n", "leaves the archive"),
+        ("/AAA.csv", b"date,close\n", "leaves the archive"),
+        ("AAA.zip", b"PK", "an archive within the archive"),
+        ("AAA.csv", b"0" * (2 << 20), "zip bomb"),
+    ],
+)
+def test_an_unsafe_archive_is_refused_by_name(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr(name, content)
+    with pytest.raises(UsageError, match=message):
+        import_data([str(tmp_path / "x.zip")], tmp_path / "own", force=False)
+    assert not (tmp_path / "own").exists()
 
 
 def test_a_package_file_that_was_fetched_elsewhere_is_found_by_its_hash(

@@ -1,0 +1,404 @@
+"""The user's own files as they come: files, folders and zip archives; bars in the usual shapes of CSV, JSON and
+Parquet, daily or within the day, become a table of daily bars for each symbol."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import shutil
+import stat
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import orjson
+
+from chordesk.models.errors import UsageError
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.files.bars import BAR_COLUMNS
+from chordesk.tools.market.files.tables import (
+    CSV,
+    JSON_LINES,
+    PARQUET,
+    Column,
+    Problems,
+    Unreadable,
+    is_empty,
+    moment_of,
+    number_of,
+    parts_of,
+    plain,
+)
+from chordesk.tools.market.samples.set_aside import SetAside
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+
+JSON, TEXT, ZIP = ".json", ".txt", ".zip"
+READ = frozenset({CSV, TEXT, JSON, JSON_LINES, PARQUET})
+_NESTED = frozenset({ZIP, ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst", ".whl", ".jar"})
+_MOST_FILES, _MOST_BYTES, _MOST_RATIO, _FREE_BYTES = 100_000, 4 << 30, 300, 1 << 20
+
+
+class Given(NamedTuple):
+    """A file of the user. name: as they know it."""
+
+    name: str
+    path: Path
+
+
+def gathered(sources: Iterable[Path], room: Path, aside: SetAside) -> list[Given]:
+    """Return the files of files, folders and zip archives, which are unpacked in `room`. Raises UsageError for an
+    archive that is unsafe."""
+    found: list[Given] = []
+    for source in sources:
+        if source.is_dir():
+            for path in sorted(source.rglob("*")):
+                name = str(path.relative_to(source.parent))
+                if path.is_symlink() and not path.resolve().is_relative_to(source.resolve()):
+                    aside.add(name, None, "a link that leaves the folder")
+                elif path.is_file() and not any(part.startswith(".") for part in path.relative_to(source).parts):
+                    found += _one(Given(name, path), room, aside)
+        else:
+            found += _one(Given(source.name, source), room, aside)
+    return found
+
+
+def _one(given: Given, room: Path, aside: SetAside) -> Iterator[Given]:
+    ending = given.path.suffix.lower()
+    if ending == ZIP:
+        yield from _unpacked(given, room / str(len(list(room.iterdir()))), aside)
+    elif ending in READ:
+        yield given
+    else:
+        aside.add(given.name, None, "a file of another kind", f"files end in {', '.join(sorted({*READ, ZIP}))}")
+
+
+def _unpacked(archive: Given, room: Path, aside: SetAside) -> Iterator[Given]:
+    room.mkdir(parents=True)
+    try:
+        with zipfile.ZipFile(archive.path) as opened:
+            infos = [info for info in opened.infolist() if not info.is_dir()]
+            _require_safe(archive.name, infos)
+            for at, info in enumerate(infos):
+                path = PurePosixPath(info.filename)
+                if any(part.startswith(".") or part == "__MACOSX" for part in path.parts):
+                    continue
+                if path.suffix.lower() not in READ:
+                    aside.add(f"{archive.name}:{path}", None, "a file of another kind")
+                    continue
+                there = room / f"{at}{path.suffix.lower()}"
+                with opened.open(info) as packed, there.open("wb") as plain_file:
+                    shutil.copyfileobj(packed, plain_file)  # no more than its size in the archive's list
+                yield Given(f"{archive.name}:{path}", there)
+    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
+        raise UsageError(
+            f"{archive.name} is no zip archive that can be read: {error}", remedy="pack it again"
+        ) from None
+
+
+def _require_safe(archive: str, infos: Sequence[zipfile.ZipInfo]) -> None:
+    for info in infos:
+        if (why := _unsafe(info)) is not None:
+            raise UsageError(f"{archive}: {info.filename[:100]!r} {why}", remedy="leave it out, or unpack it yourself")
+    total = sum(info.file_size for info in infos)
+    if len(infos) > _MOST_FILES or total > _MOST_BYTES:
+        size = f"{len(infos):,} files of {total:,} bytes"
+        most = f"more than {_MOST_FILES:,} files or {_MOST_BYTES:,} bytes"
+        raise UsageError(f"{archive} has {size}, {most}", remedy="unpack it, and import a folder at a time")
+
+
+def _unsafe(info: zipfile.ZipInfo) -> str | None:
+    name = info.filename
+    if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name) or ":" in name or "\\" in name:
+        return "is a path that leaves the archive"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "is a link"
+    if info.flag_bits & 1:
+        return "is encrypted"
+    if PurePosixPath(name).suffix.lower() in _NESTED:
+        return "is an archive within the archive"
+    if info.file_size > _FREE_BYTES and info.file_size > _MOST_RATIO * max(info.compress_size, 1):
+        return f"would be {info.file_size:,} bytes of {info.compress_size:,}, as in a zip bomb"
+    return None
+
+
+# Bars
+
+COLUMNS = {
+    **{name: column for name, column in BAR_COLUMNS.items() if name not in ("day", "symbol")},
+    "day": Column(
+        ("datetime", "date", "day", "timestamp", "tradedate", "time", "price", "indexlevel0", "unnamed0", "")
+    ),
+    "clock": Column(("time", "hour")),
+    "symbol": Column(("symbol", "ticker", "sym", "name")),
+}
+FIGURES = ("open", "high", "low", "close", "adjusted", "volume")
+_NAMES = {"adjusted": "adj close"}
+_NUMBERED = re.compile(r"^\d+[a-z]?\.\s*")  # Alpha Vantage's "1. open"
+_TRADED = {"buyprice": "open", "sellprice": "close"}  # AI-Trader's names of an hour's open and close
+_EPOCH = re.compile(r"\d{10}(\d{3})?(\.0+)?")
+_SLASHED = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(.*)")
+_CLOCK = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2}))?(?:\.\d+)?")
+_WORDS = re.compile(r"[_\s()]+|-(?=[a-z])")
+_NOISE = re.compile(
+    r"daily|hourly|intraday|prices?|data|stocks?|histor(y|ical|icaldata)|ohlcv?|bars|candles|adjusted|full|compact|max|"
+    r"time|series|us|usd|\d+(min|m|d|h)|h|d|\d+"
+)
+
+
+class Cells(NamedTuple):
+    """A row of bars as it is written. row: of its file."""
+
+    row: int
+    symbol: str
+    day: str
+    clock: str
+    figures: Mapping[str, str]
+
+
+class Bar(NamedTuple):
+    """A bar of a day. origin: file and row of its first row."""
+
+    origin: tuple[str, int]
+    day: str
+    figures: Mapping[str, str]
+
+
+def symbol_in(name: str) -> str | None:
+    """Return the symbol of a file of bars by its name: AAPL.csv, aapl.us.txt, daily_prices_AAPL.json; else None."""
+    stem = PurePosixPath(name.rpartition(":")[2]).stem
+    whole = stem.upper().removesuffix(".US")
+    if is_symbol(whole):
+        return whole
+    words = [word for word in _WORDS.split(stem) if word and not _NOISE.fullmatch(word.lower())]
+    words = [word.upper().removesuffix(".US") for word in words]
+    return words[0] if len(words) == 1 and is_symbol(words[0]) else None
+
+
+def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
+    """Return a file's daily bars by symbol; rows within a day are put together. What cannot be read is set aside."""
+    named = symbol_in(given.name)
+    found: dict[str, list[Cells]] = defaultdict(list)
+    for cells in _rows(given, aside):
+        symbol = (cells.symbol or named or "").strip().upper().removesuffix(".US")
+        if is_symbol(symbol):
+            found[symbol].append(cells)
+        elif cells.symbol:
+            aside.add(given.name, cells.row, f"no symbol, which is {SYMBOL_RULE}", repr(cells.symbol[:40]))
+        else:
+            aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
+            return {}
+    return {symbol: _days(given.name, rows, aside) for symbol, rows in found.items()}
+
+
+def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
+    ending = given.path.suffix.lower()
+    if ending in (JSON, JSON_LINES):
+        yield from _json_rows(given, ending == JSON_LINES, aside)
+        return
+    problems = Problems(most=1 << 30)
+    for part in parts_of(given.path, given.name, COLUMNS, problems):
+        has = [name for name in FIGURES if name in part.cells]
+        for at in range(len(part)):
+            figures = {name: part.text(name, at) for name in has}
+            yield Cells(
+                int(part.rows[at]), part.text("symbol", at), part.text("day", at), part.text("clock", at), figures
+            )
+    for one in problems.found:
+        aside.add(one.file, one.row, "a row or file that cannot be read", one.message)
+
+
+def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
+    content = given.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    for line, text in enumerate(content.splitlines() if by_line else [content], 1):
+        if not text.strip():
+            continue
+        try:
+            found = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            aside.add(given.name, line, "no JSON", error.msg)
+            continue
+        records = list(_records(found))
+        if not records:
+            aside.add(given.name, line, "no record of a bar")
+        for at, (symbol, record) in enumerate(records, 1):
+            yield _cells(line if by_line else at, symbol, record)
+
+
+def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield (symbol, record) of a list of records, of an object that has one, of one record, or of Alpha Vantage's
+    series by time."""
+    if isinstance(found, list):
+        yield from (("", one) for one in found if isinstance(one, dict))
+        return
+    if not isinstance(found, dict):
+        return
+    meta = next((one for name, one in found.items() if plain(name) == "metadata" and isinstance(one, dict)), found)
+    symbol = next((str(one) for name, one in meta.items() if plain(_NUMBERED.sub("", name)) == "symbol"), "")
+    series = [one for name, one in found.items() if plain(name).startswith("timeseries") and isinstance(one, dict)]
+    lists = [one for one in found.values() if isinstance(one, list)]
+    if series:
+        rows = ({"date": day, **one} for by_day in series for day, one in by_day.items() if isinstance(one, dict))
+        yield from ((symbol, row) for row in rows)
+    elif lists:
+        yield from ((symbol, one) for rows in lists for one in rows if isinstance(one, dict))
+    else:
+        yield symbol, found
+
+
+def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
+    written = {plain(_NUMBERED.sub("", name)): "" if value is None else str(value) for name, value in record.items()}
+    written = {_TRADED.get(name, name): value for name, value in written.items()}
+    held = {
+        ours: written[name]
+        for ours, column in COLUMNS.items()
+        if (name := next((one for one in column.names if one in written), None)) is not None
+    }
+    figures = {name: held[name] for name in FIGURES if name in held}
+    clock = held.get("clock", "") if held.get("clock") != held.get("day") else ""
+    return Cells(row, held.get("symbol", symbol), held.get("day", ""), clock, figures)
+
+
+def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
+    months_first = _months_first(rows)
+    moments: list[tuple[dt.datetime | dt.date, Cells]] = []
+    for cells in rows:
+        if cells.day.strip().lower() in ("ticker", "date") and not any(
+            _is_number(text) for text in cells.figures.values()
+        ):
+            continue  # the second and third row of yfinance's header
+        try:
+            moments.append((_moment(cells, months_first), cells))
+        except Unreadable as error:
+            aside.add(name, cells.row, "a day or time that cannot be read", str(error))
+    times: dict[dt.date, set[dt.datetime]] = defaultdict(set)
+    for moment, _ in moments:
+        if isinstance(moment, dt.datetime):
+            times[moment.date()].add(moment)
+    if any(len(one) > 1 for one in times.values()):
+        return _of_parts(name, moments, aside)
+    return [Bar((name, cells.row), str(_day(moment)), _plain_figures(cells)) for moment, cells in moments]
+
+
+def _day(moment: dt.datetime | dt.date) -> dt.date:
+    return moment.date() if isinstance(moment, dt.datetime) else moment
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return number_of(_unpriced(text)) is not None
+    except Unreadable:
+        return False
+
+
+def _unpriced(text: str) -> str:
+    return text.strip().removeprefix("$")
+
+
+def _plain_figures(cells: Cells) -> dict[str, str]:
+    return {name: _unpriced(text) for name, text in cells.figures.items()}
+
+
+def _months_first(rows: Sequence[Cells]) -> bool | None:
+    """Return whether days such as 03/04/2025 begin with the month: None where no day of the file shows it."""
+    pairs = [(int(found[1]), int(found[2])) for cells in rows if (found := _SLASHED.fullmatch(cells.day.strip()))]
+    if any(second > 12 for _, second in pairs):
+        return True
+    return False if any(first > 12 for first, _ in pairs) else None
+
+
+def _moment(cells: Cells, months_first: bool | None) -> dt.datetime | dt.date:
+    """Return a row's day, or its time in New York, which is that of one without a zone. Midnight names a day alone."""
+    text = cells.day.strip()
+    if _EPOCH.fullmatch(text):
+        seconds = float(text) / (1000 if len(text.partition(".")[0]) > 10 else 1)
+        moment: dt.datetime | dt.date = dt.datetime.fromtimestamp(seconds, dt.UTC)
+    else:
+        if found := _SLASHED.fullmatch(text):
+            if months_first is None:
+                raise Unreadable(f"{text[:40]!r} may begin with the day or the month; write days as YYYY-MM-DD")
+            month, day = (found[1], found[2]) if months_first else (found[2], found[1])
+            text = f"{found[3]}-{int(month):02}-{int(day):02}{found[4]}"
+        moment = moment_of(text, NEW_YORK)
+    if isinstance(moment, dt.datetime):
+        return moment.date() if moment.time() == dt.time() else moment.astimezone(NEW_YORK)
+    clock = _CLOCK.fullmatch(cells.clock.strip().zfill(6) if cells.clock.strip().isdigit() else cells.clock.strip())
+    if clock is None:
+        if not is_empty(cells.clock):
+            raise Unreadable(f"{cells.clock[:40]!r} is no time of day")
+        return moment
+    try:
+        time = dt.time(int(clock[1]), int(clock[2]), int(clock[3] or 0))
+    except ValueError:
+        raise Unreadable(f"{cells.clock[:40]!r} is no time of day") from None
+    return dt.datetime.combine(moment, time, NEW_YORK) if time != dt.time() else moment
+
+
+def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]], aside: SetAside) -> list[Bar]:
+    """Return the days that parts of regular sessions come to: the first open, the last close. A part counts that goes
+    on after the open: it may begin up to its own length before it."""
+    parts: dict[dt.date, dict[dt.datetime, tuple[int, dict[str, float | None]]]] = defaultdict(dict)
+    for moment, cells in moments:
+        try:
+            figures = {one: number_of(text) for one, text in _plain_figures(cells).items()}
+        except Unreadable as error:
+            aside.add(name, cells.row, "a figure that is no number", str(error))
+            continue
+        if not isinstance(moment, dt.datetime):
+            aside.add(name, cells.row, "a row without a time among rows with one", cells.day)
+        elif (why := _fault(figures)) is not None:
+            aside.add(name, cells.row, why, f"{cells.day} {cells.clock}".strip())
+        elif moment in parts[moment.date()]:
+            aside.add(name, cells.row, "a second row of a time", f"{moment:%Y-%m-%d %H:%M}")
+        else:
+            parts[moment.date()][moment] = cells.row, figures
+    every = sorted(moment for day in parts.values() for moment in day)
+    gaps = [later - earlier for earlier, later in pairwise(every)]
+    length = min(gaps, default=dt.timedelta())
+    days = []
+    for day in sorted(parts):
+        if not exchange_hours().is_session(day):
+            rows = sorted(row for row, _ in parts[day].values())
+            if rows:
+                aside.add(name, rows[0], "a day that is no session of the New York Stock Exchange", str(day))
+            continue
+        opened, closed = exchange_hours().open_of(day), exchange_hours().close_of(day)
+        inside = [parts[day][moment] for moment in sorted(parts[day]) if opened - length < moment < closed]
+        if inside:
+            days.append(Bar((name, inside[0][0]), str(day), _joined([figures for _, figures in inside])))
+    return days
+
+
+def _fault(figures: Mapping[str, float | None]) -> str | None:
+    prices = [figures[one] for one in ("open", "high", "low", "close") if one in figures]
+    if not prices or any(price is None or price <= 0 for price in prices):
+        return "a price that is missing or not above zero"
+    high, low, volume = figures.get("high"), figures.get("low"), figures.get("volume")
+    if high is not None and low is not None and high < low:
+        return "a high below the low"
+    return "a negative volume" if volume is not None and volume < 0 else None
+
+
+_JOINS: Mapping[str, Callable[[list[float]], float]] = {
+    "open": lambda values: values[0], "high": max, "low": min, "volume": sum,
+}  # fmt: skip
+
+
+def _joined(parts: Sequence[Mapping[str, float | None]]) -> dict[str, str]:
+    joined = {}
+    for name in FIGURES:
+        values = [value for part in parts if (value := part.get(name)) is not None]
+        if values:
+            join = _JOINS.get(name)
+            joined[name] = f"{join(values) if join else values[-1]:.10g}"
+    return joined
+
+
+def table_of(bars: Sequence[Bar]) -> tuple[list[str], list[list[str]]]:
+    """Return (header, rows) of a symbol's file of bars."""
+    has = [name for name in FIGURES if any(name in bar.figures for bar in bars)]
+    rows = [[bar.day, *(bar.figures.get(name, "") for name in has)] for bar in bars]
+    return ["date", *(_NAMES.get(name, name) for name in has)], rows
