@@ -114,8 +114,8 @@ def _same(first: int | None, second: int | None) -> bool:
 
 
 def year_of(known: Sequence[Period], name: str) -> tuple[float | None, str]:
-    """Return (a flow over the last year, "") from a year's period or four quarters in a row, or (None, why not).
-    known: the newest first."""
+    """Return (a flow over the last year, "") from a year's period, four quarters in a row, or a year's period and the
+    quarters since; or (None, why not). known: the newest first."""
     having = [one for one in known if name in one.figures]
     if not having:
         return None, f"no period has {name}"
@@ -125,8 +125,29 @@ def year_of(known: Sequence[Period], name: str) -> tuple[float | None, str]:
     quarters = [one for one in having if one.length is None or _QUARTER[0] <= one.length <= _QUARTER[1]][:4]
     if len(quarters) == 4 and _FOUR_QUARTERS[0] <= (quarters[0].end - quarters[3].end).days <= _FOUR_QUARTERS[1]:
         return sum(one.figures[name] for one in quarters), ""
+    if (rolled := _rolled(having, name)) is not None:
+        return rolled, ""
     ends = ", ".join(one.end.isoformat() for one in quarters)
     return None, f"{name} of a year needs four quarters in a row, and there are those that end on {ends}"
+
+
+def _rolled(having: Sequence[Period], name: str) -> float | None:
+    """Return the last fiscal year with the quarters since in place of those of the year before: an annual report has
+    no fourth quarter. None where one of them is missing."""
+    year = next((one for one in having if one.length is not None and _YEAR[0] <= one.length <= _YEAR[1]), None)
+    if year is None:
+        return None
+    quarters = [one for one in having if one.length is not None and _QUARTER[0] <= one.length <= _QUARTER[1]]
+    since = [one for one in quarters if one.end > year.end]
+    before = [
+        next((old for old in quarters if _YEAR[0] <= (one.end - old.end).days <= _YEAR[1]), None) for one in since
+    ]
+    in_a_row = since and _QUARTER[0] <= (since[0].end - year.end).days / len(since) <= _QUARTER[1]
+    if not in_a_row or None in before:
+        return None
+    return (
+        year.figures[name] + sum(one.figures[name] for one in since) - sum(one.figures[name] for one in before if one)
+    )
 
 
 def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:

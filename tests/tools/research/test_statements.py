@@ -48,7 +48,11 @@ def test_a_year_needs_four_quarters_in_a_row() -> None:
     total, why = year_of(periods([one for one in rows if one.period != ENDS[3]]), "eps")
     assert total is None
     assert "2023-09-30" in why
-    assert year_of(periods([row(ENDS[3], "eps", 5.0, days=365)]), "eps") == (5.0, "")
+    year = row(ENDS[3], "eps", 5.0, days=365)
+    assert year_of(periods([year]), "eps") == (5.0, "")
+    newest, before = row(ENDS[4], "eps", 2.5), row(ENDS[0], "eps", 1.0)
+    assert year_of(periods([year, newest, before]), "eps") == (6.5, ""), "an annual report has no fourth quarter"
+    assert year_of(periods([year, newest]), "eps")[0] is None
 
 
 COLUMNS = ("symbol", "period end", "filed", "item", "value")

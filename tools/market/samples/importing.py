@@ -206,7 +206,7 @@ def import_data(
 ) -> Imported:
     """source: the user's copy of a source that is named and not fetched. Raises UsageError naming what cannot be
     imported, and why."""
-    if list(sources) == [pystock.NAME] and not Path(pystock.NAME).exists():
+    if list(sources) == [pystock.NAME]:
         return _import_pystock(source, to, force=force)
     if source is not None:
         raise UsageError(f"--from is for {pystock.NAME} alone", remedy="name files and folders without it")

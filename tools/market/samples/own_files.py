@@ -130,7 +130,7 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
 COLUMNS = {
     **{name: column for name, column in BAR_COLUMNS.items() if name not in ("day", "symbol")},
     "day": Column(
-        ("datetime", "date", "day", "timestamp", "tradedate", "time", "price", "indexlevel0", "unnamed0", "")
+        ("datetime", "date", "day", "timestamp", "tradedate", "time", "price", "t", "indexlevel0", "unnamed0", "")
     ),
     "clock": Column(("time", "hour")),
     "symbol": Column(("symbol", "ticker", "sym", "name")),
