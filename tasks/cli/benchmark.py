@@ -239,6 +239,7 @@ def _answered(app: DeskApp, runs: Sequence[str]) -> Answered:
     from chordesk.tools.benchmarks.benchmark import Answered
 
     voices: dict[str, dict[str, float]] = {"": {}}
+    blind: dict[str, float] = {}
     with app.desk.store.read() as session:
         asked = (
             select(EpisodeQuestion, Question.external_id).join(Question).where(col(EpisodeQuestion.run_id).in_(runs))
@@ -247,9 +248,11 @@ def _answered(app: DeskApp, runs: Sequence[str]) -> Answered:
             pooled = row.informed if row.informed is not None else row.blind
             if pooled is not None:
                 voices[""][key] = pooled
+            if row.informed is not None and row.blind is not None:
+                blind[key] = row.blind
         own = select(Forecast, Question.external_id).join(Question).where(col(Forecast.run_id).in_(runs))
         for forecast, key in session.exec(own.order_by(col(Forecast.voice), col(Forecast.round))):
             voices.setdefault(forecast.voice, {})[key] = forecast.probability
         turns = session.exec(select(Turn).where(col(Turn.run_id).in_(runs))).all()
     tokens = sum(one.total_tokens or 0 for one in turns)
-    return Answered(app.desk.settings.model_label, voices, len(turns), tokens)
+    return Answered(app.desk.settings.model_label, voices, len(turns), tokens, blind or None)

@@ -61,12 +61,14 @@ class Ask:
 
 class Answered(NamedTuple):
     """model: who answered. voices: by voice, and as "" by all together, the probability by the question's external
-    id; what is not there was not forecast. tokens: of all turns."""
+    id; what is not there was not forecast. tokens: of all turns. blind: by all together in round 1, where there were
+    two."""
 
     model: str
     voices: Mapping[str, Mapping[str, float]]
     turns: int
     tokens: int
+    blind: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 from chordesk.models.errors import UsageError
 from chordesk.tools.benchmarks.benchmark import Ask, Benchmark, Board, Given, Measured, Row
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate
+from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate, reach_text
 from chordesk.tools.scoring.statistics import brier
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
@@ -503,10 +503,30 @@ def by_voices(
         f"{len(asked)} questions on {len(boards)} boards of {len({day for day, _ in boards})} sets, seed {given.seed}: "
         f"{answered.turns} turns, {answered.tokens:,} tokens; {left_out} not forecast, which count as 0.5"
     ]
+    if answered.blind is not None:
+        lines.append(f"round 2 less round 1: {_gain(asked, answered.blind, together)}")
     who = f"{answered.model}, all questions of these sets"
     whole = [one for day in sorted({day for day, _ in boards}) for one in folder.questions[day]]
     found[who] = [Forecast(one, together.get(key_of(one), 0.5), key_of(one) not in together) for one in whole]
     return found, lines
+
+
+def _gain(asked: Sequence[Asked], first: Mapping[str, float], second: Mapping[str, float]) -> str:
+    """Return the mean difference of the Brier scores of questions that both rounds forecast, with its interval."""
+    both = [(one, key) for one in asked if (key := key_of(one)) in first and key in second]
+    found = estimate(
+        Observation(
+            brier(second[key], one.outcome or 0.0) - brier(first[key], one.outcome or 0.0),
+            one.due.toordinal(),
+            one.due.toordinal() + 1,
+            one.series.id,
+        )
+        for one, key in both
+    )
+    if found is None:
+        return "no question was forecast in both"
+    told = f"p {found.chance:.3f}" if found.error is not None else "no p-value"
+    return f"{found.mean:+.4f} {reach_text(found)} in Brier score, {told}, n {found.n} of {found.dates} sets"
 
 
 class _Submitted(BaseModel):

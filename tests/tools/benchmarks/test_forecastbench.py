@@ -155,7 +155,8 @@ def test_voices_are_asked_a_sample_by_seed_and_what_they_leave_out_counts_as_eve
         asked.append(given)
         outcomes = {key_of(one): one.outcome for day in SETS for one in read(folder).resolved(day)}
         data = [key for board in given.boards for key in board.questions if "polymarket" not in key]
-        return Answered("a model", {"": {key: float(outcomes[key] or 0) for key in data}}, 6, 1000)
+        right = {key: float(outcomes[key] or 0) for key in data}
+        return Answered("a model", {"": right}, 6, 1000, dict.fromkeys(right, 0.5))
 
     for seed in (1, 1, 2):
         measured = measure(folder, Given(ask=ask, questions=12, seed=seed))
@@ -167,6 +168,7 @@ def test_voices_are_asked_a_sample_by_seed_and_what_they_leave_out_counts_as_eve
         assert due - dt.timedelta(days=10) <= board.day < due, "on or after the freeze, before they are due"
     rows = {row.who: row.figures for row in measured.rows}
     assert (rows["the voices, a model"]["data"], rows["the voices, a model"]["market"]) == (0.0, 0.25)
+    assert any(line.startswith("round 2 less round 1: -0.2500") for line in measured.lines)
     assert 0 < (rows["a model, all questions of these sets"]["data"] or 0) < 0.25
     assert rows["code, the same questions"]["data n"] == rows["the voices, a model"]["data n"]
     with pytest.raises(UsageError, match="--questions 1000"):

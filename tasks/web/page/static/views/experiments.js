@@ -55,5 +55,6 @@ export function Experiment({ params }) {
       <p class="quiet whole">* is told from zero among all differences of the experiment, with joint bounds.</p>
       ${Object.entries(one.others).map(([arm, rows]) => html`<${TablePanel} key=${arm} className="whole"
         title=${`Judged otherwise by ${plain(arm)}`} columns=${OTHERS}
-        rows=${rows.map((row) => ({ ...row, id: `${row.day} ${row.symbol}` }))} empty="No name" />`)}</div>`}<//></div>`;
+        rows=${rows.map((row) => ({ ...row, id: `${row.day} ${row.symbol}` }))} empty="No name" />`)}</div>`}<//>
+    </div>`;
 }
