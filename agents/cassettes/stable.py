@@ -18,16 +18,18 @@ import orjson
 
 from chordesk.models.masking import SHORTEST_SECRET, environment_secrets, without_keys, without_secrets
 from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.urls import HIDDEN
 from chordesk.tools.registry import ToolAnswer
 from chordesk.tools.toolsets import CITE
 
 Doc = dict[str, Any]
-# An id of a row, a digest, a UUID, a moment with parts of a second, which no market's bar has, or the whole text by
-# which another turn's answer of a tool is cited.
+# An id of a row, a digest, a UUID, the account of a backtest, a moment with parts of a second, which no market's bar
+# has, or the whole text by which another turn's answer of a tool is cited.
 _OF_A_RUN = re.compile(
     r"(?<![0-9a-zA-Z])(?:[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-zA-Z])"
+    rf"|\b{BACKTEST}[0-9a-f]{{12}}(?![0-9a-zA-Z])"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:\d\d)?"
     r'|(?<=")[a-z]{4}-[a-z]{1,2}(?=\\?")|\A[a-z]{4}-[a-z]{1,2}\Z'
 )

@@ -85,17 +85,21 @@ def test_a_turn_is_played_in_the_ids_of_now_whatever_those_of_then_were(desk: De
     """The answer names a tool's answer, and the run by its id; another home is another folder in the text."""
     run = b"hhtm".hex() * 4
     model = FakeRuntime(turns=_turns(FakeTurn(f'{{"source":"hhtm-a","run":"{run}"}}', (CALL,))))
-    text = f'Look at {desk._home}/one/notes. Earlier: "qqqq-b". The key is {KEY}.'
+    text = f'Look at {desk._home}/one/notes. Earlier: "qqqq-b" of backtest-{"1" * 12}. The key is {KEY}.'
     (asked,) = desk.turns("record", Tools("hhtm"), text, behind=model, home="one")
     assert asked.way is None
     again = Tools("udmf")
-    (played,) = desk.turns("replay", again, text.replace("/one", "/two").replace("qqqq", "rrrr"), home="two")
+    (played,) = desk.turns("replay", again, _elsewhere(text), home="two")
     assert orjson.loads(played.text) == {"source": "udmf-a", "run": b"udmf".hex() * 4}
     assert (played.status, played.usage, again.called) == ("completed", asked.usage, [CALL])
     assert str(played.way).startswith(PLAYED)
     assert played.cost_usd == 0.0
     (kept,) = desk.shelf.near("quick", "IBM")
     assert not any(secret in kept.model_dump_json() for secret in (KEY, str(desk._home)))
+
+
+def _elsewhere(text: str) -> str:
+    return text.replace("/one", "/two").replace("qqqq", "rrrr").replace("1" * 12, "a2" * 6)
 
 
 @pytest.mark.parametrize(
