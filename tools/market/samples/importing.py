@@ -24,10 +24,10 @@ from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
 from chordesk.tools.market.files.statements import STATEMENT_COLUMNS as STATEMENTS
-from chordesk.tools.market.files.tables import JSON_LINES, Columns, FileProblem, Problems, parts_of
+from chordesk.tools.market.files.tables import CSV, JSON_LINES, Columns, FileProblem, Problems, parts_of
 from chordesk.tools.market.samples import pystock
 from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
-from chordesk.tools.market.samples.own_files import JSON, READ, ZIP, Bar, Given, bars_of, gathered, table_of
+from chordesk.tools.market.samples.own_files import JSON, READ, TEXT, ZIP, Bar, Given, bars_of, gathered, table_of
 from chordesk.tools.market.samples.package_files import (
     MSFT_CHAIN,
     NASDAQ_NEWS,
@@ -198,7 +198,7 @@ class Imported(NamedTuple):
     folder: Path
     sample: Sample | None  # None for the user's own files
     made: bool  # False where it was there already
-    aside: SetAside = SetAside()  # what was left out
+    aside: SetAside  # what was left out
 
 
 def import_data(
@@ -235,7 +235,7 @@ def import_sample(
     """An existing folder is left as it is unless forced. files: those at hand; the others are fetched."""
     folder = to or Path.cwd() / sample.name
     if _holds(folder, sample) and not force:
-        return Imported(folder, sample, False)
+        return Imported(folder, sample, False, SetAside())
     with tempfile.TemporaryDirectory(prefix="desk-data-") as aside:
         at_hand = {wanted: files.get(wanted) or fetched(wanted, Path(aside)) for wanted in sample.files}
         for wanted, path in at_hand.items():
@@ -244,7 +244,7 @@ def import_sample(
         made = [(table.name, table.content()) for table in tables]
     about = ("\n".join(sample.about) + "\n").encode()
     write_files(folder, [*made, (ABOUT, about)], replace=force)
-    return Imported(folder, sample, True)
+    return Imported(folder, sample, True, SetAside())
 
 
 def _holds(folder: Path, sample: Sample) -> bool:
@@ -367,7 +367,7 @@ _BY_NAME = ("universe.csv", "earnings.csv")
 
 def _name_of(given: Given) -> str | None:
     """Return what a file is called in a data folder, by its name or its columns; BARS_OF_A_SYMBOL for bars of any."""
-    path, ending = given.path, given.path.suffix.lower()
+    path, ending = given.path, given.path.suffix.lower().replace(TEXT, CSV)
     if (name := PurePosixPath(given.name.rpartition(":")[2]).name) in _BY_NAME:
         return name
     if ending == JSON:
