@@ -334,7 +334,8 @@ def clock_moved(desk: FaultDesk, chance: random.Random, result: Result) -> None:
             desk.move_clock(offset)
             ends_well(desk, result, run_id)
             ended = (desk.run(run_id).finished_at or utcnow()) - dt.timedelta(seconds=offset)
-            assert began < ended < utcnow(), "the desk's clock did not move"
+            now = utcnow()
+            assert began < ended < now, f"the desk's clock did not move: {began:%X}, {ended:%X}, {now:%X}"
         desk.move_clock(shift)
         run_id = _run_in_flight(desk, chance)
         victim = chance.choice(WORKERS)
