@@ -374,7 +374,7 @@ class GraphCheckpoint(DeskTable, table=True):
 
     thread: name of the graph in its run. place: LangGraph's checkpoint namespace, empty for the graph itself.
     content: the checkpoint, as `form` says; metadata likewise. lists: of each channel whose value is a list, the
-    digests of its parts. step_id and attempt: those that wrote it.
+    runs of its parts' numbers: each one's first and length. step_id and attempt: those that wrote it.
     """
 
     run_id: str = Field(foreign_key="run.id", primary_key=True)
@@ -386,7 +386,7 @@ class GraphCheckpoint(DeskTable, table=True):
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     about_form: str
     about: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    lists: dict[str, list[str]] = Field(default_factory=dict, sa_type=JSON)
+    lists: dict[str, list[int]] = Field(default_factory=dict, sa_type=JSON)
     step_id: str = Field(foreign_key="step.id", index=True)
     attempt: int
     written_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
@@ -394,12 +394,13 @@ class GraphCheckpoint(DeskTable, table=True):
 
 class GraphPart(DeskTable, table=True):
     """One element of a list in a checkpoint, such as a message: stored once, however many checkpoints have it. digest:
-    of its form and content."""
+    of its form and content. number: by which checkpoints name it."""
 
     run_id: str = Field(foreign_key="run.id", primary_key=True)
     thread: str = Field(primary_key=True)
     place: str = Field(primary_key=True)
     digest: str = Field(primary_key=True)
+    number: int = 0
     form: str
     content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 

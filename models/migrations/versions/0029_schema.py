@@ -380,6 +380,7 @@ def _tables() -> None:
         "graph_part",
         "run_id thread place digest",
         text="run_id thread place digest form",
+        integer="number",
         blob="content",
         refs="run_id:run.id",
     )

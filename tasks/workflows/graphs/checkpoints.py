@@ -3,8 +3,8 @@ the graph itself, and the latest of a graph within one of its nodes.
 
 A checkpoint and the rows of the turns made since the one before are one transaction: what a node did is there with the
 state that followed from it, or neither is. What a node has written is stored by itself only while others run beside it:
-the next checkpoint has it. Elements of lists are parts of their own, each stored once: a loop's messages would else be
-written anew with each of its steps.
+the next checkpoint has it. Elements of lists are parts of their own, each stored once under a number, and a checkpoint
+has the runs of their numbers: a loop's messages, or as many digests, would else be written anew with each of its steps.
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ class GraphReader(BaseCheckpointSaver[int]):
         parts = session.exec(select(GraphPart).where(*self._at(GraphPart, place))).all() if row.lists else ()
         load = self.serde.loads_typed
         checkpoint: Checkpoint = load((row.form, row.content))
-        found = {part.digest: (part.form, part.content) for part in parts}
-        for channel, digests in row.lists.items():
-            checkpoint["channel_values"][channel] = [load(found[digest]) for digest in digests]
+        found = {part.number: part for part in parts}
+        for channel, runs in row.lists.items():
+            listed = [found[number] for number in numbers_of(runs)]
+            checkpoint["channel_values"][channel] = [load((part.form, part.content)) for part in listed]
         return CheckpointTuple(
             config=self._config(place, row.checkpoint_id),
             checkpoint=checkpoint,
@@ -194,7 +195,6 @@ class StepSaver(GraphReader):
             content=content,
             about_form=about_form,
             about=about,
-            lists=digests,
             step_id=self._step.id,
             attempt=self._step.attempt,
             written_at=utcnow(),
@@ -216,7 +216,10 @@ class StepSaver(GraphReader):
                 # Of graphs within nodes that have ended with this step of the graph.
                 for table in _TABLES:
                     self._delete(session, table, col(table.place).contains(_WITHIN))
-            self._keep(session, place, parts)
+            numbers = self._keep(session, place, parts)
+            row.lists = {
+                channel: runs_of([numbers[digest] for digest in listed]) for channel, listed in digests.items()
+            }
             if place:
                 others = col(GraphCheckpoint.checkpoint_id) != checkpoint["id"]
                 self._delete(session, GraphCheckpoint, GraphCheckpoint.place == place, others)
@@ -300,16 +303,19 @@ class StepSaver(GraphReader):
         columns = select(GraphCheckpoint.checkpoint_id, GraphCheckpoint.lists)
         newest = columns.where(*self._at(GraphCheckpoint, "")).order_by(col(GraphCheckpoint.checkpoint_id).desc())
         rows = session.exec(newest.limit(HISTORY)).all()
-        used = {digest for _, lists in rows for digests in lists.values() for digest in digests}
+        used = {number for _, lists in rows for runs in lists.values() for number in numbers_of(runs)}
         self._delete(session, GraphCheckpoint, GraphCheckpoint.place == "", GraphCheckpoint.checkpoint_id < rows[-1][0])
-        self._drop(session, "", used)
+        self._drop(session, "", set(self._numbers(session, "").values()) - used)
 
-    def _drop(self, session: Session, place: str, used: Collection[str]) -> set[str]:
-        """Delete the parts that are not used, and return the digests of the others."""
-        present = set(session.exec(select(GraphPart.digest).where(*self._at(GraphPart, place))).all())
-        if gone := present.difference(used):
-            self._delete(session, GraphPart, GraphPart.place == place, col(GraphPart.digest).in_(gone))
-        return present - gone
+    def _numbers(self, session: Session, place: str) -> dict[str, int]:
+        """Of the parts that are stored, by digest."""
+        return dict(
+            session.execute(select(GraphPart.digest, GraphPart.number).where(*self._at(GraphPart, place))).all()
+        )
+
+    def _drop(self, session: Session, place: str, gone: Collection[int]) -> None:
+        if gone:
+            self._delete(session, GraphPart, GraphPart.place == place, col(GraphPart.number).in_(gone))
 
     def _parts(self, place: str, values: Mapping[str, Any], what: str) -> tuple[dict[str, GraphPart], Digests]:
         """Elements of lists by digest, and each list's digests; a list of small elements stays whole. Raises
@@ -332,14 +338,17 @@ class StepSaver(GraphReader):
                 )  # fmt: skip
         return parts, digests
 
-    def _keep(self, session: Session, place: str, parts: Mapping[str, GraphPart]) -> None:
-        """Store the parts that are new; of a graph within a node, delete those that its checkpoint has no more."""
-        present = (
-            self._drop(session, place, parts)
-            if place
-            else set(session.exec(select(GraphPart.digest).where(*self._at(GraphPart, place))).all())
-        )
-        insert_rows(session, [part for digest, part in parts.items() if digest not in present])
+    def _keep(self, session: Session, place: str, parts: Mapping[str, GraphPart]) -> dict[str, int]:
+        """Store the parts that are new, and return the numbers of all; of a graph within a node, delete those that its
+        checkpoint has no more."""
+        present = self._numbers(session, place)
+        if place:
+            self._drop(session, place, {number for digest, number in present.items() if digest not in parts})
+        fresh = [part for digest, part in parts.items() if digest not in present]
+        for number, part in enumerate(fresh, start=max(present.values(), default=-1) + 1):
+            part.number = number
+        insert_rows(session, fresh)
+        return present | {part.digest: part.number for part in fresh}
 
     def _delete(self, session: Session, table: type[Any], *which: Any) -> None:
         own = (table.run_id == self._step.run_id, table.thread == self._thread)
@@ -366,6 +375,21 @@ class StepSaver(GraphReader):
             return self.serde.dumps_typed(value)
         except Exception as error:
             raise GraphState(f"{what} cannot be stored: {error}") from error
+
+
+def runs_of(numbers: Sequence[int]) -> list[int]:
+    """Return the first number and the length of each run of numbers that follow one another."""
+    runs: list[int] = []
+    for number in numbers:
+        if runs and number == runs[-2] + runs[-1]:
+            runs[-1] += 1
+        else:
+            runs += [number, 1]
+    return runs
+
+
+def numbers_of(runs: Sequence[int]) -> list[int]:
+    return [first + at for first, length in zip(runs[::2], runs[1::2], strict=True) for at in range(length)]
 
 
 def _place(config: RunnableConfig) -> str:
