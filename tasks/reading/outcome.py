@@ -9,7 +9,7 @@ from sqlmodel import Session, col, func, select
 from chordesk.models.states import RUN_LIVE, OrderState, RunKind, RunState
 from chordesk.models.tables.board import Episode, EpisodeQuestion
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import BacktestSession, Candidate, Run, Verdict, research_run
+from chordesk.models.tables.runs import BacktestSession, Candidate, Run, Turn, Verdict, research_run
 from chordesk.models.text import NEW_YORK
 
 _DID = {
@@ -19,7 +19,7 @@ _DID = {
     RunKind.TRADE: "decided on a run's research",
     RunKind.EPISODE: "played an episode",
     RunKind.BACKTEST: "played {days}",
-    RunKind.GRAPH: "ran a graph on {symbols}",
+    RunKind.GRAPH: "ran {graphs}",
     RunKind.FLATTEN: "closed the positions",
     RunKind.PROTECT: "protected positions",
 }
@@ -31,20 +31,22 @@ def outcome(session: Session, run: Run) -> str:
     """Return what a run did or does, such as "Screened 524 names at 15:55 on 2010-08-12; 10 candidates: 8 BUY, 2 HOLD;
     3 orders filled, 5 wait for you"."""
     days = _days(session, run) if run.kind == RunKind.BACKTEST else ""
-    counts = {"symbols": _names(len(run.params.get("symbols") or ())), "days": days}
+    symbols = _many(len(run.params.get("symbols") or ()), "name")
+    graphs = _many(len(run.params.get("inputs") or ()), "graph")
+    counts = {"symbols": symbols, "days": days, "graphs": graphs}
     did = _DID.get(run.kind, run.kind).format(**counts)  # type: ignore[call-overload]
     at = "" if days else f"{run.market_now.astimezone(NEW_YORK):%H:%M on %Y-%m-%d}"
     under_way = f" ({run.state})" if run.state in RUN_LIVE else ""
     head = f"{did[:1].upper()}{did[1:]}{f' at {at}' if at else ''}{under_way}"
     parts = [head, _researched(session, run), _ordered(session, run)]
-    parts += [_forecast(session, run)] if run.kind == RunKind.EPISODE else []
+    parts += [of(session, run) for kind, of in _OWN.items() if run.kind == kind]
     if end := _ENDS.get(run.state):  # type: ignore[call-overload]
         parts.append(f"{end}: {run.notes[0]}" if run.notes else end)
     return "; ".join(filter(None, parts))
 
 
-def _names(count: int) -> str:
-    return "one name" if count == 1 else f"{count or 'no'} names"
+def _many(count: int, what: str) -> str:
+    return f"one {what}" if count == 1 else f"{count or 'no'} {what}s"
 
 
 def _days(session: Session, run: Run) -> str:
@@ -65,13 +67,23 @@ def _days(session: Session, run: Run) -> str:
 def _forecast(session: Session, run: Run) -> str:
     """Return how many questions an episode had, and to which of them its voices moved furthest from the baseline."""
     count = session.exec(select(func.count()).where(EpisodeQuestion.run_id == run.id)).one()
-    told = "one question" if count == 1 else f"{count or 'no'} questions"
+    told = _many(count, "question")
     episode = session.get(Episode, run.id)
     rows = [row for row in (episode.summary.get("questions") or () if episode else ()) if row.get("aggregate")]
     if not rows:
         return told
     row = max(rows, key=lambda row: abs(row["aggregate"]["probability"] - row["baseline"]))
     return f"{told}: at most {row['aggregate']['probability']:.1%} against {row['baseline']:.1%}, of “{row['text']}”"
+
+
+def _nodes(session: Session, run: Run) -> str:
+    """Return the nodes of a run's graphs that asked a model, in their order."""
+    begun = select(Turn.role).where(Turn.run_id == run.id).group_by(Turn.role)
+    roles = session.exec(begun.order_by(func.min(Turn.started_at))).all()
+    return f"{', '.join(roles)} asked a model" if roles else ""
+
+
+_OWN = {RunKind.EPISODE: _forecast, RunKind.GRAPH: _nodes}
 
 
 def _researched(session: Session, run: Run) -> str:

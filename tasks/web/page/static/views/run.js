@@ -81,8 +81,8 @@ function One({ run, query }) {
 
 /** What a run of its kind is about. */
 function Kind({ run, funnel, table, query, ended, at }) {
-  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${GRAPHS} rows=${run.graphs}
-    rowKey="graph" empty="No graph has begun yet" />`;
+  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${graphColumns(run.conversations)}
+    rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
   const own = (kind) => html`<${Later} name=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query,
     changed: at }} />`;
   if (PARTS[run.kind]) return own(run.kind);
@@ -107,12 +107,16 @@ function Later({ name: [module, component], given }) {
   return html`<${Loaded} from=${found} what=${module}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
 }
 
-const GRAPHS = [
+/** conversations: of the run; each is that of a node. */
+const graphColumns = (conversations) => [
   column('Graph'),
   ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 80)}`}`],
+  ['Nodes that asked a model', (row) => conversations.filter((one) => one.subject === row.graph)
+    .map((one, n) => html`${n > 0 && ' → '}${threadOf(one.thread_id, plain(one.role))}`)],
   number('Chapters', count), number('Turns', count),
   ['Output', (row) => (row.output === null ? quietOf('not yet')
-    : html`<details><summary>${textOf(JSON.stringify(row.output), 80)}</summary>
+    : html`<details><summary>${textOf(typeof row.output === 'object'
+      ? Object.keys(row.output).join(', ') : row.output, 80)}</summary>
     <pre class="block">${plain(JSON.stringify(row.output, null, 1))}</pre></details>`)],
 ];
 
