@@ -42,6 +42,8 @@ def offer(
     if TOOLS[PREVIEW] in specs and run_id is None:
         raise UsageError("orders_preview rests on the verdicts of a run", remedy="name the run, or leave the tool out")
     context = _on_market(settings, day) if run_id is None else _on_run(settings, run_id, day)
+    if context.settings.mask:
+        raise UsageError("another program's agent would be shown what DESK_MASK hides", remedy="leave DESK_MASK out")
     return TurnTools(specs, context, context.settings.tool_seconds)
 
 

@@ -396,6 +396,7 @@ def require_roles(settings: Settings) -> None:
     for runtime in sorted(runtimes_of(settings) - APP_SERVERS):
         if (lack := lack_of(runtime)) is not None:
             raise SettingError(f"the runtime {runtime} needs {lack.reason}", remedy=lack.remedy)
+    require_maskable(settings)
     if given.isdisjoint(_NAMING_ROLES):
         return
     from chordesk.agents.roles import check_roles
@@ -403,6 +404,14 @@ def require_roles(settings: Settings) -> None:
     check_roles(settings)
     check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
     check_web_search(settings)
+
+
+def require_maskable(settings: Settings) -> None:
+    """Raises SettingError for a setting by which a model sees what its mask hides."""
+    for name in ("web_search", "role_approvals", "venues") if settings.mask else ():
+        if getattr(settings, name) != Settings.model_fields[name].default:
+            reason = f"DESK_MASK cannot hide what DESK_{name.upper()} shows a model"
+            raise SettingError(reason, remedy="leave one of both out")
 
 
 # The settings that name roles: the roles and all of their tools are loaded for them alone.

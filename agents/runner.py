@@ -286,6 +286,7 @@ class Runner:
             model_calls=MODEL_CALLS[record.settings.depth],
             web_search=record.web_search,
             limits=limits_of(record.settings, job.role.key, model),
+            mask=record.settings.mask,
             tools_first=not rests_on_data(job, ()),
             on_rogue=record.rogue,
         )

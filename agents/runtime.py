@@ -73,6 +73,7 @@ class ConversationSpec:
     summary: str | None = None
     verbosity: str | None = None
     limits: TurnLimits | None = None
+    mask: tuple[str, ...] = ()  # what is hidden from the model of what it is shown here
     # an answer before any call of a tool is worth nothing, so that a server that is held to a form may ask for a call
     # first
     tools_first: bool = False

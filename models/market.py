@@ -22,13 +22,14 @@ def plain_name(market: str) -> str:
 
 class Listing(Frozen):
     """One member of a universe; the other fields are None where the source does not say. company: what two listings of
-    one company have alike, such as its CIK."""
+    one company have alike, such as its CIK; aliases: further names of it, its people and products, by semicolon."""
 
     symbol: str
     name: str | None = None
     sector: str | None = None
     industry: str | None = None
     company: str | None = None
+    aliases: str | None = None
 
 
 class Quote(Frozen):

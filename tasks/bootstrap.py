@@ -40,6 +40,7 @@ from chordesk.models import features
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, LoginMissing, UsageError
+from chordesk.models.events import DESK
 from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from chordesk.agents.codex.launch import RuntimeConfig
     from chordesk.agents.codex.rollouts import ThreadVault
     from chordesk.agents.gateway.facts import ServerFacts
+    from chordesk.agents.mask.mask import Mask
     from chordesk.agents.runner import Runner
     from chordesk.tasks.engine.limits import ModelAdmissions
     from chordesk.tasks.events.deltas import DeltaPublisher
@@ -345,12 +347,33 @@ class Desk:
         """Return a runtime with the cassettes over it; rules in the worker need none."""
         mode = self.settings.cassettes
         if mode == "off" or name == RULES.runtime or not self._records:
-            return self._runtime(name)
+            return self._masked(name)
         from chordesk.agents.cassettes.runtime import CassetteRuntime
         from chordesk.agents.cassettes.shelf import Shelf
 
-        behind = self._runtime(name) if mode != "replay" else None
+        behind = self._masked(name) if mode != "replay" else None
         return CassetteRuntime(name, behind, mode, Shelf(self.store), self.settings)
+
+    def _masked(self, name: str) -> Runtime:
+        """Return a runtime that a run's mask is over: between it and the cassettes, which have the house's words."""
+        from chordesk.agents.mask.runtime import MaskRuntime
+
+        return MaskRuntime(self._runtime(name), self.mask_of, lambda: self.store)
+
+    def mask_of(self, run_id: str) -> Mask | None:
+        """Return what the run hides from its models; None for one that hides nothing, and outside any run."""
+        if run_id == DESK or not self.settings_of(run_id).mask:
+            return None
+        return self._masks(run_id)
+
+    @part
+    def _masks(self) -> Callable[[str], Mask]:
+        from chordesk.agents.mask.making import mask_for
+
+        def make(run_id: str) -> Mask:
+            return mask_for(self.store, self.settings_of(run_id), run_id, self.market_of(run_id))
+
+        return lru_cache(MARKETS_KEPT)(make)
 
     def _runtime(self, name: str) -> Runtime:
         if name == DEFAULT_RUNTIME and self._main is not None and self.settings.provider == RULES_MODEL:
@@ -408,6 +431,8 @@ class Desk:
 
     def runtime_named(self, name: str) -> Runtime:
         """Return the runtime of a graph's model."""
+        if self.settings.mask:
+            raise UsageError("a graph asks its models by itself", remedy="leave DESK_MASK out, or the graph")
         return self.runtime_of(name) if name in APP_SERVERS else self._runtime(name)
 
     def runtime_of(self, runtime: str) -> ThreadRuntime:
@@ -476,6 +501,7 @@ class Desk:
             settings=settings,
             account=settings.account,
             run_id=run_id,
+            disguise=None if run_id is None else self.mask_of(run_id),
         )
 
     def _dropped(self) -> dict[str, int]:

@@ -25,9 +25,19 @@ from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 MAX_SYMBOLS = 150
 
 
+class Disguise(Protocol):
+    """What hides a run from its models, as far as a tool has to know of it."""
+
+    def withheld(self, tool: str) -> str | None:
+        """Return why a tool is not to be called, None for one that may."""
+
+    def drawn(self, panel: Any) -> Any:
+        """Return a chart's panel as a model is shown it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The data that a call may read; one per turn."""
+    """The data that a call may read; one per turn. disguise: of a run that hides what its data are of."""
 
     market: MarketData
     clock: MarketClock
@@ -35,6 +45,7 @@ class ToolContext:
     settings: Settings
     account: str
     run_id: str | None
+    disguise: Disguise | None = None
 
 
 class Arguments(BaseModel):

@@ -66,6 +66,8 @@ class TurnTools:
             answer = failed(name, why, rogue=RogueKind.UNKNOWN)
         elif given is not arguments:
             answer = failed(name, _no_object(self._specs[name].arguments), rogue=RogueKind.MALFORMED)
+        elif (withheld := self._withheld(name)) is not None:
+            answer = failed(name, withheld, data=self._specs[name].data)
         else:
             answer = self._citable(await self._in_time(name, given))
         if self._sink is not None:
@@ -77,6 +79,9 @@ class TurnTools:
                 text = f"the answer of {name} could not be recorded"
                 return failed(name, text, data=answer.data, seconds=answer.seconds)
         return answer
+
+    def _withheld(self, name: str) -> str | None:
+        return None if self._context.disguise is None else self._context.disguise.withheld(name)
 
     def _citable(self, answer: ToolAnswer) -> ToolAnswer:
         if self._tag is None or not answer.success:

@@ -58,7 +58,9 @@ class CassetteRuntime(ActiveRuntime):
             return
         async with AsyncExitStack() as stack:
             spec = replace(spec, keep=False)
-            conversation = CassetteConversation(self, spec, deadline, StableForm(self._settings), stack)
+            conversation = CassetteConversation(
+                self, spec, deadline, StableForm(self._settings, masked=bool(spec.mask)), stack
+            )
             if self.mode == "record":
                 await conversation.open()
             stack.enter_context(self._active.holding(conversation))
@@ -175,6 +177,7 @@ class CassetteConversation:
             "effort": spec.effort,
             "verbosity": spec.verbosity,
             "web_search": spec.web_search,
+            "mask": sorted(spec.mask),
             "items": [dict(one) for one in spec.items],
             "text": text,
         }

@@ -38,9 +38,10 @@ _NAMED = re.compile(r"⟦[a-z]+(?: \d+)?⟧")
 
 
 class StableForm:
-    """Of one conversation."""
+    """Of one conversation. masked: its pictures differ from run to run, by the run's mask alone."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, masked: bool = False) -> None:
+        self._masked = masked
         folders = {"home": settings.home, "data": settings.data, "user": Path.home()}
         places = {str(path): f"⟦{name}⟧" for name, path in folders.items() if path is not None and len(path.parts) > 1}
         self._folders = [
@@ -75,7 +76,8 @@ class StableForm:
         if isinstance(cite := payload.get(CITE), str):
             self._cites += 1
             self._keep(cite, f"⟦cite {self._cites}⟧")
-        image = hashlib.sha256(answer.image.data).hexdigest() if answer.image is not None else None
+        picture = answer.image if not self._masked else None
+        image = hashlib.sha256(picture.data).hexdigest() if picture is not None else None
         return {"tool": tool, "arguments": asked, "answer": self.seen(payload), "image": image}
 
     def copy(self) -> StableForm:

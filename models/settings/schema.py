@@ -40,6 +40,7 @@ from chordesk.models.settings.types import (
     HostNames,
     Identity,
     Login,
+    MaskKinds,
     ModelCutoffs,
     ModuleNames,
     Names,
@@ -202,6 +203,9 @@ class Settings(BaseModel):
     cassettes: Literal["off", "record", "replay", "auto"] = of_desk(
         "off", "models' answers: kept (record), played alone (replay), or played and kept where there is none", "auto"
     )
+    mask: MaskKinds = of_run(
+        (), "hidden from the model, by comma: names, dates, levels; see the page on backtests", "names,dates,levels"
+    )
     prices: Prices = of_desk(
         "", "own prices: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, by ;", "gpt-5.5=1.25/0.125/10"
     )
@@ -276,7 +280,6 @@ class Settings(BaseModel):
     )
     speculate: bool = of_run(False, "start later roles beside the quick one while turns are idle", "true")
     memory: Literal["on", "off"] = of_run("on", "whether prompts and report_latest tell of earlier runs", "off")
-    role_age_hours: float = of_run(24.0, "market time until a role looks at a holding again", "12", gt=0)
     price_move: float = of_run(0.05, "move of a holding's price or gain that makes its roles due", "0.1", gt=0, le=1)
     run_deadline_minutes: float = of_run(240.0, "a run older than this is closed as partial", "60", gt=0)
 

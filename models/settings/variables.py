@@ -98,8 +98,8 @@ _GONE: Mapping[str, str] = {
         "give it to `register` or the chat model": "verbosity",
         "leave it out": "account alpaca_data_url alpaca_url broker_seconds codex_recycle_rss_mb event_bankroll "
         "events_per_run flower_port flower_url kelly_fraction maintain_seconds memory_tokens notify_per_hour "
-        "notify_window_seconds orders_seconds rollout_days rollouts_kept rpc_seconds rulebook_latency_seconds "
-        "start_seconds step_attempts test_addresses thread_answers",
+        "notify_window_seconds orders_seconds role_age_hours rollout_days rollouts_kept rpc_seconds "
+        "rulebook_latency_seconds start_seconds step_attempts test_addresses thread_answers",
     }.items()
     for name in names.split()
 }

@@ -194,6 +194,17 @@ class CassetteTurn(DeskTable, table=True):
     body: bytes = Field(sa_type=LargeBinary)
 
 
+class MaskedTurn(Identified, table=True):
+    """What a model under a mask was shown in one conversation. body: compressed JSON, shown: prompts, tool answers in
+    order; scaled: the levels in them, as they were shown."""
+
+    run_id: str = Field(index=True)
+    step_id: str
+    role: str
+    subject: str
+    body: bytes = Field(sa_type=LargeBinary)
+
+
 class RoleSchedule(DeskTable, table=True):
     """The last time a role reviewed a holding, and the figures it saw: the basis for whether it is due again.
 

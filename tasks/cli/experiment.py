@@ -33,6 +33,7 @@ def run(
         list[str] | None,
         typer.Option("--arm", help='"NAME: DESK_SETTING=value; ..."; the first is what the others are compared with.'),
     ] = None,
+    ready_arms: Annotated[str | None, typer.Option("--arms", help="Ready arms by comma: masked, unmasked.")] = None,
     ablate: Annotated[
         str | None, typer.Option(help="An arm without each of: research_roles, lenses or voices.")
     ] = None,
@@ -62,7 +63,7 @@ def run(
             named = [by_prefix(session, Row, one).id for one in runs]
         _show(settings, store, named, size, as_json=as_json)
         return
-    from chordesk.tasks.workflows.experiment import ablated, open_experiment, parsed
+    from chordesk.tasks.workflows.experiment import ablated, open_experiment, parsed, ready
 
     if first is None or last is None:
         raise UsageError(
@@ -70,6 +71,7 @@ def run(
         )
     app = connected()
     chosen = ablated(ablate, app.desk.settings) if ablate else [parsed(one) for one in arms or ()]
+    chosen += ready(ready_arms) if ready_arms else []
     days = day_of("--from", first), day_of("--to", last)
     if not as_json or dry_run:
         print_line(_power(app, days, every, len(chosen), size))
@@ -138,10 +140,24 @@ def _report(found: ExperimentDetail) -> RenderableType:
         right=("difference", "n", "p", "sessions needed"),
     )
     lines: list[RenderableType] = [arms, differences]
+    lines += _memory_gap(found)
     for arm, others in found.others.items():
         lines.append(f"{arm}: {len(others)} names judged otherwise")
         lines += bounded(others, MOST_OTHERS, _other, " of them")
     return Group(*lines)
+
+
+def _memory_gap(found: ExperimentDetail) -> list[str]:
+    """Return what the models gain a session by seeing whose past it is; nothing of other arms than these two."""
+    if found.arms[0].arm != "masked":
+        return []
+    rows = (one.found for one in found.differences if one.arm == "unmasked" and one.what.startswith("return"))
+    return [
+        f"memory gap: {one.mean:+.3%} a session, unmasked less masked; 95 % "
+        + (one.lack if one.low is None or one.high is None else f"{one.low:+.3%} to {one.high:+.3%}")
+        for one in rows
+        if one is not None
+    ]
 
 
 def _cells(one: Difference) -> Sequence[str]:

@@ -24,6 +24,7 @@ from chordesk.tasks.cli.output import console, emit, print_line
 from chordesk.tasks.cli.shell import Json, OneRun, day_of, opened, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
+    from chordesk.agents.mask.audit import Audit
     from chordesk.models.database.store import Store
     from chordesk.models.events import Envelope
     from chordesk.tasks.bootstrap import Desk
@@ -131,6 +132,32 @@ def adopt_run(
     emit(found, lambda _: "\n".join(lines), as_json=as_json)
 
 
+@runs_commands.command("leaks")
+def leaks(run: OneRun = None, as_json: Json = False) -> None:
+    """Look for what DESK_MASK hides in all that a run's models were shown; exit code 1 if there is any.
+
+    A backtest's sessions are read with it.
+    """
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.reading.masks import audits
+
+    settings, store = opened()
+    with store.read() as session:
+        row = run_of(session, run)
+        found = audits(session, Desk(settings), row)
+    emit(found, lambda one: "\n".join(_leak_lines(one)), as_json=as_json)
+    raise typer.Exit(1 if found.leaks else 0)
+
+
+def _leak_lines(found: Audit) -> list[str]:
+    read = f"{found.conversations:,} conversations, {found.texts:,} texts, {found.characters:,} characters"
+    lines = [f"{len(found.leaks)} leaks of {', '.join(found.kinds)} in {read}"]
+    shown = found.leaks[:MOST_LEAKS]
+    lines += [inert(f"  {one.kind}: {one.what}, to {one.role} of {one.subject}: {one.excerpt}") for one in shown]
+    return lines + ([f"  and {len(found.leaks) - MOST_LEAKS} more (--json has all)"] * (found.leaks[MOST_LEAKS:] != []))
+
+
+MOST_LEAKS = 20
 WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 
 

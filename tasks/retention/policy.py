@@ -32,7 +32,7 @@ RUN = frozenset({
 # How a run came to its results. It goes also from a run that is kept for its scores alone.
 EVIDENCE = frozenset({
     "tool_call", "artifact", "attempt", "conversation", "runtime_turn", "runtime_item", "runtime_approval",
-    "graph_checkpoint", "graph_part", "graph_write",
+    "masked_turn", "graph_checkpoint", "graph_part", "graph_write",
 })  # fmt: skip
 # Scores are made of these, together with the reports, hits and verdicts of their run.
 SCORES = frozenset({

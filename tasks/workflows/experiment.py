@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from chordesk.agents.prompting import instructions, require_prompts
+from chordesk.agents.role_models import require_maskable
 from chordesk.agents.roles import ROLES, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
@@ -19,6 +20,8 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.backtest import open_backtest
 
+# Arms by name alone: whether the models are shown whose past they judge.
+READY = {"masked": {"mask": "names,dates,levels"}, "unmasked": {"mask": ""}}
 ABLATED = ("research_roles", "lenses", "voices")
 # Of a walk itself, the same for all arms: as options of the command, not as settings of an arm.
 _OF_THE_WALK = (
@@ -50,6 +53,12 @@ def parsed(text: str) -> Arm:
     if not name.strip():
         raise UsageError(f"--arm {text!r} has no name", remedy="write NAME: DESK_SETTING=value; ...")
     return Arm(name.strip(), settings)
+
+
+def ready(names: str) -> list[Arm]:
+    if unknown := [one for one in names.split(",") if one not in READY]:
+        raise UsageError(f"--arms {names!r} has {', '.join(unknown)}", remedy=f"name {', '.join(READY)}, by comma")
+    return [Arm(one, READY[one]) for one in names.split(",")]
 
 
 def ablated(what: str, settings: Settings) -> list[Arm]:
@@ -97,5 +106,6 @@ def _require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
         require_prompts(used)
         prompts = {key: instructions(ROLES[key], used) for key in sorted(ROLES)}
         made = str(sorted({**snapshot(used), "prompts": prompts}.items()))
+        require_maskable(used)
         if (other := seen.setdefault(made, arm.name)) != arm.name:
             raise UsageError(f"the arms {other} and {arm.name} differ in nothing", remedy="change a setting in one")

@@ -24,6 +24,8 @@ from chordesk.tools.holdings import Holding, holdings
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders.protection import held_plans
 
+ROLE_AGE_HOURS = 24.0  # market time until a role looks at a holding again
+
 
 @dataclass(frozen=True, slots=True)
 class HoldingSnapshot:
@@ -60,7 +62,7 @@ class NotDue:
 
 
 def limits_of(settings: Settings) -> Limits:
-    return Limits(dt.timedelta(hours=settings.role_age_hours), settings.price_move)
+    return Limits(dt.timedelta(hours=ROLE_AGE_HOURS), settings.price_move)
 
 
 def due(

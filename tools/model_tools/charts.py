@@ -432,6 +432,8 @@ def chart_render(context: ToolContext, arguments: RenderArguments) -> dict[str, 
         rows.append(row)
     if not panels:
         return payload(context, gaps, available=False, charts=[])
+    if context.disguise is not None:
+        panels = [context.disguise.drawn(one) for one in panels]
     width, height = _picture().size_of(len(panels))
     found = payload(context, gaps, available=True, image={"width": width, "height": height}, charts=rows)
     return found, ToolImage(_picture().picture(panels), "image/png")

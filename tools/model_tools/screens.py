@@ -77,7 +77,7 @@ def universe_list(context: ToolContext, arguments: UniverseArguments) -> dict[st
         gaps.add("sector", f"the source names none for {nameless} of {len(listings)} listings")
     page = listings[arguments.offset : arguments.offset + arguments.limit]
     gaps.only({listing.symbol for listing in page})
-    rows = [listing.model_dump(exclude_none=True) for listing in page]
+    rows = [listing.model_dump(exclude_none=True, exclude={"aliases"}) for listing in page]
     return payload(context, gaps, available=bool(rows), total=len(listings), listings=rows)
 
 

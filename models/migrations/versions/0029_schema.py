@@ -146,6 +146,7 @@ def _tables() -> None:
         integer="version",
         indexes=["broker"],
     )
+    table("masked_turn", "id", text="id run_id step_id role subject", blob="body", indexes=["run_id"])
     table(
         "notice",
         "id",

@@ -371,6 +371,7 @@ UNIVERSE_COLUMNS = {
     "sector": Column(("sector", "gicssector")),
     "industry": Column(("industry", "gicssubindustry", "subindustry")),
     "company": Column(("cik", "companyid", "issuer", "company")),  # `company` is the name in a file without a name
+    "aliases": Column(("aliases", "alsoknownas")),
     "first": Column(("from", "start", "added", "memberfrom"), lambda text: day_of(text) if text.strip() else None),
     "last": Column(("to", "until", "removed", "memberto"), lambda text: day_of(text) if text.strip() else None),
 }
