@@ -20,6 +20,7 @@ from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
+from chordesk.tasks.reading.setting_values import grouped
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
 from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
 from chordesk.tasks.telemetry.health import ProcessHealth
@@ -85,23 +86,12 @@ def settings() -> str:
     """Return one list of settings for each group of the class, in its order: (owner; default): meaning [others]."""
     schema = Settings.model_json_schema()["properties"]
     aliases = {name: alias for alias, name in ALIASES.items()}
-    titles, groups = _groups(), dict[str, list[str]]()
+    titles, groups = grouped(), dict[str, list[str]]()
     for name, info in Settings.model_fields.items():
         also = f" (`{aliases[name]}`)" if name in aliases else ""
         head = f"{code(variable_name(name))} ({owner_of(name)}; {_setting_default(name)})"
         groups.setdefault(titles[name], []).append(f"- {head}: {info.description}{also}{_others(name, schema[name])}")
     return "\n\n".join(f"## {title}\n\n" + "\n".join(rows) for title, rows in groups.items())
-
-
-def _groups() -> dict[str, str]:
-    """Return the comment that heads each setting's group in the source of Settings."""
-    found, title = {}, ""
-    for line in inspect.getsource(Settings).splitlines():
-        if re.match(r"    # ", line):
-            title = line.strip("# ")
-        elif field := re.match(r"    (\w+): ", line):
-            found[field[1]] = title
-    return found
 
 
 def _others(name: str, schema: Mapping[str, Any]) -> str:

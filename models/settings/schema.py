@@ -149,6 +149,22 @@ def _together(message: str, *names: str) -> PydanticCustomError:
     return PydanticCustomError("together", message, {"settings": names})
 
 
+# The groups of settings: the first of each, and the group's name.
+GROUPS = {
+    "home": "Where things live",
+    "provider": "The model",
+    "turn_seconds": "Turns of the model",
+    "market": "The market and pages of the web",
+    "universe": "The screen and research",
+    "broker": "The account",
+    "max_order_notional": "Limits of orders",
+    "graphs": "Graphs and the board",
+    "premarket": "Workers, the schedule and what is kept",
+    "api_host": "The service, and what is watched",
+    "notify_channels": "Notifications: the process that sends them alone reads these",
+}
+
+
 class Settings(BaseModel):
     """All settings of the desk, from the values that `sources` merges. Money is in the account's currency."""
 
@@ -159,7 +175,6 @@ class Settings(BaseModel):
     # Those of a paper account, for data alone: in the environment of each worker that reads chains, in no file either.
     DATA_CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 
-    # Where things live
     home: Absolute = of_process(lambda: user_data_path("chordesk"), "data folder", "/srv/desk")
     database_url: SqlUrl | None = of_process(
         None, "SQLAlchemy URL; unset: SQLite in the home", "postgresql+psycopg://desk:password@db/desk"
@@ -173,7 +188,6 @@ class Settings(BaseModel):
         "fedcba9876543210fedcba9876543210",
     )
 
-    # The model
     provider: Literal["rulebook", "codex", "endpoint", "local"] = of_run("rulebook", "provider of the model", "codex")
     model: str = of_run("gpt-5.5", "model name sent to the provider", "qwen3:8b", min_length=1)
     role_models: str = of_run(
@@ -210,7 +224,6 @@ class Settings(BaseModel):
         "", "own prices: MODEL=INPUT/CACHED/OUTPUT, USD a million tokens, by ;", "gpt-5.5=1.25/0.125/10"
     )
 
-    # Turns of the model
     turn_seconds: Seconds = of_desk(1200.0, "limit of one turn", "600")
     first_token_seconds: Seconds = of_desk(
         300.0, "wait for a call's first token, anew with any sign of the provider", "900"
@@ -237,7 +250,6 @@ class Settings(BaseModel):
     codex_binary: Absolute | None = of_process(None, "Codex; the pinned wheel's by default", "/usr/local/bin/codex")
     codex_ca_file: Absolute | None = of_process(None, "PEM of trust roots for a hosted provider", "/etc/ssl/roots.pem")
 
-    # The market and pages of the web
     market: MarketName = of_run("replay", "where prices come from", "yahoo")
     replay_date: dt.date = of_run(dt.date(2010, 8, 12), "the replay's today; nothing later is visible", "2010-08-10")
     sec_identity: Identity | None = of_desk(
@@ -264,7 +276,6 @@ class Settings(BaseModel):
         "", "hosts of such a search and those below them, by comma; unset: any", "www.sec.gov"
     )
 
-    # The screen and research
     universe: Universe = of_run("sp500", "sp500, a file of symbols, or symbols by comma", "IBM,GE", min_length=1)
     lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma; unified is one for all", "technical,catalyst")
     shard_size: int = of_run(131, "symbols of one screener turn", "50", ge=1, le=150)
@@ -283,7 +294,6 @@ class Settings(BaseModel):
     price_move: float = of_run(0.05, "move of a holding's price or gain that makes its roles due", "0.1", gt=0, le=1)
     run_deadline_minutes: float = of_run(240.0, "a run older than this is closed as partial", "60", gt=0)
 
-    # The account
     broker: BrokerName = of_orders("paper", "broker that receives the orders, and its account", "alpaca-paper")
     trader_live: bool = of_orders(False, "send orders", "1")
     approval: Policy | None = of_orders(
@@ -309,7 +319,6 @@ class Settings(BaseModel):
     commission_per_share: float = of_orders(0.0, "paper fills: commission", "0.005", ge=0)
     paper_volume_share: float = of_orders(0.1, "paper fills: share of a session's volume", "0.02", gt=0, le=1)
 
-    # Limits of orders
     max_order_notional: float = of_orders(10_000.0, "largest order", "2000", gt=0)
     max_symbol_notional: float = of_orders(25_000.0, "most money in one symbol", "5000", gt=0)
     max_gross_notional: float = of_orders(150_000.0, "most money in all symbols, long and short", "50000", gt=0)
@@ -325,7 +334,6 @@ class Settings(BaseModel):
     max_verdict_age_hours: float = of_orders(24.0, "market time after which a verdict is not traded on", "8", gt=0)
     cooldown_hours: float = of_orders(24.0, "market time between two orders on one symbol", "4", ge=0)
 
-    # Graphs and the board
     graphs: ModuleNames = of_desk((), "modules of `desk graph`, by comma; they run code", "my.graphs")
     graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini,local:qwen3:8b")
 
@@ -345,7 +353,6 @@ class Settings(BaseModel):
     )
     venues: VenueNames = of_run((), "event markets, by comma; hyperliquid has funding rates", "manifold,kalshi")
 
-    # Workers, the schedule and what is kept
     premarket: ClockTime = of_desk("08:30", "New York time of the pre-market screen, or off", "off")
     midday: ClockTime = of_desk("12:30", "New York time of the mid-day screen, or off", "off")
     lease_seconds: Seconds = of_desk(9.0, "hold of a worker on a step; renewed every third of it", "20")
@@ -365,7 +372,6 @@ class Settings(BaseModel):
         365.0, "runs that ended earlier are deleted, or shortened for scores; 0 keeps all", "730", ge=0
     )
 
-    # The service, and what is watched
     api_host: str = of_process("127.0.0.1", "address that `desk api` listens on", "0.0.0.0")
     api_port: int = of_process(0, "its port; 0 takes a free one", "8700", ge=0, le=65535)
     api_token: Token | None = of_process(
@@ -384,7 +390,6 @@ class Settings(BaseModel):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = of_process("INFO", "lowest level written", "DEBUG")
     log_json: bool = of_process(False, "one JSON object a line", "true")
 
-    # Notifications: the process that sends them alone reads these
     notify_channels: Channels | None = of_process(
         None, "NAME=URL of apprise, separated by spaces or lines", "phone=ntfy://my-secret-topic"
     )

@@ -225,6 +225,18 @@ class RoleSchedule(DeskTable, table=True):
     updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
 
 
+class ScheduleEntry(DeskTable, table=True):
+    """An entry of the schedule as a person has set it; it takes the place of the setting of its name. at: HH:MM in New
+    York."""
+
+    name: str = Field(primary_key=True)
+    kind: str
+    at: str
+    enabled: bool
+    by: str
+    changed_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+
+
 class ApiToken(DeskTable, table=True):
     """A named token of a person or program for the service. digest: its SHA-256; scopes: of `tasks.tokens`."""
 

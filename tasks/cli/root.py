@@ -62,6 +62,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "gc": ("upkeep", "Delete what is older than the settings keep."),
         "backup": ("upkeep", "Back the desk up as of one point in time while it works."),
         "restore": ("upkeep", "Restore a backup into an empty place, and verify it."),
+        "schedule": ("schedule", "Runs that start by themselves, at a time of each exchange day."),
         "worker": ("processes", "Run one worker in the foreground."),
         "beat": ("processes", "Run the schedule in the foreground."),
         "flower": ("processes", "Run Flower on loopback: a web page about the queues."),

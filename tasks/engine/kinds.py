@@ -37,7 +37,7 @@ class StepSpec:
     # called with the desk and a step that is to begin; returns what of its feature this process lacks, for which the
     # step then waits
     lacks: Callable[..., str | None] | None = None
-    daily: tuple[str, ...] = ()  # the settings with its times of day
+    daily: tuple[str, ...] = ()  # the settings with the first times of day of what it opens
     turn: bool = False  # its handler runs a role's turn
     spine: bool = False  # a run of which every such step failed has failed
     join: bool = False  # waits for its children and takes no turn: the sweep sends it again sooner
@@ -120,6 +120,12 @@ def mode_of_step(kind: str) -> RunMode | None:
 
 def run_kinds() -> tuple[str, ...]:
     return tuple(_kinds().runs)
+
+
+def scheduled() -> dict[str, StepSpec]:
+    """Return the kinds of runs that the schedule can start, each with the step whose task opens its run."""
+    of_runs = ((workflow.kind, spec) for workflow in _kinds().runs.values() for spec in workflow.steps)
+    return {kind: spec for kind, spec in of_runs if spec.opens is not None}
 
 
 def requests() -> tuple[type[Any], ...]:

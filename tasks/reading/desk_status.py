@@ -38,8 +38,9 @@ from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.runs import turn_phases
 from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.schedules import entries, of_settings
 from chordesk.tasks.worker.messages import STATUS, sender_app
-from chordesk.tasks.worker.schedule import BeatState, beat_schedule, beat_state
+from chordesk.tasks.worker.schedule import BeatState, beat_state
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import held_plans, review_key, unprotected
@@ -154,8 +155,8 @@ class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
-    not. plans: of the positions. unprotected: shares without the stop that they ought to have. notifications: how each
-    channel stands."""
+    not. plans: of the positions. scheduled: entries of the schedule that are on. unprotected: shares without the stop
+    that they ought to have. notifications: how each channel stands."""
 
     trading: TradingState
     why: str
@@ -165,6 +166,7 @@ class DatabaseState(Frozen):
     oldest: OldestStep | None
     sweep: LastSweep
     plans: list[PositionPlanRow]
+    scheduled: list[str]
     unprotected: list[UnprotectedShares]
     notifications: NotificationsState
 
@@ -202,8 +204,6 @@ def status(
     if found is None:
         trouble["workers"] = "they can be reached only through Redis"
     else:
-        if (unscheduled := _unscheduled(settings, found.beat)) is not None:
-            trouble["beat"] = unscheduled
         try:
             workers = ask_workers(settings, app)
             trouble.update(_unserved(workers))
@@ -214,6 +214,9 @@ def status(
     except (DeskError, SQLAlchemyError) as error:
         database = None
         trouble["database"] = _reason(error)
+    scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
+    if found is not None and (unscheduled := _unscheduled(settings, set(scheduled), found.beat)) is not None:
+        trouble["beat"] = unscheduled
     if database is not None and database.sweep.late:
         trouble["sweep"] = str(database.sweep)
     in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
@@ -231,16 +234,15 @@ def status(
     )
 
 
-def _unscheduled(settings: Settings, beat: BeatState) -> str | None:
-    """Why no schedule of these settings comes: a `desk up` of this home may have been told to start no beat."""
-    wanted = set(beat_schedule(settings))
+def _unscheduled(settings: Settings, wanted: set[str], beat: BeatState) -> str | None:
+    """Why entries of the schedule do not start: a `desk up` of this home may have been told to start no beat."""
     if not beat.running:
-        why = f"no beat runs, so {', '.join(sorted(wanted))} will not start: start `desk beat`, or set them to off"
+        why = f"no beat runs, so {', '.join(sorted(wanted))} will not start: start `desk beat`, or `desk schedule off`"
         return why if wanted and not is_up(settings.home) else None
     missing = wanted - {entry.name for entry in beat.entries}
     if not missing:
         return None
-    return f"beat runs without {', '.join(sorted(missing))}: restart it, with the settings that this terminal has"
+    return f"beat runs without {', '.join(sorted(missing))}: it takes them over within seconds, or has other settings"
 
 
 def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
@@ -317,6 +319,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         oldest=_oldest(session),
         sweep=_sweep(session),
         plans=position_plans(session, settings.account),
+        scheduled=[one.name for one in entries(session, settings) if one.enabled],
         unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
         notifications=messages.state(session),
     )

@@ -3,68 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, Literal
+from typing import Any
 
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import MarketError
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, Standing, standing_of
 from chordesk.models.states import RUN_LIVE, RunKind, RunState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
-from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.desk_status import DatabaseState, database_state
 from chordesk.tasks.reading.outcome import outcome
 from chordesk.tasks.reading.runs import Progress, progress
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tasks.schedules import starting
 
 
 class ScheduledRun(Frozen):
     """A run that the schedule starts. name: of its entry; at: the first time from now on, on a session of the
     exchange."""
 
-    name: Literal["premarket", "midday", "episode"]
-    kind: Literal["screen", "episode"]
+    name: str
+    kind: str
     at: dt.datetime
-
-
-_ENTRIES: tuple[tuple[Literal["premarket", "midday", "episode"], Literal["screen", "episode"]], ...] = (
-    ("premarket", "screen"),
-    ("midday", "screen"),
-    ("episode", "episode"),
-)
-
-
-def next_runs(settings: Settings, now: dt.datetime) -> list[ScheduledRun]:
-    """The soonest first. The schedule runs in real time, also where the market replays a day."""
-    times = ((name, kind, getattr(settings, name)) for name, kind in _ENTRIES)
-    found = [(name, kind, _next(time, now)) for name, kind, time in times if time != "off"]
-    return sorted((ScheduledRun(name=name, kind=kind, at=at) for name, kind, at in found if at), key=lambda one: one.at)
-
-
-def _next(time: str, now: dt.datetime) -> dt.datetime | None:
-    hours, today = exchange_hours(), now.astimezone(NEW_YORK).date()
-    try:
-        if hours.is_session(today) and (at := _at(today, time)) > now:
-            return at
-        return _at(hours.next_open(max(now, _end_of(today))).date(), time)
-    except MarketError:
-        return None
-
-
-def _at(day: dt.date, time: str) -> dt.datetime:
-    hour, minute = time.split(":")
-    return dt.datetime.combine(day, dt.time(int(hour), int(minute)), NEW_YORK)
-
-
-def _end_of(day: dt.date) -> dt.datetime:
-    return dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), NEW_YORK)
 
 
 MOST_RUNS = 20
@@ -124,7 +89,7 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
         waiting=waiting(session),
         equity=equity_now(session, settings.account, standing.day),
         database=database_state(session, settings),
-        scheduled=next_runs(settings, now),
+        scheduled=[ScheduledRun(name=one.name, kind=one.kind, at=at) for one, at in starting(session, settings, now)],
         short=shortages(settings),
         last=next(iter(_last_runs(session, 1)), None),
         troubles=_last_runs(

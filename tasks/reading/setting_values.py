@@ -8,13 +8,22 @@ from pydantic import SecretStr
 
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import owner_of
+from chordesk.models.settings.schema import GROUPS
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PREFIX
 from chordesk.models.urls import HIDDEN, masked
 
 
+def grouped() -> dict[str, str]:
+    """Return the group of each setting."""
+    found, group = {}, ""
+    for name in Settings.model_fields:
+        found[name] = group = GROUPS.get(name, group)
+    return found
+
+
 def describe(loaded: Loaded) -> list[dict[str, Any]]:
-    rows = []
+    rows, groups = [], grouped()
     for name, info in Settings.model_fields.items():
         origin = loaded.origins.get(name)
         source = f"{origin.key} ({origin.source})" if origin and origin.source != "default" else "default"
@@ -22,6 +31,7 @@ def describe(loaded: Loaded) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": name,
+                "group": groups[name],
                 "variable": variable,
                 "value": shown(name, getattr(loaded.settings, name), loaded.settings),
                 "belongs_to": str(owner_of(name)),

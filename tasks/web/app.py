@@ -45,6 +45,7 @@ GZIP_LEVEL = 4
 ROUTERS = (
     desk.router,
     desk.fleet_router,
+    desk.schedule_router,
     accounts.router,
     runs.router,
     runs.course_router,

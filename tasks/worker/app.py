@@ -16,6 +16,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import QueueName, task_name
 from chordesk.tasks.redis_clients import SILENT_SECONDS, redis_url
+from chordesk.tasks.schedules import of_settings
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
 from chordesk.tasks.worker.maintenance import Sweeper
@@ -63,7 +64,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "worker_send_task_events": True,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "beat_schedule": beat_schedule(settings),
+        "beat_schedule": beat_schedule(of_settings(settings)),
         "beat_max_loop_interval": 1,
         "redbeat_redis_url": redis_url(settings),
         "redbeat_redis_options": {"socket_timeout": SILENT_SECONDS, "socket_connect_timeout": SILENT_SECONDS},

@@ -1,4 +1,4 @@
-"""The schedule: screens before the market and at mid-day, and an episode, on exchange days, in New York time.
+"""Beat and its state in Redis: the entries of the schedule, on exchange days, in New York time.
 
 Beat has plain crontabs; the task itself checks whether a day is a session of the exchange, and (schedule, slot) is
 unique in the database, so a tick that comes twice starts one run.
@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -20,8 +20,8 @@ from celery import Celery
 from celery.schedules import crontab
 
 from chordesk.models.answers import Frozen
-from chordesk.models.settings import Settings
 from chordesk.tasks.engine import kinds
+from chordesk.tasks.schedules import Entry
 from chordesk.tasks.worker import celery_fixes
 
 # A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
@@ -30,18 +30,18 @@ BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
 LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 
 
-def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
-    entries: dict[str, dict[str, Any]] = {}
-    for name, kind in ((name, spec.kind) for spec in kinds.steps() for name in spec.daily):
-        if (at := getattr(settings, name)) != "off":
-            hour, minute = at.split(":")
-            entries[name] = {
-                "task": kinds.task_name(kind),
-                "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
-                "kwargs": {"schedule": name},
-                "options": {"expires": TICK_EXPIRES_SECONDS},
-            }
-    return entries
+def beat_schedule(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
+    """Return what beat sends, by the names of the entries that are on."""
+    return {one.name: _crontab(one, *one.at.split(":")) for one in entries if one.enabled}
+
+
+def _crontab(entry: Entry, hour: str, minute: str) -> dict[str, Any]:
+    return {
+        "task": kinds.task_name(kinds.scheduled()[entry.kind].kind),
+        "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
+        "kwargs": {"schedule": entry.name},
+        "options": {"expires": TICK_EXPIRES_SECONDS},
+    }
 
 
 class BeatEntry(Frozen):

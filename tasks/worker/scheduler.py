@@ -7,10 +7,19 @@ import time
 from contextlib import suppress
 from typing import Any, ClassVar
 
+import structlog
 from redbeat import RedBeatScheduler
 from redbeat.schedulers import get_redis
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
+from chordesk.models.errors import DeskError
+from chordesk.tasks.schedules import entries
+from chordesk.tasks.worker.schedule import beat_schedule
+
+log = structlog.get_logger(__name__)
+
+READ_SECONDS = 3.0  # between two looks at what people have changed
 STALLED_SECONDS = 30.0  # it ticks at least once a second, unless Redis is away
 
 
@@ -26,23 +35,28 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._ticked: float | None = None
+        self._looked: float | None = None
         super().__init__(*arguments, **options)
         self.app.desk.watch.health.ready_by(self._why_not)
 
     def setup_schedule(self) -> None:
+        self._read()
         lost = self._lost()
+        self._forget_changed()
         super().setup_schedule()
         for key in lost if WatchedScheduler.last_tick is not None else ():
             self.Entry.from_key(key, app=self.app).reschedule(WatchedScheduler.last_tick)
 
     @property
     def schedule(self) -> dict[str, Any]:
-        """This process's own schedule: entries in Redis may name other tasks, which would be sent signed."""
+        """This process's own schedule, of settings and database: entries in Redis may name other tasks, which would be
+        sent signed."""
         own = self.app.conf.beat_schedule
         return {name: one for name, one in super().schedule.items() if name in own and _is(one, own[name])}
 
     def tick(self, *arguments: Any, **options: Any) -> float:
-        if self._lost():  # and kept the lock: without that RedBeat ends, and begins anew
+        # Lost with the lock, RedBeat ends, and begins anew.
+        if self._read() or self._lost():
             self.setup_schedule()
         pause: float = super().tick(*arguments, **options)
         self._ticked, WatchedScheduler.last_tick = time.monotonic(), self.app.now()
@@ -53,6 +67,31 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
         # begin anew. The lock runs out by itself.
         with suppress(RedisError):
             super().close()
+
+    def _read(self) -> bool:
+        """Take over what people have changed, and return whether there is any. A database that is away changes
+        nothing."""
+        if self._looked is not None and time.monotonic() - self._looked < READ_SECONDS:
+            return False
+        self._looked, desk = time.monotonic(), self.app.desk
+        try:
+            with desk.store.read() as session:
+                found = beat_schedule(entries(session, desk.settings))
+        except (DeskError, SQLAlchemyError) as error:
+            log.warning("beat.schedule_not_read", error=type(error).__name__)
+            return False
+        changed = found != self.app.conf.beat_schedule
+        self.app.conf.beat_schedule = found
+        return bool(changed)
+
+    def _forget_changed(self) -> None:
+        """Drop the entries of Redis that are another than this process's: a new time counts from now on, and is not
+        due because it lies between now and the last start."""
+        for name, own in self.app.conf.beat_schedule.items():
+            with suppress(KeyError):
+                entry = self.Entry.from_key(self.Entry.generate_key(self.app, name), app=self.app)
+                if not _is(entry, own):
+                    entry.delete()
 
     def _lost(self) -> list[str]:
         conf = self.app.redbeat_conf

@@ -31,6 +31,7 @@ def all_ways(desk: DeskPage) -> list[str]:
         f"/runs/{desk.flying}",
         f"/runs/{record.analysis}",
         f"/runs/{desk.run}?with={screen}",
+        *(f"/settings?show={part}" for part in ("schedule", "limits", "doctor")),
         "/symbols/KO",
         f"/reports/{row['cells']['risk']['report_id']}",
         f"/verdicts/{row['verdict']['id']}",
@@ -45,7 +46,7 @@ def all_ways(desk: DeskPage) -> list[str]:
         f"/scores?account={record.account}",
         f"/scores?show=scores&account={record.scored}",
         f"/scores/rating/BUY?account={record.scored}",
-        *(f"/scores?show={part}" for part in ("questions", "episodes", "backtests", "charts")),
+        *(f"/scores?show={part}" for part in ("questions", "episodes", "backtests")),
         f"/runs/{record.backtest}",
         "/nowhere",
     ]

@@ -83,8 +83,8 @@ _NOT_COPIED = {
     "account", "api_token", "audit_anchor", "blob", "books_mark", "calibration", "cassette_part", "cassette_turn",
     "equity_mark", "kept_answer", "mandate", "notification", "notification_channel",
     "notification_part", "notification_sender", "option_mark",
-    "position", "question_pair", "reconciliation", "role_schedule", "score_mark", "settlement", "submitter", "sweep",
-    "trading",
+    "position", "question_pair", "reconciliation", "role_schedule", "schedule_entry", "score_mark", "settlement",
+    "submitter", "sweep", "trading",
 }  # fmt: skip
 
 

@@ -300,6 +300,7 @@ def _tables() -> None:
         time="booked_at market_at",
         json="held",
     )
+    table("schedule_entry", "name", text="name kind at by", time="changed_at", flag="enabled")
     table("score_mark", "account", text="account", time="since", json="rests_on board")
     table("submitter", "account", text="account owner", time="taken_at", integer="token")
     table(

@@ -8,22 +8,27 @@ from typing import Annotated, Any
 
 import redis
 import structlog
-from fastapi import APIRouter, Query, Request
-from pydantic import Field, StrictBool
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field, StrictBool, StringConstraints
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
-from chordesk.models.settings.running_desk import snapshot, standing_of
+from chordesk.models.settings.running_desk import differing, snapshot, standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.tables.columns import utcnow
+from chordesk.tasks import schedules
+from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.desk_status import RedisState, redis_state
 from chordesk.tasks.reading.overview import Glance, glance
-from chordesk.tasks.reading.setting_values import describe
+from chordesk.tasks.reading.setting_values import describe, shown
+from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptStatus, KeptWorkers
+from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.page.assets import page_tag
 from chordesk.tasks.web.page.sessions import NewSession
-from chordesk.tasks.web.schemas import ServiceStatus
+from chordesk.tasks.web.schemas import ServiceStatus, StopRequest
 from chordesk.tasks.web.security import Headers, JsonRoute, bearer
+from chordesk.tasks.workflows.runs import Person
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
@@ -81,6 +86,9 @@ def _queues(context: Context) -> tuple[RedisState | None, str | None]:
 
 
 fleet_router = APIRouter(tags=["desk"], route_class=JsonRoute)
+schedule_router = APIRouter(tags=["desk"], route_class=WriteRoute)
+EntryName = Annotated[str, StringConstraints(pattern=f"^{NAME_RULE}$")]
+EntryPath = Annotated[str, Path(pattern=f"^{NAME_RULE}$")]
 
 Whole = Annotated[bool, Query(description="also the checks that run a turn or read all prices; a model's turn costs")]
 STATUS_SECONDS = 4.0  # for a first answer; a part that is away takes about two
@@ -88,14 +96,17 @@ STATUS_SECONDS = 4.0  # for a first answer; a part that is away takes about two
 
 class SettingRow(Frozen):
     """One setting. value: masked where it is a secret or holds a login; belongs_to: what has to agree on it; source:
-    the variable, file or running desk that it came from, or `default`."""
+    the variable, file or running desk that it came from, or `default`. in_force: what the desk was started with, where
+    that is another value: a restart takes over the new one."""
 
     name: str
+    group: str
     variable: str
     value: Any
     belongs_to: str
     source: str
     help: str
+    in_force: Any = None
 
 
 @fleet_router.get("/status")
@@ -109,9 +120,91 @@ def status(fleet: FleetPart) -> KeptStatus:
 
 
 @fleet_router.get("/settings")
-def settings() -> list[SettingRow]:
+def settings(context: Context) -> list[SettingRow]:
     """List every setting as a command would have it: value, owner, origin. Secrets are masked."""
-    return [SettingRow.model_validate(row) for row in describe(load(agree=False))]
+    found, started = load(agree=False), context.running_desk() or context.settings
+    changed = differing(snapshot(found.settings), snapshot(started))
+    return [
+        SettingRow(**row, in_force=shown(row["name"], getattr(started, row["name"]), started))
+        if row["name"] in changed
+        else SettingRow(**row)
+        for row in describe(found)
+    ]
+
+
+class ScheduledEntry(Entry):
+    """An entry of the schedule. next: its next start, null where it is off; only a beat that runs keeps it. last: when
+    beat sent it last, null where that is not known."""
+
+    next: dt.datetime | None
+    last: dt.datetime | None
+
+
+class Schedule(Frozen):
+    """The schedule by time of day. beat: whether a beat runs, null where Redis does not answer; why: why nothing starts
+    by itself now, null where it does. kinds: what can be scheduled."""
+
+    beat: bool | None
+    why: str | None
+    kinds: list[str]
+    entries: list[ScheduledEntry]
+
+
+class EntryBody(Frozen):
+    by: Person
+    at: Annotated[str, StringConstraints(pattern=f"^{TIME_RULE}$")] | None = None
+    enabled: StrictBool | None = None
+
+
+class NewEntry(Frozen):
+    by: Person
+    name: EntryName
+    kind: Annotated[str, StringConstraints(max_length=40)] = "screen"
+    at: Annotated[str, StringConstraints(pattern=f"^{TIME_RULE}$")]
+
+
+class RemovedEntry(Frozen):
+    """entry: what the settings have of the name, null where it is gone."""
+
+    entry: Entry | None
+
+
+@schedule_router.get("/schedule")
+def schedule(context: Context) -> Schedule:
+    """Show the runs that start by themselves: each entry with its next start, and whether beat keeps it."""
+    queues, trouble = _queues(context)
+    now = utcnow()
+    sent = {one.name: one.last for one in queues.beat.entries} if queues is not None else {}
+    with context.store.read() as session:
+        found = [
+            ScheduledEntry(**dict(one), next=schedules.next_start(session, one, now), last=sent.get(one.name))
+            for one in schedules.entries(session, context.settings)
+        ]
+    beat = queues.beat.running if queues is not None else None
+    why = None if beat else "no beat runs: `desk up` or `desk beat` starts one" if beat is False else trouble
+    return Schedule(beat=beat, why=why, kinds=list(kinds.scheduled()), entries=found)
+
+
+@schedule_router.post("/schedule", status_code=HTTPStatus.CREATED)
+def add_entry(context: Context, body: NewEntry) -> Entry:
+    """Add an entry; beat takes it over within seconds."""
+    with context.store.session() as session:
+        return schedules.add(session, context.settings, body.name, body.kind, body.at, f"{body.by} via the API")
+
+
+@schedule_router.post("/schedule/{name}")
+def change_entry(context: Context, name: EntryPath, body: EntryBody) -> Entry:
+    """Change the time of an entry, or switch it on or off; also of one that the settings have."""
+    with context.store.session() as session:
+        return schedules.change(session, context.settings, name, f"{body.by} via the API", body.at, body.enabled)
+
+
+@schedule_router.post("/schedule/{name}/remove")
+def remove_entry(context: Context, name: EntryPath, body: StopRequest) -> RemovedEntry:
+    """Remove an entry; one that the settings have is as they say from then on."""
+    with context.store.session() as session:
+        left = schedules.remove(session, context.settings, name, f"{body.by} via the API")
+    return RemovedEntry(entry=left)
 
 
 @fleet_router.get("/doctor")

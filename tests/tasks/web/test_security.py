@@ -123,7 +123,7 @@ def test_every_route_that_takes_a_body_takes_json_alone(floor: Floor) -> None:
     assert len(changing) >= 2
     for path, _ in changing:
         names = {"run_id": floor.chain.run_id, "id_": floor.chain.order_id, "thread_id": "thread", "turn_id": "turn"}
-        names["voice"] = "weaver"
+        names |= {"voice": "weaver", "name": "midday"}
         asked = path.format(**names)
         assert problem(floor.client.post(asked, data={"by": "ann"}), 415) == "wrong_content_type"
 

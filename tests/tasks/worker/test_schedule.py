@@ -16,6 +16,7 @@ from sqlmodel import select
 from chordesk.models.database.store import Store
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
+from chordesk.tasks import schedules
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.schedule import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
@@ -167,13 +168,39 @@ def test_what_came_due_while_the_schedule_was_lost_is_sent(
             assert (entry.next <= dt.datetime.now(dt.UTC)) is due
 
 
-def make_overdue(client: redis.Redis, name: str) -> None:
-    """As if beat had last been up a year ago."""
+def test_beat_takes_over_what_people_change(beating: Processes) -> None:
+    """A new time counts from then on: it is not due because it lies between now and the last start."""
+    before = (dt.datetime.now(NEW_YORK) - dt.timedelta(minutes=2)).strftime("%H:%M")
+
+    def names(client: redis.Redis) -> dict[str, bool]:
+        return {entry.name: entry.next > dt.datetime.now(dt.UTC) for entry in beat_state(client).entries}
+
+    with redis.Redis.from_url(redis_url(beating.settings)) as client:
+        wait_for(lambda: names(client).get("premarket"), "beat has written its schedule")
+        make_overdue(client, "premarket", due=False)
+        store, settings = beating.app.desk.store, beating.settings
+        with store.session() as session:
+            schedules.change(session, settings, "premarket", "ann", before, None)
+            schedules.add(session, settings, "late", "screen", before, "ann")
+        wait_for(lambda: names(client) == {"premarket": True, "late": True}, "both are there, and neither is due")
+        with store.session() as session:
+            schedules.change(session, settings, "premarket", "ann", None, False)
+        wait_for(lambda: set(names(client)) == {"late"}, "what is off is not sent")
+        with store.session() as session:
+            schedules.remove(session, settings, "premarket", "ann")
+            schedules.remove(session, settings, "late", "ann")
+        wait_for(lambda: names(client) == {"premarket": True}, "the settings are in force again")
+        assert client.llen("screen") == 0
+
+
+def make_overdue(client: redis.Redis, name: str, *, due: bool = True) -> None:
+    """As if beat had last been up a year ago. due: it also looks at once."""
     key = f"desk:beat:{name}"
     meta = json.loads(client.hget(key, "meta"))
     meta["last_run_at"]["year"] -= 1
     client.hset(key, "meta", json.dumps(meta))
-    client.zadd("desk:beat::schedule", {key: 0})
+    if due:
+        client.zadd("desk:beat::schedule", {key: 0})
 
 
 def test_the_state_of_a_real_beat_has_what_was_sent_and_what_is_due(beating: Processes) -> None:

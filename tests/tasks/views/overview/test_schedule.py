@@ -1,14 +1,18 @@
-"""The next runs of the schedule: on sessions of the exchange, in New York time."""
+"""The schedule: settings give its first entries, people change them; each starts on sessions, in New York time."""
 
 from __future__ import annotations
 
 import datetime as dt
 
 import pytest
+from sqlmodel import Session
 
+from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.reading.overview import next_runs
+from chordesk.tasks import schedules
+from tests.builders import a_run
 
 # A Wednesday; Thursday is Thanksgiving, Friday a session.
 DAY = dt.date(2026, 11, 25)
@@ -16,6 +20,12 @@ DAY = dt.date(2026, 11, 25)
 
 def at(hour: int, minute: int = 0, day: dt.date = DAY) -> dt.datetime:
     return dt.datetime.combine(day, dt.time(hour, minute), NEW_YORK)
+
+
+def starts(session: Session, settings: Settings, now: dt.datetime) -> dict[str, dt.datetime]:
+    found = schedules.starting(session, settings, now.astimezone(dt.UTC))
+    assert [moment for _, moment in found] == sorted(moment for _, moment in found)
+    return {one.name: moment for one, moment in found}
 
 
 @pytest.mark.parametrize(
@@ -27,13 +37,44 @@ def at(hour: int, minute: int = 0, day: dt.date = DAY) -> dt.datetime:
         (at(0, 0, dt.date(2026, 11, 28)), at(8, 30, dt.date(2026, 11, 30)), at(12, 30, dt.date(2026, 11, 30))),
     ],
 )
-def test_the_next_run_is_on_a_session(now: dt.datetime, premarket: dt.datetime, midday: dt.datetime) -> None:
-    found = next_runs(Settings(), now.astimezone(dt.UTC))
-    assert {one.name: one.at for one in found} == {"premarket": premarket, "midday": midday}
-    assert [one.at for one in found] == sorted(one.at for one in found)
+def test_the_next_run_is_on_a_session(
+    store: Store, now: dt.datetime, premarket: dt.datetime, midday: dt.datetime
+) -> None:
+    with store.read() as session:
+        assert starts(session, Settings(), now) == {"premarket": premarket, "midday": midday}
 
 
-def test_an_entry_that_is_off_has_no_next_run() -> None:
-    assert next_runs(Settings(premarket="off", midday="off"), at(7)) == []
-    (one,) = next_runs(Settings(premarket="off", midday="off", episode="18:00"), at(7))
-    assert (one.name, one.kind, one.at) == ("episode", "episode", at(18))
+def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> None:
+    settings = Settings(midday="off", episode="18:00")
+    with store.session() as session:
+        schedules.change(session, settings, "premarket", "ann", "09:15", None)
+        schedules.change(session, settings, "episode", "ann", None, False)
+        schedules.add(session, settings, "late", "screen", "15:00", "ann")
+    with store.session() as session:
+        assert starts(session, settings, at(7)) == {"premarket": at(9, 15), "late": at(15)}
+        left = schedules.remove(session, settings, "premarket", "ann")
+        assert left is not None
+        assert left.at == "08:30"
+        assert schedules.remove(session, settings, "late", "ann") is None
+        assert starts(session, settings, at(7)) == {"premarket": at(8, 30)}
+
+
+def test_a_day_that_has_its_run_gets_no_second(store: Store) -> None:
+    with store.session() as session:
+        a_run(session, schedule="midday", slot=DAY.isoformat())
+    with store.read() as session:
+        assert starts(session, Settings(premarket="off"), at(7)) == {"midday": at(12, 30, dt.date(2026, 11, 27))}
+
+
+def test_what_does_not_fit_is_refused_with_its_value(store: Store) -> None:
+    settings = Settings()
+    with store.session() as session:
+        for wrong in (("Late", "screen", "15:00"), ("late", "research", "15:00"), ("late", "screen", "24:00"),
+                      ("midday", "screen", "15:00")):  # fmt: skip
+            with pytest.raises(UsageError, match=r"Late|research|24:00|midday"):
+                schedules.add(session, settings, *wrong, "ann")
+        with pytest.raises(NotFound, match="nightly"):
+            schedules.change(session, settings, "nightly", "ann", "15:00", None)
+        with pytest.raises(UsageError, match="DESK_MIDDAY"):
+            schedules.remove(session, settings, "midday", "ann")
+        assert [one.name for one in schedules.entries(session, settings)] == ["premarket", "midday"]

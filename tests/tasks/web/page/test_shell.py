@@ -170,3 +170,41 @@ def test_the_policy_stops_what_text_could_do(page: Page, desk_page: DeskPage) ->
     assert page.evaluate(sent) == "stopped"
     desk_page.requests[:] = [url for url in desk_page.requests if ":9/" not in url]
     desk_page.complaints.clear()
+
+
+def test_the_schedule_is_edited_and_says_why_nothing_starts(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/settings?show=schedule", re.compile("Settings"))
+    table = page.get_by_role("group", name="Schedule")
+    expect(page.get_by_role("status")).to_contain_text("no beat runs")
+    expect(table.get_by_role("row").filter(has_text="midday")).to_contain_text("not while no beat runs")
+    page.get_by_role("button", name="Add…").click()
+    dialog = page.get_by_role("dialog", name="Add to the schedule")
+    dialog.get_by_label("Name").fill("Early")
+    dialog.get_by_label("Time in New York").fill("07:45")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("name")
+    expect(dialog.get_by_label("Name")).to_have_value("Early")
+    dialog.get_by_label("Name").fill("early")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    row = table.get_by_role("row").filter(has_text="early")
+    expect(row).to_contain_text("07:45")
+    expect(row).to_contain_text("Ann via the API")
+    row.get_by_role("button", name="Off").click()
+    expect(row).to_contain_text("off")
+    row.get_by_role("button", name="Change…").click()
+    page.get_by_label("Time in New York").fill("07:50")
+    page.get_by_role("dialog").get_by_role("button", name="Change", exact=True).click()
+    expect(row).to_contain_text("07:50")
+    row.get_by_role("button", name="Remove…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove…").click()
+    expect(row).to_have_count(0)
+
+
+def test_settings_are_grouped_and_found_by_a_word_of_their_meaning(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/settings", re.compile("Settings"))
+    expect(page.get_by_role("region", name="Limits of orders")).to_contain_text("DESK_MAX_ORDER_NOTIONAL")
+    live = page.get_by_role("region", name="The account").get_by_role("row").filter(has_text="TRADER_LIVE")
+    expect(live).to_contain_text("set TRADER_LIVE")
+    page.get_by_role("searchbox", name="Search").fill("largest order")
+    expect(page.get_by_role("region", name="Limits of orders").locator("tbody tr")).to_have_count(1)
+    expect(page.get_by_role("region", name="The account")).to_have_count(0)

@@ -15,6 +15,7 @@ from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.orders import audit
 from tests import zygote
 from tests.builders import a_run, a_step
 from tests.stack import REPOSITORY, wait_for
@@ -113,7 +114,7 @@ def test_settings_are_what_the_command_shows_and_hold_no_secret(running: Service
     assert SECRET not in answer.text
     assert running.token not in answer.text
     found = {row["name"]: row for row in answer.json()}
-    assert answer.json() == command(running, "config")
+    assert [{**row, "in_force": None} for row in command(running, "config")] == answer.json()
     assert (found["max_candidates"]["value"], found["max_candidates"]["source"]) == (
         7, "DESK_MAX_CANDIDATES (environment)",
     )  # fmt: skip
@@ -150,3 +151,26 @@ def test_a_halt_and_a_lost_redis_are_shown(running: Service, client: httpx.Clien
     assert (found["queues"], bool(found["redis_trouble"])) == (None, True)
     whole = look(client, "/status")
     assert set(whole["status"]["trouble"]) == {"redis", "workers"} or whole["age"] > 0
+
+
+def test_the_schedule_is_edited_with_the_command_lines_checks(running: Service, client: httpx.Client) -> None:
+    def entries() -> dict[str, Any]:
+        return {one["name"]: one for one in client.get("/schedule").json()["entries"]}
+
+    found = client.get("/schedule").json()
+    assert (found["beat"], "desk beat" in found["why"]) == (False, True)
+    body = {"by": "ann", "name": "late", "kind": "screen", "at": "15:05"}
+    assert client.post("/schedule", json=body).status_code == 201
+    assert client.post("/schedule", json=body).status_code == 409
+    for wrong, status in (({"at": "25:00"}, 422), ({"name": "../x"}, 422), ({"kind": "trade", "name": "x"}, 409)):
+        assert client.post("/schedule", json=body | wrong).status_code == status, wrong
+    assert client.post("/schedule/midday", json={"by": "ann", "enabled": False}).status_code == 200
+    assert (entries()["midday"]["enabled"], entries()["midday"]["next"]) == (False, None)
+    assert entries()["late"]["by"] == "ann via the API"
+    listed = {one["name"]: one["enabled"] for one in command(running, "schedule", "list")}
+    assert listed == {"premarket": True, "midday": False, "late": True}
+    assert client.post("/schedule/nightly", json={"by": "ann", "enabled": False}).status_code == 404
+    assert client.post("/schedule/late/remove", json={"by": "ann"}).json() == {"entry": None}
+    assert client.post("/schedule/midday/remove", json={"by": "ann"}).json()["entry"]["at"] == "12:30"
+    recorded = audit.log_path(running.processes.settings).read_text(encoding="utf-8")
+    assert ("schedule_changed" in recorded, "schedule_removed" in recorded) == (True, True)

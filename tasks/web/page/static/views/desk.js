@@ -147,11 +147,11 @@ const TROUBLES = [
 ];
 
 /** The fleet as one line, and below it what is wrong with it. */
-function Fleet({ found: { fleet, queues, redis_trouble: away, database, scheduled, running }, at }) {
+function Fleet({ found: { fleet, queues, redis_trouble: away, database, scheduled }, at }) {
   const since = useNow() - at.getTime();
   const queued = queues && Object.values(queues.queued).reduce((sum, one) => sum + one, 0);
   const wrong = Object.entries(fleet.trouble ?? {}).concat(queues ? [] : [['queues', away ?? 'Redis did not answer']]);
-  const next = running && scheduled[0];
+  const next = queues?.beat.running && scheduled[0];
   const oldest = database.oldest && ['kind', 'role', 'subject'].map((name) => plain(database.oldest.step[name]))
     .filter(Boolean).join(' ');
   const said = [
@@ -163,7 +163,8 @@ function Fleet({ found: { fleet, queues, redis_trouble: away, database, schedule
   return html`<section aria-label="Fleet" class="stack">
     <p class="quiet"><${Link} to="/fleet">Fleet<//>: ${said.join(', ')}. ${next
       ? html`Next: ${plain(next.name)} ${plain(next.kind)} ${timeOf(next.at)}.`
-      : running ? 'No screen is scheduled.' : html`No screen starts while no desk is up: <code>desk up</code>.`}</p>
+      : queues?.beat.running ? 'Nothing is scheduled.' : html`Nothing starts by itself: ${queues ? 'no beat runs'
+        : 'Redis does not answer'}.`} <${Link} to="/settings" query=${{ show: 'schedule' }}>Schedule<//></p>
     ${wrong.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> ${textOf(why)}</p>`)}</section>`;
 }
 

@@ -2,7 +2,7 @@
 
 import {
   Ago, Badge, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf,
-  Panel, plain, runOf, seconds, span, symbolOf, Table, TablePanel, textOf, timeOf, useGet,
+  Panel, plain, runOf, seconds, span, symbolOf, TablePanel, textOf, useGet,
 } from '../lib/view.js';
 
 const EVERY_MS = 5_000;
@@ -34,6 +34,8 @@ function Whole({ status, age }) {
       ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
         ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
+      ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${redis ? redis.beat.running
+        ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//>` : 'not known'}<//>`],
       ['Read', html`${numOf(span(age * 1000))} ago`],
     ]} /><//>
     <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node"
@@ -44,7 +46,6 @@ function Whole({ status, age }) {
       empty="No app-server runs" hint="A worker starts one with its first turn." />
     <${Panel} title="Queues"><${Queues} redis=${redis} /><//>
     <${Panel} title="Steps"><${Steps} database=${database} /><//>
-    <${Panel} title="Schedule"><${Schedule} redis=${redis} /><//>
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
       empty=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />
     ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS}
@@ -90,19 +91,6 @@ function Queues({ redis }) {
     ...Object.entries(redis.places).map(([model, turns]) => [`Turns of ${plain(model)}`, numOf(count(turns))]),
   ]} />`;
 }
-
-function Schedule({ redis }) {
-  if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
-  const { running, entries } = redis.beat;
-  return html`<p>${running ? html`<${Badge} tone="good">beat runs<//>`
-    : html`<${Badge} tone="bad">no beat runs<//> nothing is scheduled; <code>desk up</code> starts one.`}</p>
-    <${Table} label="Schedule" columns=${ENTRIES} rows=${entries} rowKey="name" empty="Nothing was ever scheduled" />`;
-}
-const ENTRIES = [
-  column('Entry', textOf, 'name'),
-  ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never')],
-  column('Due', timeOf, 'next'),
-];
 
 function Steps({ database }) {
   if (!database) return html`<${Empty} title="Not known: the database does not answer" />`;

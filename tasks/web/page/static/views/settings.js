@@ -1,13 +1,14 @@
-// Settings with their origin, masked; the limits in force and the mandates; and the doctor's table.
+// Settings by concern with their origin, masked; the schedule, edited here; the limits in force; the doctor's table.
 
 import {
-  Badge, Check, column, count, Facts, Field, html, Loaded, money, numOf, Panel, plain, quietOf, Segments, setQuery,
-  span, Table, TablePanel, Text, textOf, upTo, useEffect, useGet, useState,
+  ActionButton, Ago, Badge, Check, Choice, column, count, Facts, Field, FormDialog, html, Loaded, money, numOf, Panel,
+  plain, post, quietOf, Segments, setQuery, span, Table, TablePanel, Text, textOf, timeOf, upTo, useAction, useDraft,
+  useEffect, useGet, useState,
 } from '../lib/view.js';
 import { breakable } from '../lib/orders.js';
 
-const SHOWN = [['settings', 'Settings'], ['limits', 'Limits'], ['doctor', 'Doctor']];
-const PARTS = { settings: All, limits: Limits, doctor: Doctor };
+const SHOWN = [['settings', 'Settings'], ['schedule', 'Schedule'], ['limits', 'Limits'], ['doctor', 'Doctor']];
+const PARTS = { settings: All, schedule: Schedule, limits: Limits, doctor: Doctor };
 
 export function SettingsView({ query }) {
   const shown = PARTS[query.show] ? query.show : 'settings';
@@ -17,28 +18,85 @@ export function SettingsView({ query }) {
     onChange=${(show) => setQuery({ show })} /></h1><${Part} key=${shown} query=${query} /></div>`;
 }
 
+const differs = (row) => row.in_force !== null && row.in_force !== undefined;
+
 function All({ query }) {
   const rows = useGet('/settings');
-  const wanted = (query.q ?? '').toLowerCase();
-  const fits = (row) => (!wanted || `${row.variable} ${row.name} ${row.help}`.toLowerCase().includes(wanted))
+  const wanted = (query.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = (row) => wanted.every((word) => `${row.variable} ${row.group} ${row.help}`.toLowerCase().includes(word))
     && (query.set !== 'yes' || row.source !== 'default');
-  return html`<${Panel} title="Settings"
-    tools=${html`<${Field} className="inline" label="Search" type="search" size="16" value=${query.q ?? ''}
+  return html`<div class="filters"><${Field} label="Search" type="search" size="20" value=${query.q ?? ''}
       onText=${(q) => setQuery({ q })} />
-      <${Check} label="only those that are set" checked=${query.set === 'yes'}
-        onChange=${(on) => setQuery({ set: on ? 'yes' : '' })} />`}>
+    <${Check} label="only those that are set" checked=${query.set === 'yes'}
+      onChange=${(on) => setQuery({ set: on ? 'yes' : '' })} /></div>
+    <p class="quiet">Each process reads them as it starts: a change takes a restart of <code>desk up</code>, and of
+      the <code>process</code> that owns it. Runs keep those that they began with.</p>
     <${Loaded} from=${rows} what="settings" isEmpty=${(found) => !found.some(fits)} empty="No setting is like that">
-      ${(found) => html`<${Table} label="Settings" columns=${SETTINGS} rows=${found.filter(fits)}
-      rowKey="name" />`}<//><//>`;
+      ${(found) => Object.entries(Object.groupBy(found.filter(fits), (row) => row.group)).map(([group, some]) => html`
+        <${TablePanel} key=${group} title=${group} columns=${SETTINGS} rows=${some} rowKey="name"
+          rowClass=${(row) => (row.source === 'default' ? '' : 'changed')} />`)}<//>`;
 }
 const breakableOf = (name) => html`<code>${breakable(name)}</code>`;
+const valueOf = (value) => (value === null || value === '' ? quietOf('not set')
+  : html`<code>${textOf(value, 60)}</code>`);
 const SETTINGS = [
   column('Setting', breakableOf, 'variable'),
-  ['Value', (row) => (row.value === null || row.value === '' ? quietOf('not set')
-    : html`<code>${textOf(row.value, 60)}</code>`), 'prose'],
-  ['From', (row) => (row.source === 'default' ? quietOf('default') : textOf(row.source, 44)), '', 'source'],
+  ['Value', (row) => html`${valueOf(row.value)}${differs(row) && html` <${Badge} tone="warn">restart<//> ${quietOf(
+    html`started with ${valueOf(row.in_force)}`)}`}`, 'prose'],
+  ['From', (row) => (row.source === 'default' ? quietOf('default') : html`<${Badge} tone="busy">set<//> ${textOf(
+    row.source, 44)}`), '', 'source'],
   column('Owner', textOf, 'belongs_to', 'wide'), column('Meaning', upTo(160, 'quiet'), 'help', 'wide'),
 ];
+
+/** The runs that start by themselves. Beat takes a change over within seconds. */
+function Schedule() {
+  const found = useGet('/schedule', {}, { every: 10_000 });
+  const [edited, setEdited] = useState(null); // an entry, or {} for a new one
+  const add = html`<button type="button" onClick=${() => setEdited({})}>Add…</button>`;
+  return html`<${Panel} title="Schedule" tools=${add}>
+    <${Loaded} from=${found} what="the schedule">${({ why, entries, kinds }) => html`
+      ${why && html`<p class="notice warn" role="status"><${Badge} tone="warn">nothing starts<//> ${textOf(why)}</p>`}
+      <${Table} label="Schedule" columns=${entryColumns(!why, setEdited, found.reload)} rows=${entries} rowKey="name"
+        empty="Nothing is scheduled" />
+      ${edited && html`<${Edit} entry=${edited} kinds=${kinds} done=${found.reload} onClose=${() =>
+        setEdited(null)} />`}`}<//><//>`;
+}
+
+const entryColumns = (runs, edit, done) => [
+  column('Starts', textOf, 'kind'), column('Name'), ['New York', (row) => numOf(row.at), '', 'at'],
+  ['Next', (row) => (!row.enabled ? html`<${Badge} tone="plain">off<//>` : runs ? timeOf(row.next)
+    : quietOf('not while no beat runs')), '', 'next'],
+  ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
+  ['By', (row) => (row.by ? html`${textOf(row.by)} <${Ago} at=${row.changed_at} />`
+    : html`<code>${row.setting}</code>`), 'wide'],
+  ['Change', (row) => html`<span class="row"><button type="button" onClick=${() => edit(row)}>Change…</button>
+    <${ActionButton} label=${row.enabled ? 'Off' : 'On'} path=${`/schedule/${row.name}`}
+      body=${{ enabled: !row.enabled }} done=${done} />
+    ${row.by && html`<${ActionButton} label=${row.setting ? 'As set…' : 'Remove…'}
+      path=${`/schedule/${row.name}/remove`} done=${done}
+      confirm=${{ title: row.setting ? `${row.name} as ${row.setting} says` : `Remove ${row.name}`,
+        children: html`<p>It starts no ${row.kind} at ${row.at} any more.</p>` }} />`}</span>`, 'unseen'],
+];
+
+function Edit({ entry, kinds, done, onClose }) {
+  const fresh = !entry.name;
+  const [text, setText, forget] = useDraft(`schedule:${entry.name ?? ''}`, '{}');
+  const typed = { name: '', kind: kinds[0], at: entry.at ?? '', ...JSON.parse(text) };
+  const set = (field) => (value) => setText(JSON.stringify({ ...typed, [field]: value }));
+  const act = useAction(async (key) => {
+    const { name, kind, at } = typed;
+    await (fresh ? post('/schedule', { name: name.trim(), kind, at }, { key })
+      : post(`/schedule/${entry.name}`, { at }, { key }));
+    forget();
+    done();
+  });
+  return html`<${FormDialog} title=${fresh ? 'Add to the schedule' : `Change ${entry.name}`} act=${act}
+    action=${fresh ? 'Add' : 'Change'} ready=${typed.at && (!fresh || typed.name.trim())} onClose=${onClose}>
+    ${fresh && html`<${Field} label="Name" value=${typed.name} onText=${set('name')} placeholder="early-screen"
+        maxlength="40" autocomplete="off" spellcheck="false" />
+      <${Choice} label="Starts" values=${kinds} value=${typed.kind} none=${null} onChange=${set('kind')} />`}
+    <${Field} label="Time in New York, on each exchange day" type="time" value=${typed.at} onText=${set('at')} /><//>`;
+}
 
 function Limits() {
   const found = useGet('/limits');

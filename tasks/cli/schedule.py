@@ -1,0 +1,93 @@
+"""`desk schedule`: the runs that start by themselves, and at what time of an exchange day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chordesk.models.text import utc_seconds
+from chordesk.tasks.cli.output import emit, paragraph, print_line, table
+from chordesk.tasks.cli.shell import Json, opened, whoami
+
+if TYPE_CHECKING:
+    from chordesk.tasks.schedules import Entry
+
+commands = typer.Typer(
+    name="schedule", help="Runs that start by themselves, at a time of each exchange day.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(help="Name of the entry, such as premarket.")]
+Time = Annotated[str, typer.Argument(help="HH:MM in New York.")]
+Kind = Annotated[str, typer.Option(help="What it starts: screen or episode.")]
+
+
+@commands.command("list")
+def list_entries(as_json: Json = False) -> None:
+    """List the schedule: the settings' entries and those of people."""
+    from chordesk.tasks import schedules
+
+    settings, store = opened()
+    with store.read() as session:
+        rows = schedules.entries(session, settings)
+    plain = [row.model_dump(mode="json") for row in rows]
+    emit(plain, lambda _: table(_COLUMNS, map(_row, rows)) if rows else "nothing is scheduled", as_json=as_json)
+
+
+@commands.command()
+def add(name: Name, at: Time, kind: Kind = "screen") -> None:
+    """Add an entry of your own."""
+    from chordesk.tasks import schedules
+
+    settings, store = opened()
+    with store.session() as session:
+        _print(schedules.add(session, settings, name, kind, at, whoami()))
+
+
+@commands.command("set")
+def set_time(name: Name, at: Time) -> None:
+    """Change the time of an entry, also of one that the settings have."""
+    _change(name, at=at)
+
+
+@commands.command()
+def on(name: Name) -> None:
+    """Switch an entry on."""
+    _change(name, enabled=True)
+
+
+@commands.command()
+def off(name: Name) -> None:
+    """Switch an entry off; it stays listed."""
+    _change(name, enabled=False)
+
+
+@commands.command()
+def remove(name: Name) -> None:
+    """Remove an entry; one that the settings have is as they say again."""
+    from chordesk.tasks import schedules
+
+    settings, store = opened()
+    with store.session() as session:
+        left = schedules.remove(session, settings, name, whoami())
+    print_line(f"{name} is removed" if left is None else f"{name} is at {left.at} again, as {left.setting} says")
+
+
+def _change(name: str, at: str | None = None, enabled: bool | None = None) -> None:
+    from chordesk.tasks import schedules
+
+    settings, store = opened()
+    with store.session() as session:
+        _print(schedules.change(session, settings, name, whoami(), at, enabled))
+
+
+def _print(entry: Entry) -> None:
+    state = "" if entry.enabled else ", off"
+    print_line(f"{entry.name}: {entry.kind} at {entry.at} New York time{state}; beat takes it over within seconds")
+
+
+_COLUMNS = ("Name", "Starts", "New York", "State", "From")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    source = f"{paragraph(entry.by)}, {utc_seconds(entry.changed_at)}" if entry.changed_at else str(entry.setting)
+    return entry.name, entry.kind, entry.at, "on" if entry.enabled else "off", source.replace("None, ", "")

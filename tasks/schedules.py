@@ -1,0 +1,151 @@
+"""The schedule: the runs that start by themselves, each at its time of an exchange day, in New York.
+
+The settings have the first entries. What a person changes is a row of the database, which takes the place of the
+setting of its name; beat reads it within seconds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+
+from sqlmodel import Session, select
+
+from chordesk.models.answers import Frozen
+from chordesk.models.errors import MarketError, NotFound, UsageError
+from chordesk.models.settings import Settings
+from chordesk.models.settings.variables import PREFIX
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runtime import ScheduleEntry
+from chordesk.models.text import NEW_YORK
+from chordesk.tasks.engine import kinds
+from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.orders import audit
+
+MOST = 50
+NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
+TIME_RULE = r"([01]\d|2[0-3]):[0-5]\d"
+
+
+class Entry(Frozen):
+    """at: HH:MM. setting: the variable of an entry that the settings have, None of a person's own; by, changed_at: who
+    changed it last, None where it is as its setting says."""
+
+    name: str
+    kind: str
+    at: str
+    enabled: bool
+    setting: str | None
+    by: str | None = None
+    changed_at: dt.datetime | None = None
+
+
+def of_settings(settings: Settings) -> list[Entry]:
+    named = [(kind, name) for kind, spec in kinds.scheduled().items() for name in spec.daily]
+    return [
+        Entry(
+            name=name,
+            kind=kind,
+            at=f"{dt.datetime.strptime(at, '%H:%M'):%H:%M}",
+            enabled=True,
+            setting=f"{PREFIX}{name.upper()}",
+        )
+        for kind, name in named
+        if (at := getattr(settings, name)) != "off"
+    ]
+
+
+def entries(session: Session, settings: Settings) -> list[Entry]:
+    """Return the whole schedule, also what is switched off, by time of day."""
+    found = {one.name: one for one in of_settings(settings)}
+    for row in session.exec(select(ScheduleEntry)).all():
+        given = found.get(row.name)
+        found[row.name] = Entry(**row.model_dump(), setting=given.setting if given is not None else None)
+    return sorted(found.values(), key=lambda one: (one.at, one.name))
+
+
+def next_start(session: Session, entry: Entry, now: dt.datetime) -> dt.datetime | None:
+    """Return the first time from now on, on a session of the exchange; None for an entry that is off. The schedule runs
+    in real time, also where the market replays a day; an entry that has had its run of a day starts none more on it."""
+    hours, today = exchange_hours(), now.astimezone(NEW_YORK).date()
+    had = select(Run.id).where(Run.schedule == entry.name, Run.slot == today.isoformat())
+    try:
+        if not entry.enabled:
+            return None
+        if hours.is_session(today) and (at := _at(today, entry.at)) > now and session.exec(had).first() is None:
+            return at
+        tomorrow = dt.datetime.combine(today + dt.timedelta(days=1), dt.time(), NEW_YORK)
+        return _at(hours.next_open(max(now, tomorrow)).date(), entry.at)
+    except MarketError:
+        return None
+
+
+def _at(day: dt.date, time: str) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time.fromisoformat(time), NEW_YORK)
+
+
+def add(session: Session, settings: Settings, name: str, kind: str, at: str, by: str) -> Entry:
+    known = entries(session, settings)
+    if not re.fullmatch(NAME_RULE, name):
+        raise UsageError(f"{name!r} is no name", remedy="use small letters, digits and hyphens, as in early-screen")
+    if any(one.name == name for one in known):
+        raise UsageError(f"there is a {name} already", remedy="change it, or choose another name")
+    if len(known) >= MOST:
+        raise UsageError(f"the schedule has {len(known)} entries, and no more fit", remedy="remove one first")
+    return _put(session, settings, ScheduleEntry(name=name, kind=kind, at=at, enabled=True, by=by))
+
+
+def change(session: Session, settings: Settings, name: str, by: str, at: str | None, enabled: bool | None) -> Entry:
+    """Change the time of an entry, switch it on or off, or both; None leaves it as it is."""
+    entry = _find(session, settings, name)
+    row = session.get(ScheduleEntry, name, with_for_update=True) or ScheduleEntry(
+        name=name, kind=entry.kind, at=entry.at, enabled=entry.enabled, by=by
+    )
+    row.at, row.enabled, row.by = at or row.at, row.enabled if enabled is None else enabled, by
+    return _put(session, settings, row)
+
+
+def remove(session: Session, settings: Settings, name: str, by: str) -> Entry | None:
+    """Remove an entry; one that the settings have is as they say from then on, and is returned."""
+    entry = _find(session, settings, name)
+    row = session.get(ScheduleEntry, name, with_for_update=True)
+    if row is None:
+        raise UsageError(f"{name} is of the setting {entry.setting}", remedy="switch it off, or change the setting")
+    session.delete(row)
+    audit.record(session, settings, "schedule_removed", name=name, at=row.at, by=by)
+    session.flush()
+    return next((one for one in of_settings(settings) if one.name == name), None)
+
+
+def _find(session: Session, settings: Settings, name: str) -> Entry:
+    known = entries(session, settings)
+    found = next((one for one in known if one.name == name), None)
+    if found is None:
+        names = ", ".join(one.name for one in known) or "nothing"
+        raise NotFound(f"the schedule has no {name!r}", remedy=f"it has {names}: `desk schedule list`")
+    return found
+
+
+def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
+    if row.kind not in kinds.scheduled():
+        raise UsageError(f"{row.kind!r} is not started by the schedule", remedy=f"choose among {_names()}")
+    if not re.fullmatch(TIME_RULE, row.at):
+        raise UsageError(f"{row.at!r} is no time of day", remedy="write it as HH:MM in New York, such as 12:30")
+    row.changed_at = utcnow()
+    session.add(row)
+    facts = row.model_dump(include={"name", "at", "enabled", "by"})
+    audit.record(session, settings, "schedule_changed", starts=row.kind, **facts)
+    session.flush()
+    return _find(session, settings, row.name)
+
+
+def _names() -> str:
+    return ", ".join(kinds.scheduled())
+
+
+def starting(session: Session, settings: Settings, now: dt.datetime) -> Sequence[tuple[Entry, dt.datetime]]:
+    """Return what starts next of each entry that is on, the soonest first."""
+    found = [(one, next_start(session, one, now)) for one in entries(session, settings)]
+    return sorted(((one, at) for one, at in found if at is not None), key=lambda pair: pair[1])
