@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+import numpy as np
 import sqlalchemy
 from sqlalchemy import func
 from sqlmodel import Session, col, select
@@ -18,11 +19,13 @@ from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
 from chordesk.models.tables.runs import Candidate, Report, Run, ScreenHit, Verdict
 from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
+from chordesk.tools.charts import study as charted
 from chordesk.tools.charts.frames import Frame, Interval, frames
+from chordesk.tools.charts.study import study_of
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.prices import stamped
-from chordesk.tools.market.protocol import Bars, Floats
-from chordesk.tools.model_tools.charts import plan_of
+from chordesk.tools.market.protocol import Bars, Floats, IntradaySource
+from chordesk.tools.model_tools.charts import LEVELS, LOOKBACK, plan_of, strength_of
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk import underlying_of
@@ -209,9 +212,9 @@ def _positions(session: Session, account: str, symbol: str) -> list[SymbolPositi
 
 
 Indicator = Literal[
-    "sma20", "sma50", "sma200", "ema12", "ema26", "bollinger", "rsi14", "macd", "atr14", "adx14"
+    "sma20", "sma50", "sma200", "ema12", "ema26", "bollinger", "rsi14", "macd", "atr14", "adx14", "relative", "levels",
+    "trendlines",
 ]  # fmt: skip
-INDICATORS: tuple[Indicator, ...] = get_args(Indicator)
 
 
 class Candle(Frozen):
@@ -233,9 +236,33 @@ class Gap(Frozen):
     reason: str
 
 
+class ChartLevel(Frozen):
+    """A support or resistance of the study; low, high: of its zone."""
+
+    id: str
+    kind: str
+    price: float
+    low: float
+    high: float
+
+
+class ChartLine(Frozen):
+    """A trendline of the study, from its first swing to the last bar. start, end: places among the bars."""
+
+    id: str
+    kind: str
+    broken: bool
+    start: int
+    start_price: float
+    end: int
+    end_price: float
+
+
 class CandleChart(Frozen):
     """Bars in ascending order, without those of sessions in which the symbol has none. as_of: the market's time;
-    incomplete: the last bar goes on. indicators: by line, a value for each bar, null before it has one."""
+    incomplete: the last bar goes on. indicators: by line, a value for each bar, null before it has one; `relative`: the
+    strength against the benchmark, 100 at the first bar. intraday: whether the market has bars of parts of a session.
+    levels, lines: as the study of the bars has them, where they were asked for."""
 
     symbol: str
     market: str
@@ -245,6 +272,9 @@ class CandleChart(Frozen):
     incomplete: bool
     bars: list[Candle]
     indicators: dict[str, list[float | None]]
+    levels: list[ChartLevel]
+    lines: list[ChartLine]
+    intraday: bool
     missing: list[Gap]
 
 
@@ -255,8 +285,14 @@ def candles(
     gaps = Gaps()
     frame = next(frames(context, [symbol], gaps, sessions, interval, closes_alone=True), None)
     found: dict[str, Any] = {"adjusted": None, "incomplete": False, "bars": [], "indicators": {}}
+    found |= {"levels": [], "lines": [], "intraday": isinstance(context.market, IntradaySource)}
     if frame is not None:
-        found = _drawn(frame, wanted)
+        found |= _drawn(frame, wanted)
+        if "relative" in wanted and (strength := strength_of(context, frame, gaps)) is not None:
+            places = [at for at, close in enumerate(frame.shown.close) if math.isfinite(close)]
+            found["indicators"]["relative"] = [_figure(strength[at]) for at in places]
+        if not set(wanted).isdisjoint(("levels", "trendlines")) and np.isfinite(frame.bars.high).all():
+            found |= _studied(frame, wanted)
     return CandleChart(
         symbol=symbol,
         market=context.market.name,
@@ -270,13 +306,32 @@ def candles(
 def _drawn(frame: Frame, wanted: Collection[Indicator]) -> dict[str, Any]:
     bars = frame.shown
     places = [at for at, close in enumerate(bars.close) if math.isfinite(close)]
-    lines = {name: values for one in INDICATORS if one in wanted for name, values in _LINES[one](frame.long).items()}
+    lines = {name: values for one, of in _LINES.items() if one in wanted for name, values in of(frame.long).items()}
     return {
         "adjusted": bars.adjusted,
         "incomplete": frame.incomplete,
         "bars": [_candle(bars, at) for at in places],
         "indicators": {name: _aligned(values, len(bars.dates), places) for name, values in lines.items()},
     }
+
+
+def _studied(frame: Frame, wanted: Collection[str]) -> dict[str, Any]:
+    study, shown = study_of(frame, LOOKBACK, LEVELS), frame.shown
+    place = {at: n for n, at in enumerate(at for at, close in enumerate(shown.close) if math.isfinite(close))}
+    levels = [ChartLevel(**one._asdict()) for one in charted.levels(study, wanted, ())]
+    lines = [
+        ChartLine(
+            id=one.id,
+            kind=one.kind,
+            broken=one.broken is not None,
+            start=place[frame.places[one.start.at]],
+            start_price=one.start.price,
+            end=place[frame.places[-1]],
+            end_price=one.now,
+        )
+        for one in charted.lines(study, wanted, ())
+    ]
+    return {"levels": levels, "lines": lines}
 
 
 def _candle(bars: Bars, at: int) -> Candle:

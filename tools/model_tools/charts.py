@@ -449,7 +449,7 @@ def picture_for_people(context: ToolContext, symbol: str, sessions: int, interva
     gaps, module = Gaps(), _picture()
     arguments = RenderArguments(symbols=[symbol], overlays=list(_PEOPLES))
     for frame in frames(context, [symbol], gaps, sessions, interval):
-        strips = _against_benchmark(context, frame)
+        strips = _against_benchmark(strength_of(context, frame, gaps))
         panel, _ = _panel(study_of(frame, LOOKBACK, LEVELS), arguments, gaps, module.PEOPLE, strips)
         places = {day: at for at, day in enumerate(frame.shown.dates)}
         days = [(places[day], "E") for day in _reports(context, symbol) if day in places]
@@ -477,17 +477,25 @@ def _side(price: float, low: float) -> str:
     return "below the prices shown" if price < low else "above the prices shown"
 
 
-def _against_benchmark(context: ToolContext, frame: Frame) -> list[Any]:
-    """Return the strip of a name against its benchmark, none of an intraday chart or without its prices."""
+def strength_of(context: ToolContext, frame: Frame, gaps: Gaps) -> Floats | None:
+    """Return the strength of a name against its benchmark at each bar drawn; None, with the reason in the gaps, of an
+    intraday chart and without the benchmark's prices."""
+    what = "strength against the benchmark"
     if frame.interval not in ("day", "week"):
-        return []
+        gaps.add(what, "it is of whole sessions")
+        return None
     try:
-        values = strength_line(panel_of(context, [frame.symbol]), frame.symbol, frame.shown.dates)
-    except DeskError:
+        values: Floats = strength_line(panel_of(context, [frame.symbol]), frame.symbol, frame.shown.dates)
+    except DeskError as error:
+        gaps.add(what, error)
+        return None
+    return values if np.isfinite(values).any() else None
+
+
+def _against_benchmark(values: Floats | None) -> list[Any]:
+    if values is None:
         return []
     known = values[np.isfinite(values)]
-    if not len(known):
-        return []
     return [_picture().Strip("relative", values, min(float(known.min()), 99), max(float(known.max()), 101), (100.0,))]
 
 

@@ -26,7 +26,7 @@ const VIEWS = [
   { path: '/verdicts/:verdict', name: 'Verdict', module: 'report' },
   { path: '/orders', name: 'Orders', menu: true, key: 'o', module: 'orders' },
   { path: '/orders/:order', name: 'Order', module: 'order', part: 'OrderView' },
-  { path: '/approvals', name: 'Approvals', key: 'p', module: 'orders' },
+  { path: '/approvals', name: 'Approvals', key: 'p', module: 'orders', part: 'Orders' },
   { path: '/account', name: 'Account', menu: true, key: 'a', module: 'account' },
   { path: '/accounts/:account', name: 'Account', module: 'account' },
   { path: '/threads', name: 'Threads', menu: true, key: 't', module: 'threads' },

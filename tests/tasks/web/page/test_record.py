@@ -1,4 +1,4 @@
-"""Views of the record with data that the desk made: board, equity curve, backtest, scores, charts, comparison."""
+"""Views of the record with data that the desk made: board, equity curve, backtest, scores, comparison."""
 
 from __future__ import annotations
 

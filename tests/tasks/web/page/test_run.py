@@ -49,7 +49,7 @@ def test_a_run_that_goes_on_is_followed_and_stopped(page: Page, desk_page: DeskP
     wait_for(lambda: EventType.TURN_STARTED in _types(desk_page, run), "a turn is in flight")
     desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
-    bars = page.get_by_role("group", name=re.compile("^Timeline of steps")).locator("path.bar.running")
+    bars = page.get_by_role("group", name=re.compile("^Timeline of steps")).locator(".bar.running")
     expect(bars).to_have_count(1)
     expect(panel(page, "Timeline").get_by_text("running", exact=True)).to_be_visible()
     page.get_by_label("show it while it is written").check()
@@ -92,7 +92,7 @@ def test_markup_in_a_run_is_text(page: Page, desk_page: DeskPage) -> None:
     page.keyboard.press("End")
     expect(panel(page, "Timeline").locator(".chosen-bar")).to_contain_text("taken over")
     expect(panel(page, "Timeline").locator(".chosen-bar")).to_contain_text(SHOWN)
-    expect(lanes.locator("path.bar.lost")).to_have_count(1)
+    expect(lanes.locator(".bar.lost")).to_have_count(1)
     events = page.get_by_role("group", name="List of events")
     expect(events.locator("li")).to_have_count(3)
     for way, name in ((f"/reports/{found.report}", "risk on"), (f"/verdicts/{found.verdict}", "Verdict on")):

@@ -2,7 +2,7 @@
 
 import { BaselineSeries, LineSeries } from 'lightweight-charts';
 import { html, money, numOf, percent, plain } from './view.js';
-import { Chart } from './chart.js';
+import { Chart, pointsOf } from './chart.js';
 
 const LINES = [['held', 'quiet', 2, 'bought and held'], ['equal_weight', 'warn', 1, 'equal weight'],
   ['other', 'good', 0, ''], ['equity', 'accent', 0, 'account']];
@@ -19,8 +19,8 @@ export function EquityChart({ days, other, label }) {
   const values = days.map((one) => one.equity);
   const cents = Math.max(...values) - Math.min(...values) < 50 ? 2 : 0;
   const deepest = Math.max(...days.map((one) => one.drawdown ?? 0));
-  const points = (name, sign = 1) => days.map((one) => ((one[name] ?? null) === null ? { time: one.day }
-    : { time: one.day, value: sign * one[name] }));
+  const times = days.map((one) => one.day);
+  const points = (name, sign = 1) => pointsOf(times, days.map((one) => one[name] && sign * one[name]));
   const build = (chart, shades) => {
     for (const [name, colour, lineStyle, title] of shown) {
       chart.addSeries(LineSeries, { color: shades[colour], lineWidth: name === 'equity' ? 2 : 1, lineStyle, title: title
@@ -39,7 +39,6 @@ export function EquityChart({ days, other, label }) {
       panes[0].setStretchFactor(3);
       panes[1].setStretchFactor(1);
     }
-    chart.timeScale().fitContent();
   };
   return html`<${Chart} build=${build} deps=${[days]} label=${label} height=${300} />
     <p class="legend quiet">Thick: the account${known('held') ? '; dashed: the universe bought and held'

@@ -3,16 +3,19 @@
 import { signal } from '@preact/signals';
 
 export const MISSING = '\u2014';
-const formats = new Map();
-
-function format(digits, options) {
-  const key = `${digits}|${JSON.stringify(options)}`;
-  if (!formats.has(key)) {
-    formats.set(key, new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits,
-      ...options }));
-  }
-  return formats.get(key);
+/** A maker of things whose making is slow, which keeps what it made for the same arguments. */
+function kept(make) {
+  const known = new Map();
+  return (...given) => {
+    const key = JSON.stringify(given);
+    if (!known.has(key)) known.set(key, make(...given));
+    return known.get(key);
+  };
 }
+
+const format = kept((digits, options) => new Intl.NumberFormat('en-US', { minimumFractionDigits: digits,
+  maximumFractionDigits: digits, ...options }));
+const brief = kept(() => new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }));
 
 const isFigure = (value) => value !== null && value !== undefined && value !== '' && Number.isFinite(Number(value));
 
@@ -38,8 +41,7 @@ export const signedPercent = (value, digits = 2) => share(value, digits, signs);
 
 /** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
 export function compact(value) {
-  if (!isFigure(value)) return MISSING;
-  return new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }).format(Number(value));
+  return isFigure(value) ? brief().format(Number(value)) : MISSING;
 }
 
 /** A span of time: 340 ms, 12.3 s, 4 m 05 s, 2 h 10 m. ms: null for one that is not known. */
@@ -77,23 +79,12 @@ export function setZone(name) {
   zone.value = name;
 }
 
-const clocks = new Map();
-function clock(name, parts) {
-  const key = `${name}|${parts}`;
-  if (!clocks.has(key)) {
-    const shown = {
-      time: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
-      minute: { hour: '2-digit', minute: '2-digit' },
-      day: { year: 'numeric', month: '2-digit', day: '2-digit' },
-      both: { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit',
-        second: '2-digit' },
-      zone: { hour: '2-digit', timeZoneName: 'short' },
-    }[parts];
-    clocks.set(key, new Intl.DateTimeFormat('sv-SE',
-      { ...shown, hourCycle: 'h23', ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
-  }
-  return clocks.get(key);
-}
+const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' };
+const MINUTE = { hour: '2-digit', minute: '2-digit' };
+const PARTS = { time: { ...MINUTE, second: '2-digit' }, minute: MINUTE, day: DAY,
+  both: { ...DAY, ...MINUTE, second: '2-digit' } };
+const clock = kept((name, parts) => new Intl.DateTimeFormat('sv-SE', { ...PARTS[parts], hourCycle: 'h23',
+  ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
 
 /** A time as text. parts: 'time', 'minute', 'day' or 'both'. name: 'ny' or 'local'; that of the page by default. */
 export function moment(value, parts = 'both', name = zone.value) {

@@ -1,6 +1,6 @@
 // What a view has loaded: its data, its age, and what went wrong; and lists that do not grow for ever.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { get } from './api.js';
 import { pathWith } from './router.js';
 import { session } from './session.js';
@@ -106,42 +106,17 @@ export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useRe
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */
 export const joined = (name) => ({ [name]: row, ...more }) => ({ ...row, ...more });
 
-/** A list of the newest `most` items. add(items) drops the oldest beyond; dropped counts them. */
-export class Bounded {
-  constructor(most = 5_000) {
-    this.most = most;
-    this.items = [];
-    this.dropped = 0;
-  }
-
-  add(items) {
-    const all = this.items.concat(items);
-    const over = Math.max(all.length - this.most, 0);
-    this.dropped += over;
-    this.items = over ? all.slice(over) : all;
-    return this;
-  }
-
-  clear() {
-    this.items = [];
-    this.dropped = 0;
-  }
-}
-
-/** A bounded list as state: [list, add, clear]; list.items and list.dropped.
- * @returns {[Bounded, (items: any[]) => void, () => void]} */
-export function useBounded(most = 5_000) {
-  const list = useMemo(() => new Bounded(most), [most]);
-  const [, draw] = useState(0);
-  const add = useCallback((items) => {
-    list.add(items);
-    draw((n) => n + 1);
-  }, [list]);
-  const clear = useCallback(() => {
-    list.clear();
-    draw((n) => n + 1);
-  }, [list]);
-  return [list, add, clear];
+/** A list of the newest `most` items as state: [{items, dropped}, add, clear]; dropped counts those that left its
+ * beginning.
+ * @returns {[{ items: any[], dropped: number }, (items: any[]) => void, () => void]} */
+export function useBounded(most) {
+  const [list, setList] = useState({ items: [], dropped: 0 });
+  const add = useCallback((items) => setList((before) => {
+    const all = before.items.concat(items);
+    const over = Math.max(all.length - most, 0);
+    return { items: all.slice(over), dropped: before.dropped + over };
+  }), [most]);
+  return [list, add, useCallback(() => setList({ items: [], dropped: 0 }), [])];
 }
 
 function useKept(place, key, initial) {

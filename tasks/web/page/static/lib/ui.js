@@ -48,13 +48,6 @@ export const Check = ({ label, checked, onChange }) => html`<label class="check"
 /** Things one below the other, each with a dot. */
 export const Dots = ({ of }) => html`<ul class="dots">${of.map((one) => html`<li>${one}</li>`)}</ul>`;
 
-/** Calls `changed` when the box of a reference gets another size, with what the observer saw. */
-export const useResized = (box, changed, deps = []) => useEffect(() => {
-  const seen = new ResizeObserver(changed);
-  seen.observe(box.current);
-  return () => seen.disconnect();
-}, deps);
-
 /** The first rows of many, and the button that shows all of them. */
 export function useFirst(rows, most) {
   const [all, setAll] = useState(false);
@@ -255,9 +248,15 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowCla
   </table></div>`;
 }
 
-/** A panel of one table; the table's label is the panel's title, if none is given. */
-export const TablePanel = ({ title, label = title, className, id, tools, ...table }) => html`
-  <${Panel} title=${title} className=${className} id=${id} tools=${tools}><${Table} label=${label} ...${table} /><//>`;
+/** A panel of one table; the table's label is the panel's title, if none is given. from: a resource of rows, in place
+ * of rows; most: as many as were asked for at most. */
+export function TablePanel({ title, label = title, className, id, tools, from, most, what = title.toLowerCase(),
+  ...table }) {
+  const shown = (rows) => html`<${Table} label=${label} rows=${rows} ...${table} />
+    ${rows.length === most && html`<p class="quiet">The first ${count(most)}.</p>`}`;
+  return html`<${Panel} title=${title} className=${className} id=${id} tools=${tools}>${from
+    ? html`<${Loaded} from=${from} what=${what}>${shown}<//>` : shown(table.rows)}<//>`;
+}
 
 /** A modal dialog. onClose: also on Escape. */
 export function Dialog({ title, onClose, children }) {
@@ -427,9 +426,13 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
     measure();
   }, [items, items.length, dropped, height]);
 
-  useResized(box, () => {
-    if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
-    measure();
+  useEffect(() => {
+    const seen = new ResizeObserver(() => {
+      if (box.current && stick && place.current.atEnd) box.current.scrollTop = box.current.scrollHeight;
+      measure();
+    });
+    seen.observe(box.current);
+    return () => seen.disconnect();
   }, [measure]);
 
   const [first, last] = [Math.min(range[0], items.length), Math.min(range[1], items.length)];

@@ -3,7 +3,7 @@
 import {
   Ago, Badge, badgeOf, column, Confirm, Empty, Facts, Field, Figure, gain, html, joined, Link, Loaded, money, number,
   numOf, orderOf, Panel, part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent,
-  symbolOf, Table, textOf, timeOf, toneOf, useDraft, useGet, useLive, useState,
+  symbolOf, Table, TablePanel, textOf, timeOf, toneOf, useDraft, useGet, useLive, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
 import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
@@ -44,7 +44,7 @@ function One({ name, rows, query, changed }) {
       <${Panel} title="Positions" className="whole"><${Positions} found=${found} /><//>
       <${Panel} title="Exposure by sector"><${Sectors} found=${found} /><//>
       <${Panel} title="Comparison with the broker"><${Comparison} found=${found.reconciliation} /><//>
-      <${Panel} title="Movements" className="whole"><${Ledger} name=${name} version=${version} /><//>
+      <${Ledger} name=${name} version=${version} />
     </div>`}<//>`;
 }
 
@@ -132,9 +132,8 @@ const MOST = 100;
 function Ledger({ name, version }) {
   const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST },
     { deps: [version], as: (found) => found.map(joined('row')) });
-  return html`<${Loaded} from=${rows} what="movements" empty="Nothing has moved yet">${(found) =>
-    html`<${Table} label="Movements" columns=${LEDGER} rows=${found} />
-    ${found.length === MOST && html`<p class="quiet">The newest ${MOST}.</p>`}`}<//>`;
+  return html`<${TablePanel} title="Movements" className="whole" from=${rows} columns=${LEDGER} most=${MOST}
+    empty="Nothing has moved yet" />`;
 }
 
 // The equity curve of an account, and below it how far it is under its highest.

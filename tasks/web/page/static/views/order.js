@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, Block, column, compact, count, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded,
-  MISSING, money, number, numOf, orderOf, Panel, part, plain, runOf, short, shortId, symbolOf, Table, TablePanel,
-  Text, textOf, timeOf, upTo, useEffect, useGet, useLive, useRef, useResized, useState, words,
+  MISSING, money, number, numOf, orderOf, Panel, part, plain, runOf, shortId, symbolOf, Table, TablePanel,
+  Text, textOf, timeOf, upTo, useEffect, useGet, useLive, useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -250,16 +250,7 @@ const COLUMNS = [
   ['Limit', (row) => limitsOf(row), 'wide'],
 ];
 
-// Lineage as a graph: from the screener's hit to the fill, each node a link to what it stands for.
-const HEIGHT = 38;
-const GAP = 10;
-const HEAD = 18;
-const LEAST = 92; // width of a node at which a line of it can still be read
-const MOST = 190;
-const LIST = 640; // most width of layers one below the other
-const BETWEEN = 14;
-const BESIDE = 78; // of the layers' names, where they are one below the other
-
+// Lineage: from the screener's hit to the fill, each node a link to what it stands for.
 const STANCES = { CONFIRMED: 'good', REJECT: 'bad', CAUTION: 'warn' };
 const ANSWER_TONES = { approved: 'good', denied: 'bad', pending: 'warn', expired: 'warn' };
 
@@ -267,20 +258,19 @@ const ANSWER_TONES = { approved: 'good', denied: 'bad', pending: 'warn', expired
 const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
   .map((one) => ({ ...one, ...one.facts, id: one.id }));
 
-/** The layers of an order's chain, first to last, and the edges between their nodes. A node without `to` stands for
- * what there is not. */
+/** The layers of an order's chain, first to last: [{title, nodes}]. A node without `to` stands for what there is
+ * not. */
 function layersOf({ order, chain }) {
   const own = order.id ? `/orders/${order.id}` : `/symbols/${order.symbol}`; // before there is an order
   const later = order.id ? 'none' : 'not yet';
   const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } }
     : {});
   const part = (name) => ({ to: own, query: { part: name } });
-  const made = (kind, title, missing, of) => layer(kind, title, partsOf(chain, kind)
-    .map((one) => ({ id: one.id, ...of(one) })), missing);
+  const made = (kind, title, missing, of) => layer(title, partsOf(chain, kind).map(of), missing);
   const fills = partsOf(chain, 'fill');
   const forecasts = partsOf(chain, 'forecast');
-  const some = (found) => found.nodes[0].missing !== true;
-  const layers = [
+  const some = (found) => !found.nodes[0].missing;
+  return [
     made('hit', 'Hits', order.protects ? 'none' : 'not from a screen',
       (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research',
@@ -288,10 +278,8 @@ function layersOf({ order, chain }) {
     made('report', 'Reports', later,
       (one) => ({ lines: [one.role, one.verdict ?? one.status], tone: STANCES[one.verdict],
       to: `/reports/${one.id}` })),
-    ...(forecasts.length
-      ? [layer('board', 'Board',
-      [{ id: 'board', lines: [`${forecasts.length} forecasts`,
-      `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/runs/${order.run_id}` }])] : []),
+    ...[layer('Board', forecasts.length ? [{ lines: [`${forecasts.length} forecasts`,
+      `${new Set(forecasts.map((one) => one.voice)).size} voices`], to: `/runs/${order.run_id}` }] : [])].filter(some),
     made('verdict', 'Verdict', later, (one) => ({ lines: [one.rating, one.confidence], to: `/verdicts/${one.id}` })),
     ...[made('analysis', 'Analysis', 'none',
       (one) => ({ lines: [one.strategy, one.recommendation], to: `/runs/${order.run_id}` }))].filter(some),
@@ -305,90 +293,25 @@ function layersOf({ order, chain }) {
     ...[made('approval', 'Answer', 'none',
       (one) => ({ lines: [one.state, one.decided_by ?? 'waits'], tone: ANSWER_TONES[one.state],
       ...part('answer') }))].filter(some),
-    layer('submission', 'Submission', order.sent_at
-      ? [{ id: 'submission', lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id) : 'no broker id'],
-      ...part('log') }] : [], 'not sent'),
-    layer('fill', 'Fill', fills.length
-      ? [{ id: 'fill', lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`,
+    layer('Submission', order.sent_at ? [{ lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id)
+      : 'no broker id'], ...part('log') }] : [], 'not sent'),
+    layer('Fill', fills.length ? [{ lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`,
       money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
   ];
-  const edges = layers.slice(1)
-    .flatMap((one, n) => layers[n].nodes.flatMap((from) => one.nodes.map((to) => [from.id, to.id])));
-  return { layers, edges };
 }
 
-const layer = (id, title, nodes, missing = 'none') =>
-  ({ id, title, nodes: nodes.length ? nodes : [{ id: `no-${id}`, lines: [missing], missing: true }] });
-
-/** Places of the nodes: side by side where there is room, else one layer below the other. */
-function arranged(layers, width) {
-  const places = new Map();
-  const heads = [];
-  const wide = Math.floor((width - BETWEEN * (layers.length - 1)) / layers.length);
-  if (wide >= LEAST) {
-    const node = Math.min(wide, MOST);
-    const tallest = Math.max(...layers.map((one) => one.nodes.length));
-    const height = HEAD + tallest * (HEIGHT + GAP);
-    layers.forEach((one, column) => {
-      const x = column * (node + BETWEEN);
-      const top = HEAD + ((tallest - one.nodes.length) * (HEIGHT + GAP)) / 2;
-      heads.push({ title: one.title, x, y: 11 });
-      one.nodes.forEach((found, row) => places.set(found.id, { x, y: top + row * (HEIGHT + GAP), node }));
-    });
-    return { places, heads, height, width: layers.length * (node + BETWEEN) - BETWEEN, down: false };
-  }
-  const room = Math.min(width, LIST) - BESIDE;
-  const across = Math.max(1, Math.floor((room + GAP) / (LEAST + 32 + GAP)));
-  let y = 0;
-  for (const one of layers) {
-    const row = Math.min(across, one.nodes.length);
-    const node = Math.floor((room - GAP * (row - 1)) / row);
-    heads.push({ title: one.title, x: 0, y: y + 23 });
-    one.nodes.forEach((found, n) => places.set(found.id, { x: BESIDE + (n % row) * (node + GAP),
-      y: y + Math.floor(n / row) * (HEIGHT + GAP), node }));
-    y += Math.ceil(one.nodes.length / row) * (HEIGHT + GAP) + 2;
-  }
-  return { places, heads, height: y, width: room + BESIDE, down: true };
-}
+const layer = (title, nodes, missing = 'none') =>
+  ({ title, nodes: nodes.length ? nodes : [{ lines: [missing], missing: true }] });
 
 /** The chain of GET /orders/{order}, from the screener's hit to the fill. */
-export function Lineage({ detail }) {
-  const box = useRef(null);
-  const [width, setWidth] = useState(0);
-  useResized(box, ([entry]) => setWidth(Math.floor(entry.contentRect.width)));
-  return html`<div class="lineage" ref=${box}>${width > 0
-    && html`<${Drawing} detail=${detail} width=${width} />`}</div>`;
-}
+export const Lineage = ({ detail }) => html`<div class="lineage-box"><ol class="lineage"
+  aria-label="What the order rests on, and what became of it">${layersOf(detail).map(({ title, nodes }) => html`
+    <li><h3>${title}</h3>${nodes.map((node) => html`<${Node} node=${node} title=${title} />`)}</li>`)}</ol></div>`;
 
-function Drawing({ detail, width }) {
-  const { layers, edges } = layersOf(detail);
-  const { places, heads, height, width: drawn, down } = arranged(layers, width);
-  return html`<svg width=${drawn} height=${height} viewBox=${`0 0 ${drawn} ${height}`} role="group"
-    aria-label="What the order rests on, and what became of it">
-    ${edges.map(([from, to]) => html`<path class="edge" d=${curve(places.get(from), places.get(to), down)} />`)}
-    ${heads.map((one) => html`<text class="head" x=${one.x} y=${one.y}>${one.title}</text>`)}
-    ${layers.flatMap((one) =>
-      one.nodes.map((found) => html`<${Node} key=${found.id} node=${found} layer=${one}
-      at=${places.get(found.id)} />`))}</svg>`;
-}
-
-function Node({ node, layer: within, at }) {
-  const letters = Math.floor((at.node - 11) / 6.7);
-  const lines = node.lines.filter((line) => line !== null && line !== undefined && line !== '').map(plain);
-  const box = html`<title>${`${within.title}: ${lines.join(', ')}`}</title>
-    <rect x=${at.x + 0.5} y=${at.y + 0.5} width=${at.node - 1} height=${HEIGHT - 1} rx="4"
-      class=${`node ${node.missing ? 'missing' : ''} ${node.tone ?? ''}`} />
-    ${lines.map((line, n) => html`<text x=${at.x + 7} y=${at.y + (lines.length === 1 ? 23 : 16 + n * 14)} class=${n
-      ? 'second' : 'first'}>${short(line, letters)}</text>`)}`;
-  return node.to ? html`<a href=${href(node.to, node.query)} aria-label=${`${within.title}: ${lines.join(', ')}`}>${box}
-    </a>` : html`<g>${box}</g>`;
-}
-
-function curve(from, to, down) {
-  if (down) {
-    const [x1, y1, x2, y2] = [from.x + from.node / 2, from.y + HEIGHT, to.x + to.node / 2, to.y];
-    return `M${x1} ${y1} C${x1} ${y1 + 14} ${x2} ${y2 - 14} ${x2} ${y2}`;
-  }
-  const [x1, y1, x2, y2] = [from.x + from.node, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-  return `M${x1} ${y1} C${x1 + 10} ${y1} ${x2 - 10} ${y2} ${x2} ${y2}`;
+function Node({ node: { lines, to, query, tone = '', missing }, title }) {
+  const said = lines.filter((line) => (line ?? '') !== '').map(plain);
+  const shown = said.map((line) => html`<span>${line}</span>`);
+  return to ? html`<a class=${`node ${tone}`} href=${href(to, query)} title=${said.join(', ')}
+    aria-label=${`${title}: ${said.join(', ')}`}>${shown}</a>`
+    : html`<div class=${`node ${missing ? 'missing' : tone}`}>${shown}</div>`;
 }

@@ -84,12 +84,3 @@ const CHAINS = [
     : '\u2014'), 'wide'],
   column('Last line', timeOf, 'at', 'wide'), column('Place', upTo(60, 'quiet'), 'place', 'wide'),
 ];
-
-// All that waits for a person, alone on a page.
-export function Approvals() {
-  const waiting = useGet('/approvals', {}, { every: 30_000 });
-  const live = useLive('/events', { query: FOLLOWED, onEvents: () => waiting.soon(500), onGap: waiting.reload });
-  return html`<div class="view stack">
-    <h1>Approvals <${LiveBadge} live=${live} /> <${Link} to="/orders">all orders<//></h1>
-    <${Waiting} from=${waiting} /></div>`;
-}

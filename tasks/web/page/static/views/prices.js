@@ -1,82 +1,82 @@
-// The prices of a symbol: candles and volume, indicators that a person switches on, and what the desk did on which day.
+// The prices of a symbol: candles and volume, its levels, zones and lines, indicators that a person switches on, and
+// what the desk did when.
 
-import {
-  CandlestickSeries, createChart, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle,
-} from 'lightweight-charts';
+import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
   compact, count, figure, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
-  signedPercent, Table, timeOf, useEffect, useFirst, useGet, useMemo, useRef, useState, words,
+  signedPercent, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
-import { useColours } from '../lib/chart.js';
+import { Chart, pointsOf, Zones } from '../lib/chart.js';
 
-const INDICATORS = [['sma20', 'SMA 20'], ['sma50', 'SMA 50'], ['sma200', 'SMA 200'], ['ema12', 'EMA 12'],
-  ['ema26', 'EMA 26'], ['bollinger', 'Bollinger'], ['rsi14', 'RSI 14'], ['macd', 'MACD'], ['atr14', 'ATR 14'],
-  ['adx14', 'ADX 14']];
-const SPANS = [['60', '3 m'], ['125', '6 m'], ['250', '1 y'], ['500', '2 y'], ['1000', '4 y']];
-const USUAL = 'sma20';
+const INDICATORS = [['levels', 'Levels'], ['trendlines', 'Trendlines'], ['sma20', 'SMA 20'], ['sma50', 'SMA 50'],
+  ['sma200', 'SMA 200'], ['ema12', 'EMA 12'], ['ema26', 'EMA 26'], ['bollinger', 'Bollinger'], ['rsi14', 'RSI 14'],
+  ['relative', 'Against the benchmark'], ['macd', 'MACD'], ['atr14', 'ATR 14'], ['adx14', 'ADX 14']];
+const SPANS = [['20', '1 m'], ['60', '3 m'], ['125', '6 m'], ['250', '1 y'], ['500', '2 y'], ['1000', '4 y']];
+const BARS = [['day', 'Days'], ['week', 'Weeks'], ['hour', 'Hours'], ['15min', '15 min']];
+const MOST = { hour: '60', '15min': '20' }; // sessions of intraday bars
+const USUAL = 'levels,sma50,rsi14,relative';
+const ADJUSTED = { true: 'adjusted', false: 'not adjusted for splits and dividends',
+  null: 'not known whether adjusted' };
 
 export function Prices({ path, symbol, query, detail }) {
-  const sessions = SPANS.some(([value]) => value === query.sessions) ? query.sessions : '250';
-  const interval = query.interval === 'week' ? 'week' : 'day';
+  const interval = BARS.some(([value]) => value === query.interval) ? query.interval : 'day';
+  const offered = SPANS.filter(([value]) => Number(value) <= Number(MOST[interval] ?? 1000));
+  const sessions = offered.some(([value]) => value === query.sessions) ? query.sessions : MOST[interval] ?? '250';
   const lines = (query.lines ?? USUAL).split(',').filter((name) => INDICATORS.some(([known]) => known === name));
-  const hidden = new Set((query.hide ?? '').split(','));
-  const bars = useGet(`${path}/bars`, { sessions, interval, indicator: lines, run: query.run, day: query.day },
-    { deps: [lines.join()] });
+  const hidden = (query.hide ?? '').split(',').filter(Boolean);
+  const bars = useGet(`${path}/bars`, { sessions, interval, indicator: lines, run: query.run, day: query.day });
   // What was drawn stays while another line is fetched.
   const kept = useRef(null);
   if (bars.data) kept.current = bars.data;
   const shown = bars.data === undefined && !bars.problem && kept.current ? { ...bars, data: kept.current } : bars;
-  const picture = new URLSearchParams({ sessions: String(Math.min(sessions, 500)), interval });
+  const picture = new URLSearchParams({ sessions: String(Math.min(Number(sessions), 500)), interval });
   for (const name of ['run', 'day']) if (query[name]) picture.set(name, query[name]);
-  const turn = (name) =>
-    setQuery({ lines: (lines.includes(name) ? lines.filter((one) => one !== name) : [...lines, name]).join(',')
-    || 'none' });
-  const turnKind = (kind) => {
-    const next = new Set([...hidden].filter(Boolean));
-    if (!next.delete(kind)) next.add(kind);
-    setQuery({ hide: [...next].join(',') });
-  };
-  return html`<${Panel} title="Prices" tools=${html`<${Segments} label="Span" value=${sessions} onChange=${(value) =>
-    setQuery({ sessions: value })} options=${SPANS} />
-      <${Segments} label="Bars" value=${interval} onChange=${(value) =>
-        setQuery({ interval: value === 'day' ? '' : value })} options=${[['day', 'Days'], ['week', 'Weeks']]} />
+  const turned = (all, name) => (all.includes(name) ? all.filter((one) => one !== name) : [...all, name]).join(',');
+  const chips = (label, rows, turn) => html`<div class="row chips" role="group" aria-label=${label}>
+    ${rows.map(([name, text, on]) => html`<button type="button" key=${name} aria-pressed=${on} onClick=${() =>
+      turn(name)}>${text}</button>`)}</div>`;
+  const segments = (label, name, value, options, usual) => html`<${Segments} label=${label} value=${value}
+    options=${options} onChange=${(next) => setQuery({ [name]: next === usual ? '' : next })} />`;
+  return html`<${Panel} title="Prices" tools=${html`${segments('Span', 'sessions', sessions, offered)}
+      ${segments('Bars', 'interval', interval, shown.data?.intraday ? BARS : BARS.slice(0, 2), 'day')}
+      ${segments('Scale', 'scale', query.scale ?? '', [['', 'Linear'], ['log', 'Log']])}
       <${SaveButton} label="Save picture" path=${`${path}/picture?${picture}`} name=${`${symbol}.png`} />`}>
-    <div class="row chips" role="group" aria-label="Indicators">
-      ${INDICATORS.map(([name, label]) => html`<button type="button" key=${name} aria-pressed=${lines.includes(name)}
-      onClick=${() => turn(name)}>${label}</button>`)}</div>
-    <div class="row chips" role="group" aria-label="What the desk did">
-      ${KINDS.map(({ kind, name, mark }) => html`<button type="button" key=${kind} aria-pressed=${!hidden.has(kind)}
-      onClick=${() => turnKind(kind)}><span aria-hidden="true">${mark}</span> ${name}</button>`)}</div>
+    ${chips('Indicators', INDICATORS.map(([name, label]) => [name, label, lines.includes(name)]),
+      (name) => setQuery({ lines: turned(lines, name) || 'none' }))}
+    ${chips('What the desk did', KINDS.map(({ kind, name, mark }) => [kind,
+      html`<span aria-hidden="true">${mark}</span> ${name}`, !hidden.includes(kind)]),
+      (name) => setQuery({ hide: turned(hidden, name) }))}
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
       empty="No prices" hint=${(shown.data?.missing ?? [])
         .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}>
-      ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden} />`}<//><//>`;
+      ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden}
+        log=${query.scale === 'log'} />`}<//><//>`;
 }
 
-function Drawn({ data, symbol, detail, hidden }) {
+function Drawn({ data, symbol, detail, hidden, log }) {
   const [over, setOver] = useState(null);
   const key = [...hidden].sort().join();
   const events = useMemo(() => (detail ? eventsByBar(data.bars, detail, hidden) : new Map()), [data.bars, detail, key]);
-  const lines = useMemo(() => (detail ? levels(detail, hidden) : []), [detail, key]);
+  const held = useMemo(() => (detail ? heldLevels(detail, hidden) : []), [detail, key]);
   const at = over ?? data.bars.length - 1;
   const bar = data.bars[at];
   const before = data.bars[at - 1];
   const change = before?.close && bar?.close ? bar.close / before.close - 1 : null;
-  return html`<${PriceChart} data=${data} events=${events} levels=${lines} onOver=${setOver}
-    label=${`${plain(symbol)}: ${data.bars.length} bars from ${data.bars[0].at} to ${data.bars.at(-1)
-    .at}, last close ${figure(data.bars.at(-1).close)}`} />
-    <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))} <span class="num">O ${figure(bar?.open)}</span> <span
-      class="num">H ${figure(bar?.high)}</span> <span class="num">L ${figure(bar?.low)}</span> <span
-      class="num">C ${figure(bar?.close)}</span>
-      <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span> <span
-        class="num">vol ${compact(bar?.volume)}</span>
+  const [first, last] = [data.bars[0], data.bars.at(-1)];
+  return html`<${PriceChart} data=${data} events=${events} held=${held} log=${log} onOver=${setOver}
+    label=${`${plain(symbol)}: ${data.bars.length} bars from ${first.at} to ${last.at}, last close ${figure(
+      last.close)}${data.levels.map((one) => `, ${one.id} ${figure(one.price)}`).join('')}`} />
+    <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))}
+      ${['open', 'high', 'low', 'close'].map((name) => html`<span class="num">${name[0].toUpperCase()} ${figure(
+        bar?.[name])}</span>`)}
+      <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span>
+      <span class="num">vol ${compact(bar?.volume)}</span>
       ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
         ${words(name)} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>
-    <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${data.adjusted === null
-      ? 'not known whether adjusted' : data.adjusted ? 'adjusted'
-      : 'not adjusted for splits and dividends'}${data.incomplete ? ', the last bar goes on' : ''}.
+    <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${ADJUSTED[data.adjusted]}${
+      data.incomplete ? ', the last bar goes on' : ''}.
       ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} ${detail?.plan_notes.length
         ? `Plan: ${detail.plan_notes.map(plain).join(', ')}.` : ''} Charts by <a
         href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
@@ -89,132 +89,98 @@ function AsTable({ data }) {
   const [open, setOpen] = useState(false);
   const newest = useMemo(() => data.bars.map((bar, index) => ({ ...bar, index })).reverse(), [data.bars]);
   const [rows, more] = useFirst(newest, 30);
-  const names = Object.keys(data.indicators);
   const columns = useMemo(() => [
     ['Bar', (row) => numOf(plain(row.at))],
-    ...['open', 'high', 'low', 'close'].map((name) => [name, (row) => figure(row[name]), 'num']),
-    number('volume', count),
-    ...names.map((name) => [name.replaceAll('_', ' '), (row) => figure(data.indicators[name][row.index]), 'num wide']),
+    ...['open', 'high', 'low', 'close'].map((name) => number(name, figure)), number('volume', count),
+    ...Object.entries(data.indicators).map(([name, values]) => [words(name), (row) => figure(values[row.index]),
+      'num wide']),
   ], [data]);
   return html`<details onToggle=${(event) => setOpen(event.target.open)}><summary>As a table</summary>
     ${open && html`<${Table} label="Bars" columns=${columns} rows=${rows} rowKey="at" />${more}`}</details>`;
 }
 
-// The chart itself, drawn by lightweight-charts on a canvas, in the colours of the page's theme.
-const PRICES = 0;
-// Indicators with a scale of their own are drawn below the prices.
-const OWN = /^(rsi|macd|atr|adx)/;
+// Indicators with a scale of their own are drawn below the prices, some with the values that they are read by.
+const OWN = /^(rsi|relative|macd|atr|adx)/;
+const READ_BY = { rsi: [30, 70], relative: [100], macd: [0] };
 const LINES = ['#7b61c4', '#c47b1f', '#1f8fa8', '#b5477f', '#6b8e23', '#8a6d3b'];
+const QUIET = { lastValueVisible: false, priceLineVisible: false, crosshairMarkerVisible: false };
+const LABELS = 90; // px that labels of prices cover, right of the bars
+const LOG = 1; // the library's mode of a price scale
 
 /** The colour of an indicator, by its place among those that are drawn. */
 const colourOf = (index) => LINES[index % LINES.length];
+const faint = (colour, share = '55') => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}${share}` : colour);
 
-/** data: bars with indicators; events: by bar; levels: prices that hold; onOver: gets the bar under the pointer, or
- * null. */
-function PriceChart({ data, events, levels, onOver, label }) {
-  const box = useRef(null);
-  const drawn = useRef(null);
-  const colours = useColours();
-  const latest = useRef(onOver);
-  latest.current = onOver;
-
-  useEffect(() => {
-    const chart = createChart(box.current, {
-      autoSize: true,
-      layout: { attributionLogo: false, background: { color: colours.panel }, textColor: colours.quiet,
-        fontFamily: colours.mono, fontSize: 11, panes: { separatorColor: colours.line } },
-      grid: { vertLines: { color: colours.line }, horzLines: { color: colours.line } },
-      rightPriceScale: { borderColor: colours.line }, timeScale: { borderColor: colours.line, rightOffset: 8 },
-      crosshair: { vertLine: { color: colours.quiet }, horzLine: { color: colours.quiet } },
-    });
+/** data: bars with indicators, levels and lines; events: by bar; held: prices that hold; onOver: gets the bar under the
+ * pointer, or null. */
+function PriceChart({ data, events, held, log, onOver, label }) {
+  const intraday = data.bars[0].at.length > 10;
+  const times = useMemo(() => data.bars.map((bar) => (intraday ? Date.parse(`${bar.at}Z`) / 1000 : bar.at)), [data]);
+  const build = (chart, colours) => {
     const candles = chart.addSeries(CandlestickSeries,
       { upColor: 'transparent', downColor: colours.chart_down, borderUpColor: colours.chart_up,
       borderDownColor: colours.chart_down, wickUpColor: colours.chart_up, wickDownColor: colours.chart_down });
     const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' },
       lastValueVisible: false, priceLineVisible: false });
     chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
-    candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 } });
-    const times = data.bars.map((bar) => bar.at.slice(0, 10));
+    candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 }, mode: log ? LOG : 0 });
     const whole = (bar) => [bar.open, bar.high, bar.low, bar.close].every((value) => value !== null);
-    candles.setData(data.bars.map((bar, index) => (whole(bar) ? { time: times[index], open: bar.open, high: bar.high,
-      low: bar.low, close: bar.close } : { time: times[index] })));
-    volume.setData(data.bars.map((bar, index) => (bar.volume === null ? { time: times[index] }
-      : { time: times[index], value: bar.volume,
-      color: faint(bar.close >= bar.open ? colours.chart_up : colours.chart_down) })));
-    addLines(chart, data, times);
-    const marks = createSeriesMarkers(candles, []);
+    candles.setData(data.bars.map((bar, at) => ({ time: times[at], ...(whole(bar)
+      ? { open: bar.open, high: bar.high, low: bar.low, close: bar.close } : {}) })));
+    volume.setData(pointsOf(times, data.bars.map((bar) => bar.volume)).map((point, at) => ({ ...point,
+      color: faint(data.bars[at].close >= data.bars[at].open ? colours.chart_up : colours.chart_down) })));
+    addLines(chart, data, times, colours);
+    addStudy(chart, candles, data, times, colours);
     const places = new Map(times.map((time, index) => [time, index]));
-    chart.subscribeCrosshairMove(({ time }) => latest.current(time === undefined ? null : places.get(time) ?? null));
-    chart.timeScale().fitContent();
-    const release = keepRange(chart, box.current);
-    drawn.current = { chart, candles, marks, times };
-    return () => {
-      release();
-      drawn.current = null;
-      chart.remove();
-    };
-  }, [data, colours]);
-
-  useEffect(() => {
-    const { marks, times } = drawn.current;
-    marks.setMarkers(marksOf(events, colours).map(({ at, ...mark }) => ({ time: times[at], ...mark })));
-  }, [data, colours, events]);
-
-  useEffect(() => {
-    const { candles } = drawn.current;
-    const lines = levels.map((level) => candles.createPriceLine({ price: level.price, title: level.title,
-      color: colours[level.tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
-    return () => drawn.current && lines.forEach((line) => drawn.current.candles === candles
-      && candles.removePriceLine(line));
-  }, [data, colours, levels]);
-
-  const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1]))
-    .size;
-  return html`<div class=${`price-chart panes-${Math.min(panes, 4)}`} ref=${box} role="img" aria-label=${label}></div>`;
-}
-
-/** Keep the bars that are shown when the box gets wider or narrower; return what ends that. */
-function keepRange(chart, box) {
-  const scale = chart.timeScale();
-  let [width, shown, ended] = [box.clientWidth, scale.getVisibleLogicalRange(), false];
-  scale.subscribeVisibleLogicalRangeChange((range) => {
-    if (box.clientWidth === width) shown = range;
-  });
-  const restore = () => {
-    if (ended || box.clientWidth === width) return;
-    width = box.clientWidth;
-    if (shown) scale.setVisibleLogicalRange(shown);
+    chart.subscribeCrosshairMove(({ time }) => onOver(time === undefined ? null : places.get(time) ?? null));
+    return { candles, marks: createSeriesMarkers(candles, []), held: [] };
   };
-  const resized = new ResizeObserver(() => requestAnimationFrame(restore));
-  resized.observe(box);
-  return () => {
-    ended = true;
-    resized.disconnect();
+  const update = (built, colours) => {
+    built.marks.setMarkers(marksOf(events, colours).map(({ at, ...mark }) => ({ time: times[at], ...mark })));
+    built.held.forEach((line) => built.candles.removePriceLine(line));
+    built.held = held.map(({ price, title, tone }) => built.candles.createPriceLine({ price, title,
+      color: colours[tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
   };
+  const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1]));
+  return html`<${Chart} build=${build} update=${update} deps=${[data, log]} drawn=${[events, held]} label=${label}
+    className=${`price-chart panes-${Math.min(panes.size, 4)}`}
+    options=${{ timeScale: { rightOffset: Math.ceil((data.bars.length * LABELS) / window.innerWidth),
+      timeVisible: intraday } }} />`;
 }
 
 /** The indicators as lines: over the prices, or each family in a pane of its own. */
-function addLines(chart, data, times) {
-  let next = 0;
+function addLines(chart, data, times, colours) {
   const panes = new Map();
-  for (const [name, values] of Object.entries(data.indicators)) {
+  Object.entries(data.indicators).forEach(([name, values], place) => {
     const own = OWN.exec(name)?.[1];
-    if (own && !panes.has(own)) panes.set(own, panes.size + 1);
     const histogram = name.endsWith('histogram');
-    const colour = colourOf(next);
-    next += 1;
+    const colour = colourOf(place);
+    const first = own && !panes.has(own);
+    if (first) panes.set(own, panes.size + 1);
     const line = chart.addSeries(histogram ? HistogramSeries : LineSeries, {
-      color: histogram ? faint(colour) : colour, lineWidth: 1, lastValueVisible: false, priceLineVisible: false,
-        crosshairMarkerVisible: false,
+      ...QUIET, color: histogram ? faint(colour) : colour, lineWidth: 1,
       lineStyle: name.includes('_') && !name.startsWith('macd') ? LineStyle.Dotted : LineStyle.Solid,
-    }, own ? panes.get(own) : PRICES);
-    line.setData(values.map((value, index) => (value === null ? { time: times[index] }
-      : { time: times[index], value })));
-  }
+    }, own ? panes.get(own) : 0);
+    line.setData(pointsOf(times, values));
+    for (const price of (first && READ_BY[own]) || []) line.createPriceLine({ price, color: colours.quiet,
+      lineStyle: LineStyle.Dotted, lineWidth: 1, axisLabelVisible: true, title: price === 100 ? 'benchmark' : '' });
+  });
   for (const index of panes.values()) chart.panes()[index]?.setStretchFactor(0.28);
 }
 
-const faint = (colour) => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}55` : colour);
+/** The levels of the study as lines within their zones, and its trendlines from their first swing on. */
+function addStudy(chart, candles, { levels, lines }, times, colours) {
+  const colour = (kind) => (kind === 'support' ? colours.chart_up : colours.chart_down);
+  candles.attachPrimitive(new Zones(levels.map(({ kind, low, high }) => ({ low, high,
+    colour: faint(colour(kind), '33') }))));
+  for (const { id, kind, price } of levels) candles.createPriceLine({ price, title: id, color: colour(kind),
+    lineStyle: LineStyle.Solid, lineWidth: 1, axisLabelVisible: true });
+  for (const one of lines) {
+    chart.addSeries(LineSeries, { ...QUIET, color: colour(one.kind), lineWidth: 2, title: one.id,
+      lineStyle: one.broken ? LineStyle.Dotted : LineStyle.Solid }).setData([
+      { time: times[one.start], value: one.start_price }, { time: times[one.end], value: one.end_price }]);
+  }
+}
 
 // What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds
 // to.
@@ -235,21 +201,20 @@ const TEXTS = {
     href: `#/orders/${row.order_id}`, side: row.side, price: row.price }),
 };
 
-/** What happened by the index of its bar. A day without a bar, such as that of a fill after the last one, counts to the
- * bar before it, and its text has the day. */
+/** What happened by the index of its bar. What has none, such as a fill after the last one, counts to the bar before
+ * it, and its text has the day. */
 function eventsByBar(bars, detail, hidden) {
   const found = new Map();
-  const days = bars.map((bar) => bar.at.slice(0, 10));
-  for (const kind of Object.keys(TEXTS)) {
-    if (hidden.has(kind)) continue;
+  const starts = bars.map((bar) => bar.at.replace('T', ' '));
+  for (const kind of Object.keys(TEXTS).filter((one) => !hidden.includes(one))) {
     for (const row of detail[kind] ?? []) {
-      const on = moment(row.market_at ?? row.filled_at, 'day', 'ny');
-      const at = lastUpTo(days, on);
+      const when = moment(row.market_at ?? row.filled_at, 'both', 'ny');
+      const at = lastUpTo(starts, when);
       if (at < 0) continue;
-      const { text, href, ...more } = TEXTS[kind](row);
-      const shown = words(days[at] === on || bars.at(-1).at.length < 10 ? text : `${text} (${on})`);
-      if (!found.has(at)) found.set(at, []);
-      found.get(at).push({ kind, text: shown, href, at, ...more });
+      const { text, ...more } = TEXTS[kind](row);
+      const day = when.slice(0, 10);
+      found.set(at, [...(found.get(at) ?? []), { kind, at, ...more,
+        text: words(starts[at].startsWith(day) ? text : `${text} (${day})`) }]);
     }
   }
   return found;
@@ -273,8 +238,8 @@ function marksOf(events, colours) {
       const same = list.filter((event) => event.kind === kind);
       if (!same.length) continue;
       const names = [...new Set(same.map((event) => event.text))];
-      const text = kind === 'hits' ? (same.length > 1 ? `${same.length} hits` : 'hit') : kind === 'orders' ? ''
-        : names.length > 1 ? `${names[0]} +${names.length - 1}` : names[0];
+      const times = same.length > 1 ? ` ×${same.length}` : '';
+      const text = kind === 'orders' ? '' : `${kind === 'hits' ? 'hit' : names.join(' / ')}${times}`;
       const sells = same[0].side === 'sell';
       marks.push({
         at, text,
@@ -293,8 +258,8 @@ function marksOf(events, colours) {
 }
 
 /** Prices that hold now: the average cost of a position, the stops and limits that protect it, and its plan. */
-function levels(detail, hidden) {
-  if (hidden.has('levels')) return [];
+function heldLevels(detail, hidden) {
+  if (hidden.includes('levels')) return [];
   const planned = detail.plan.map(({ id, price }) => ({ price, title: `plan: ${id}`, tone: 'warn' }));
   return detail.positions.filter((one) => one.symbol === detail.symbol).flatMap((one) => [
     { price: one.average_cost, title: 'cost', tone: 'accent' },

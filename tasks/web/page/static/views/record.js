@@ -1,8 +1,8 @@
-// The record: what time made of forecasts and verdicts, the questions, the episodes, the backtests, and the charts.
+// The record: what time made of forecasts and verdicts, the questions, the episodes, and the backtests.
 
 import {
   Badge, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, Figure, figure, FilterField, gain, gainShare,
-  Gallery, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, percent, plain,
+  html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, percent, plain,
   quietOf, runOf, saveRows, Segments, setQuery, shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel,
   Text, textOf, timeOf, upTo, useGet, useState, words,
 } from '../lib/view.js';
@@ -45,9 +45,9 @@ const scoreColumns = (account) => [
 ];
 
 const SHOWN = [['record', 'Account'], ['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'],
-  ['backtests', 'Backtests'], ['charts', 'Charts']];
-const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes, backtests: Backtests,
-  charts: Charts };
+  ['backtests', 'Backtests']];
+const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes,
+  backtests: Backtests };
 const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position',
   tool: 'Tools, by what their signals implied',
   lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
@@ -174,13 +174,11 @@ function Questions({ query }) {
   const questions = useGet('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 });
   const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values}
     value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
-  return html`<${Panel} title="Questions"
-    tools=${html`${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}
+  return html`<${TablePanel} title="Questions" from=${questions} columns=${QUESTIONS} most=${200}
+    empty="No question is like that" tools=${html`
+      ${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}
     <${FilterField} label="About" size="7" maxlength="16" value=${query.about}
-    onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`}>
-    <${Loaded} from=${questions} what="questions" empty="No question is like that">
-      ${(rows) => html`<${Table} label="Questions" columns=${QUESTIONS} rows=${rows} />
-      ${rows.length === 200 && html`<p class="quiet">The first 200.</p>`}`}<//><//>`;
+      onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`} />`;
 }
 const QUESTIONS = [
   ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
@@ -196,8 +194,7 @@ const QUESTIONS = [
 /** The last runs of a kind, as a panel of a table. */
 function RunsOf({ kind, title, columns, empty, hint }) {
   const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
-  return html`<${Panel} title=${title}><${Loaded} from=${runs} what=${title.toLowerCase()} empty=${empty} hint=${hint}>
-    ${(rows) => html`<${Table} label=${title} columns=${columns} rows=${rows} />`}<//><//>`;
+  return html`<${TablePanel} title=${title} from=${runs} columns=${columns} empty=${empty} hint=${hint} />`;
 }
 
 const COMMON = [
@@ -226,22 +223,6 @@ const BACKTESTS = [
 function Backtests() {
   return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS} empty="No backtest was run yet"
     hint=${html`<code>desk backtest --from DAY --to DAY</code> plays past sessions.`} />`;
-}
-
-function Charts() {
-  const runs = useGet('/runs', { kind: 'analyze', limit: 50 }, { as: (rows) => rows.map(joined('run')) });
-  return html`<${Loaded} from=${runs} what="analyses" empty="No analysis was made yet"
-    hint=${html`<code>desk analyze SYMBOL</code> makes one, with its chart.`}>
-    ${(rows) => html`<div class="stack">${rows.slice(0, 6).map((row) => html`<${Panel} key=${row.id}
-    title=${`Analysis of ${plain((row.params?.symbols ?? row.symbols ?? []).join(', '))}`} tools=${runOf(row.id)}>
-    <${Pictures} run=${row.id} /><//>`)}</div>`}<//>`;
-}
-
-function Pictures({ run }) {
-  const found = useGet(`/runs/${run}`);
-  return html`<${Loaded} from=${found} what="pictures" isEmpty=${(one) => !one.artifacts.length}
-    empty="It has no picture">
-    ${(one) => html`<${Gallery} rows=${one.artifacts} />`}<//>`;
 }
 
 // One source in the record: a voice, tool, lens, role or kind of verdict, with its calibration.

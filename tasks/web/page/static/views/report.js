@@ -134,31 +134,28 @@ function Answer({ call, figures, chosen }) {
   const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path,
     figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')),
     [figures, call]);
-  const { text, spots } = useMemo(() => (value === undefined ? { text: call.output, spots: new Map() }
-    : pretty(value, pointers)), [value, pointers]);
   const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal
     ? chosen.other_path : null);
   useEffect(() => {
     const mark = box.current?.querySelector('mark.now');
     if (mark) box.current.scrollTop = mark.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
-  }, [now, text]);
+  }, [now, value]);
   return html`<pre class="block answered" ref=${box} tabindex="0" role="region"
-    aria-label=${`Answer of call ${call.ordinal}`}>${cut(text, spots).map((piece) => (piece.pointer === undefined
-    ? plain(piece.text)
-    : html`<mark class=${piece.pointer === now ? 'now' : ''}>${plain(piece.text)}</mark>`))}</pre>
+    aria-label=${`Answer of call ${call.ordinal}`}>${value === undefined ? plain(call.output)
+      : jsonOf(value, pointers, now)}</pre>
     ${value === undefined && html`<p class="quiet">The answer is kept up to a bound, and this one was longer.</p>`}`;
 }
 
-/** A text in pieces, those of spots apart; of spots within each other the outer one counts. */
-function cut(text, spots) {
-  const found = [];
-  let at = 0;
-  for (const [pointer, [start, end]] of [...spots].sort(([, a], [, b]) => a[0] - b[0])) {
-    if (start < at) continue;
-    found.push({ text: text.slice(at, start) }, { text: text.slice(start, end), pointer });
-    at = end;
-  }
-  return [...found, { text: text.slice(at) }];
+/** JSON in lines, with marks around the values that figures come from. */
+function jsonOf(value, wanted, now, pointer = '', indent = '\n') {
+  const entries = value !== null && typeof value === 'object' ? Object.entries(value) : null;
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  const inner = `${indent}  `;
+  const shown = entries ? [open, ...entries.flatMap(([key, one], at) => [`${at ? ',' : ''}${inner}`,
+    open === '{' && `${plain(JSON.stringify(key))}: `,
+    jsonOf(one, wanted, now, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`, inner)]),
+  entries.length > 0 && indent, close] : plain(JSON.stringify(value));
+  return wanted.has(pointer) ? html`<mark class=${pointer === now ? 'now' : ''}>${shown}</mark>` : shown;
 }
 
 // A text of a report with its figures as links to their sources, and the rest of its answer as a tree.
@@ -268,34 +265,6 @@ function answerOf(call) {
 function otherFields({ answer }) {
   const placed = ['verdict', 'confidence', 'summary', 'key_risks'];
   return Object.fromEntries(Object.entries(answer ?? {}).filter(([name]) => !placed.includes(name)));
-}
-
-/** JSON in lines, with the places of values: {text, spots: Map(pointer -> [start, end])}. */
-function pretty(value, wanted) {
-  const spots = new Map();
-  const out = [];
-  let length = 0;
-  const write = (text) => {
-    out.push(text);
-    length += text.length;
-  };
-  const walk = (one, pointer, indent) => {
-    const begin = length;
-    if (one === null || typeof one !== 'object') write(JSON.stringify(one));
-    else {
-      const list = Array.isArray(one);
-      const entries = Object.entries(one);
-      write(list ? '[' : '{');
-      entries.forEach(([key, inner], index) => {
-        write(`${index ? ',' : ''}\n${' '.repeat(indent + 2)}${list ? '' : `${JSON.stringify(key)}: `}`);
-        walk(inner, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`, indent + 2);
-      });
-      write(`${entries.length ? `\n${' '.repeat(indent)}` : ''}${list ? ']' : '}'}`);
-    }
-    if (wanted.has(pointer)) spots.set(pointer, [begin, length]);
-  };
-  walk(value, '', 0);
-  return { text: out.join(''), spots };
 }
 
 // One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest

@@ -341,21 +341,26 @@ function orderCell(order) {
     : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${words(order.state)}<//> `;
 }
 
-/** The symbols of the universe or of the hits: hundreds, so only those in sight are in the document. */
+/** The symbols of the universe or of the hits. */
 function Screened({ rows, candidates, stage }) {
   const [text, setText] = useState('');
-  const ranks = useMemo(() => new Map(candidates.map((row) => [row.symbol, row])), [candidates]);
-  const shown = text ? rows.filter((row) => row.symbol.toLowerCase().includes(text.toLowerCase())) : rows;
+  const found = useMemo(() => {
+    const ranks = new Map(candidates.map((row) => [row.symbol, row]));
+    return rows.filter((row) => row.symbol.includes(text.toUpperCase()))
+      .map((row) => ({ ...row, ...ranks.get(row.symbol) }));
+  }, [rows, candidates, text]);
+  const [shown, more] = useFirst(found, MOST);
   return html`<div class="filters"><${Field} label="Symbol" type="search" value=${text} onText=${setText}
-      spellcheck="false" /><span class="quiet">${count(shown.length)} of ${count(rows.length)} symbols</span></div>
-    ${shown.length
-      ? html`<${VirtualList} className="screened" label=${`Symbols of the ${stage}`} items=${shown} row=${(row) =>
-        html`${symbolOf(row.symbol)}
-        <span>${row.lenses.length ? `hit by ${row.lenses.map(plain).join(', ')}` : quietOf('no hit')}</span>
-        ${ranks.has(row.symbol) && html`<span class="quiet">candidate ${ranks.get(row.symbol).rank}</span>`}
-        ${ranks.get(row.symbol)?.verdict && verdictCell(ranks.get(row.symbol))}`} />`
-      : html`<${Empty} title="No symbol is like that" />`}`;
+      spellcheck="false" /><span class="quiet">${count(found.length)} of ${count(rows.length)} symbols</span></div>
+    <${Table} label=${`Symbols of the ${stage}`} columns=${SCREENED} rows=${shown} rowKey="symbol"
+      empty="No symbol is like that" />${more}`;
 }
+const SCREENED = [
+  column('Symbol', symbolOf),
+  ['Hit by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : quietOf('no hit')), '',
+    (row) => row.lenses.join()],
+  column('Candidate', (rank) => rank ?? '', 'rank', 'num'), ['Verdict', (row) => row.verdict && verdictCell(row)],
+];
 
 // The analyses of a run: strategy, recommendation and contract of each symbol.
 const COLUMNS = [

@@ -24,13 +24,9 @@ export function Symbols({ query }) {
         setTyped(text);
         setQuery({ q: text.trim() });
       }} /><button type="submit" disabled=${!typed.trim()}>Open</button><//>
-    <${Panel} title="Researched">
-      <${Loaded} from=${found} what="symbols"
-        empty=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}
-        hint=${query.q ? 'Open shows it all the same: prices, and whether it is held' : null}>
-        ${(rows) => html`<${Table} label="Symbols" columns=${COLUMNS} rows=${rows} rowKey="symbol" />
-        ${rows.length === MOST && html`<p class="quiet">The last ${count(MOST)} are shown: filter by name to see others.
-          </p>`}`}<//><//></div>`;
+    <${TablePanel} title="Researched" label="Symbols" from=${found} columns=${COLUMNS} rowKey="symbol" most=${MOST}
+      empty=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}
+      hint=${query.q ? 'Open shows it all the same: prices, and whether it is held' : null} /></div>`;
 }
 
 const COLUMNS = [

@@ -59,6 +59,23 @@ def test_bars_end_with_the_market_and_carry_the_indicators_asked_for(screened: S
     assert 10 <= len(weeks["bars"]) <= 13
 
 
+def test_the_chart_has_the_levels_and_lines_that_models_are_shown(screened: Screened) -> None:
+    wanted = ["levels", "trendlines", "relative"]
+    found = screened.get("/symbols/KO/bars", sessions=126, indicator=wanted, run=screened.run_id)
+    close, last = found["bars"][-1]["close"], len(found["bars"]) - 1
+    assert {one["kind"] for one in found["levels"]} == {"support", "resistance"}
+    for one in found["levels"]:
+        assert one["low"] <= one["price"] <= one["high"]
+        assert (one["price"] <= close) is (one["kind"] == "support"), one
+    for one in found["lines"]:
+        swing = found["bars"][one["start"]]
+        assert one["start_price"] in (swing["high"], swing["low"])
+        assert one["end"] == last
+    assert found["indicators"]["relative"][0] == 100
+    assert found["intraday"] is False
+    assert screened.get("/symbols/KO/bars", sessions=126, run=screened.run_id)["levels"] == []
+
+
 def test_bars_of_an_earlier_day_hold_nothing_later(screened: Screened) -> None:
     newest = screened.get("/symbols/KO/bars", sessions=40)["bars"]
     day = newest[-10]["at"]
