@@ -1,7 +1,7 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
-import { figure, html, signedMoney, signedPercent, span } from './view.js';
-import { Figure, Text, textOf } from './ui.js';
+import { figure, html, plain, signedMoney, signedPercent, span, words } from './view.js';
+import { badgeOf, Figure, Link, quietOf, Text, textOf } from './ui.js';
 
 const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
 
@@ -27,3 +27,12 @@ export const upTo = (most, className = '') => (value) =>
 export const prose = (most) => (value) => html`<div class="prose">${textOf(value, most)}</div>`;
 /** What a question came to, from 0 to 1. */
 export const outcomeOf = (value) => ({ 0: 'no', 1: 'yes' }[value] ?? figure(value));
+
+/** The columns of reports, wherever they are listed. */
+export const REPORT = [
+  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],
+  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '',
+    (row) => row.verdict ?? row.status],
+];
+export const SOURCED = ['Sourced', (row) => (row.grounding === null ? quietOf('none')
+  : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'];

@@ -2,7 +2,7 @@
 
 import {
   Badge, badgeOf, Block, column, compact, count, Empty, Facts, figure, href, html, laidOut, Link, LiveBadge, Loaded,
-  MISSING, money, number, numOf, orderOf, Panel, part, plain, runOf, shortId, symbolOf, Table, TablePanel,
+  MISSING, money, number, numOf, orderOf, Panel, part, plain, REPORT, runOf, shortId, symbolOf, Table, TablePanel,
   Text, textOf, timeOf, upTo, useEffect, useGet, useLive, useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
@@ -95,9 +95,7 @@ function Why({ chain }) {
 }
 
 const REPORTS = [
-  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${textOf(row.role)}<//>`, '', 'role'],
-  ['Verdict', (row) => badgeOf(row.verdict ?? row.status), '', 'verdict'],
-  ['Confidence', (row) => row.confidence ?? '\u2014'],
+  ...REPORT,
   ['What it saw', (row) => html`<${TurnLink} thread=${row.thread_id} turn=${row.codex_turn_id}>
     ${row.calls.length} tool ${row.calls.length === 1 ? 'answer' : 'answers'}<//>`],
   ['Tools', (row) => html`<${Text} most=${60} className="quiet">${[...new Set(row.calls.map((one) => one.tool))].join(

@@ -3,8 +3,8 @@
 
 import {
   Badge, badgeOf, between, column, compact, count, Dots, Empty, Facts, href, html, joined, Link, Loaded, money, numOf,
-  orderOf, Panel, part, percent, Picture, place, plain, quietOf, runOf, setQuery, shortId, span, symbolOf, TablePanel,
-  Text, textOf, threadOf, timeOf, upTo, useEffect, useGet, useKeys, useMemo, useRef, words,
+  orderOf, Panel, part, percent, Picture, place, plain, quietOf, REPORT, runOf, setQuery, shortId, SOURCED, span,
+  symbolOf, TablePanel, Text, textOf, threadOf, timeOf, upTo, useEffect, useGet, useKeys, useMemo, useRef, words,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
@@ -351,11 +351,7 @@ const pointsOf = (points) => (points?.length ? html`<${Dots} of=${points.map((on
   : quietOf('none'));
 
 const REPORTS = [
-  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],
-  ['Answer', (row) => badgeOf(row.verdict ?? row.status), '', (row) => row.verdict ?? row.status],
-  ['Confidence', (row) => (row.confidence ? textOf(row.confidence) : quietOf('none')), '', 'confidence'],
-  ['Sourced', (row) => (row.grounding === null ? quietOf('none')
-    : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
+  ...REPORT, SOURCED,
   ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
   column('Author', upTo(40), 'author', 'wide'),
 ];

@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, Block, column, count, Empty, Facts, Field, Figure, figure, Form, go, html, joined, Link, Loaded,
-  money, number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, runOf, setQuery, symbolOf, Table,
-  TablePanel, Text, textOf, timeOf, useGet, useLive, useState,
+  money, number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, REPORT, runOf, setQuery, SOURCED,
+  symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useLive, useState,
 } from '../lib/view.js';
 import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
@@ -133,11 +133,7 @@ const VERDICTS = [
 ];
 const REPORTS = [
   day,
-  ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${plain(row.role)}<//>`, '', 'role'],
-  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '',
-    (row) => row.verdict ?? row.status],
-  ['Sourced', (row) => (row.grounding === null ? quietOf('none')
-    : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'],
+  ...REPORT, SOURCED,
   ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
   run,
 ];
