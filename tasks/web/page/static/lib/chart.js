@@ -60,13 +60,15 @@ export function Chart({ build, update = (..._built) => {}, deps = [], drawn = []
     scale.subscribeVisibleLogicalRangeChange((now) => {
       if (box.current?.clientWidth === width) range = now;
     });
+    let gone = false; // a frame may come after the chart has been built anew
     const resized = new ResizeObserver(() => requestAnimationFrame(() => {
-      if (!box.current || box.current.clientWidth === width) return;
+      if (gone || !box.current || box.current.clientWidth === width) return;
       width = box.current.clientWidth;
       if (range) scale.setVisibleLogicalRange(range);
     }));
     resized.observe(box.current);
     return () => {
+      gone = true;
       resized.disconnect();
       chart.remove();
     };
