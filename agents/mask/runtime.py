@@ -59,9 +59,11 @@ class MaskRuntime:
             spec, keep=False, base_instructions=told, tools=tools, items=items, subject=f"{spec.role}/masked"
         )
         async with self.behind.conversation(hidden, deadline) as live:
-            yield MaskedConversation(live, talk, tools)
-            kept = {"shown": [told, orjson.dumps(items).decode(), *tools.shown], "scaled": talk.levels.scaled()}
-            await asyncio.to_thread(self._keep, spec, kept)
+            try:
+                yield MaskedConversation(live, talk, tools)
+            finally:  # also of a turn that failed or was cancelled: its model saw it
+                kept = {"shown": [told, orjson.dumps(items).decode(), *tools.shown], "scaled": talk.levels.scaled()}
+                await asyncio.to_thread(self._keep, spec, kept)
 
     def _keep(self, spec: ConversationSpec, kept: dict[str, list[str]]) -> None:
         """A turn whose evidence cannot be kept has no result: the error is raised."""
