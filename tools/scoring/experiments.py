@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import stdev
-from typing import NamedTuple
 
 from chordesk.tools.scoring.inference import (
     LEAST_DATES,
@@ -27,7 +26,8 @@ _POWER = 0.8  # of the differences of the size asked for, so many are found
 RETURN, SCORE = "return a session", "Brier score, less is better"
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """What an arm said of a name on a day. probability: that it beats the universe; None where stances decided.
     verdict: its id."""
 
@@ -69,7 +69,8 @@ class Difference:
     needed: int | None
 
 
-class Other(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Other:
     """A name that two arms judged apart. None: the arm did not judge it."""
 
     day: dt.date

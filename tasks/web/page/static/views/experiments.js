@@ -1,7 +1,7 @@
 // Experiments: arms of one history, their differences in pairs, and the names that they judged apart.
 
 import {
-  column, costOf, count, dayOf, figure, Figure, gainShare, html, Link, Loaded, number, numOf, Panel, part, plain,
+  column, costOf, count, figure, Figure, gainShare, html, Link, Loaded, number, numOf, Panel, part, plain,
   runOf, shortId, signedPercent, symbolOf, Table, TablePanel, textOf, timeOf, useGet, words,
 } from '../lib/view.js';
 
@@ -9,7 +9,7 @@ const REFRESH_MS = 15_000;
 const LIST = [
   ['Experiment', (row) => html`<${Link} to=${`/experiments/${row.id}`} className="id">${shortId(row.id)}<//>`],
   column('Begun', (at) => timeOf(at), 'created_at'),
-  ['Sessions', (row) => html`${numOf(count(row.sessions))}, ${dayOf(row.first)} to ${dayOf(row.last)}`],
+  ['Sessions', (row) => html`${numOf(count(row.sessions))}, ${textOf(row.first)} to ${textOf(row.last)}`],
   ['Arms', (row) => row.arms.map((arm) => html`<div>${textOf(arm.arm)}: ${words(arm.state)}</div>`)],
 ];
 const ARMS = [
@@ -33,7 +33,7 @@ const call = (given) => (given
   ? html`<${Link} to=${`/verdicts/${given.verdict}`}>${plain(given.rating)}<//> <div class="quiet">${
     textOf(given.why, 200)}</div>` : 'not judged');
 const OTHERS = [
-  column('Day', dayOf), column('Symbol', symbolOf), ['First arm', (row) => call(row.first)],
+  column('Day'), column('Symbol', symbolOf), ['First arm', (row) => call(row.first)],
   ['This arm', (row) => call(row.arm)],
 ];
 
