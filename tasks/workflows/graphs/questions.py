@@ -129,8 +129,10 @@ def request_ids(questions: Sequence[Question]) -> dict[str, Question]:
 
 
 def _asked(session: Session, step: ClaimedStep) -> Sequence[RuntimeApproval]:
-    which = (RuntimeApproval.step_id == step.id, RuntimeApproval.kind == INTERRUPT)
-    return session.exec(select(RuntimeApproval).where(*which).order_by(col(RuntimeApproval.asked_at))).all()
+    """Return what the graph has asked, in earlier chapters too."""
+    which = (RuntimeApproval.run_id == step.run_id, RuntimeApproval.kind == INTERRUPT)
+    rows = session.exec(select(RuntimeApproval).where(*which).order_by(col(RuntimeApproval.asked_at)))
+    return [row for row in rows if row.detail["graph"] == step.payload["graph"]]
 
 
 def _waits(row: RuntimeApproval) -> bool:

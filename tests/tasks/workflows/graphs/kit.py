@@ -11,11 +11,14 @@ from celery import Celery
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.states import StepKind
+from chordesk.models.states import AttemptEnd, StepKind
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import GraphCheckpoint, GraphWrite, Run, Step, ToolCall, Turn
+from chordesk.tasks.engine import graph
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import open_graphs, play_chapter
+from chordesk.tasks.workflows.graphs.chapters import MOST_LOSSES
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 from tests.stack import processes
@@ -54,6 +57,12 @@ class Graphs:
             if self.steps(run_id)[-1].id == ready[0].id:
                 break
         return self.steps(run_id)[-1]
+
+    def lose_workers(self, step: Step) -> None:
+        """Have as many attempts at a step end with their workers as a chapter may lose."""
+        with self.store.session() as session:
+            for _ in range(MOST_LOSSES):
+                graph.record_attempt(session, step, utcnow(), AttemptEnd.LOST, graph.LOST)
 
     def turns(self, run_id: str) -> list[Turn]:
         with self.store.read() as session:

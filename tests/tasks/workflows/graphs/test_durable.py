@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.states import AttemptEnd, StepState
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.engine import graph, policy
+from chordesk.tasks.engine import policy
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import play_chapter, resume_graphs
 from chordesk.tasks.workflows.graphs import chapters
-from chordesk.tasks.workflows.graphs.chapters import MOST_LOSSES
 from chordesk.tasks.workflows.runs import close_run_step
 from tests.agents.litellm.kit import served
 from tests.fakes.chat import answer
@@ -128,20 +126,13 @@ def test_a_drained_worker_gives_the_graph_to_another_one(desk: Graphs) -> None:
     assert len(list(desk.model.calls())) == 17
 
 
-def lose_workers(desk: Graphs, step: Step) -> None:
-    """Have as many attempts at a step end with their workers as a chapter may lose."""
-    with desk.store.session() as session:
-        for _ in range(MOST_LOSSES):
-            graph.record_attempt(session, step, utcnow(), AttemptEnd.LOST, graph.LOST)
-
-
 def test_a_chapter_that_got_on_while_workers_were_lost_gives_way_to_one_that_has_lost_none(desk: Graphs) -> None:
     run_id = desk.open("research", IBM)
-    lose_workers(desk, drained(desk, run_id))
+    desk.lose_workers(drained(desk, run_id))
     work(desk.app, desk.steps(run_id)[0].id, play_chapter)
     first, second = desk.steps(run_id)
     assert (first.state, first.result["goes_on"]) == (StepState.DONE, True)
-    lose_workers(desk, second)
+    desk.lose_workers(second)
     assert_whole(desk, run_id, desk.play(run_id))
     assert len(desk.steps(run_id)) == 2  # the second one had not got on: its losses go on counting
 

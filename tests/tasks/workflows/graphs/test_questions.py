@@ -58,7 +58,9 @@ def test_the_answer_goes_on_at_the_node_days_later(desk: Graphs) -> None:
     assert desk.run(run_id).deadline_at > utcnow() + dt.timedelta(days=19)
     with pytest.raises(NotWaiting):
         answer(desk, row)
+    desk.lose_workers(step)  # the next chapter has the answer, and asks nothing again
     step = desk.play(run_id)
+    assert len(desk.steps(run_id)) == 2
     assert (step.state, step.error) == (StepState.DONE, None)
     assert step.result["output"] == {"n": 2, "kept": {"yes": 1}}
 
