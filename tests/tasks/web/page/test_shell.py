@@ -205,6 +205,6 @@ def test_settings_are_grouped_and_found_by_a_word_of_their_meaning(page: Page, d
     expect(page.get_by_role("region", name="Limits of orders")).to_contain_text("DESK_MAX_ORDER_NOTIONAL")
     live = page.get_by_role("region", name="The account").get_by_role("row").filter(has_text="TRADER_LIVE")
     expect(live).to_contain_text("set TRADER_LIVE")
-    page.get_by_role("searchbox", name="Search").fill("largest order")
+    page.get_by_role("searchbox", name="Search").fill("last quote")
     expect(page.get_by_role("region", name="Limits of orders").locator("tbody tr")).to_have_count(1)
     expect(page.get_by_role("region", name="The account")).to_have_count(0)
