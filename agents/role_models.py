@@ -163,6 +163,11 @@ def runtimes_of(settings: Settings) -> frozenset[str]:
     return frozenset(one.runtime for one in models_in_use(settings))
 
 
+def asks_a_model(settings: Settings) -> bool:
+    """Whether a turn with these settings of a run needs more than code of this process and kept answers."""
+    return settings.cassettes != "replay" and runtimes_of(settings) != {RULES.runtime}
+
+
 def role_labels(settings: Settings) -> Mapping[str, str]:
     return {role: one.label(settings) for role, one in role_models(settings).items()}
 

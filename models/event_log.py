@@ -30,6 +30,12 @@ def append(session: Session, events: Iterable[Envelope]) -> None:
     session.info.setdefault(_TO_ADD, []).extend(events)
 
 
+def hand_over(session: Session, whole: Session) -> None:
+    """Let the transaction that this one is a part of store its events and notices."""
+    append(whole, session.info.pop(_TO_ADD, ()))
+    notices.hand_over(session, whole)
+
+
 def write(session: Session) -> None:
     """Assign sequences to the appended events and store them, with their notices: the last statements of a writing
     transaction. The heads are locked in one order whatever the events' order is, so that two writers never wait for

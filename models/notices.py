@@ -47,6 +47,11 @@ def note(session: Session, notice: Notice) -> None:
     session.info.setdefault(_TO_NOTE, []).append(notice)
 
 
+def hand_over(session: Session, whole: Session) -> None:
+    """Let the transaction that this one is a part of write its notices."""
+    whole.info.setdefault(_TO_NOTE, []).extend(session.info.pop(_TO_NOTE, ()))
+
+
 def is_noted(session: Session, key: str) -> bool:
     return session.exec(select(Notice.id).where(Notice.key == key)).first() is not None
 

@@ -123,14 +123,22 @@ class Desk:
     """The parts of a desk that one process uses. Each is made on first use.
 
     records: what its runtime does is stored as events; not for a check, which belongs to no run. main: the desk of this
-    process, beside which this one only has other models; all else is the main desk's.
+    process, beside which this one only has other models; all else is the main desk's. plays: its turns are answered by
+    rules or cassettes alone, and a step is seen by others when it has ended.
     """
 
     def __init__(
-        self, settings: Settings, name: str = "desk", *, records: bool = True, main: Desk | None = None
+        self,
+        settings: Settings,
+        name: str = "desk",
+        *,
+        records: bool = True,
+        main: Desk | None = None,
+        plays: bool = False,
     ) -> None:
         require_roles(settings)
         self._records = records
+        self._plays = plays
         self.settings = settings
         self.name = name
         self._main = main
@@ -235,7 +243,9 @@ class Desk:
         with self._lock:
             if key not in self._beside:
                 log.info("models.beside", run=run_id, model=run.model)
-                self._beside[key] = Desk(theirs, f"{self.name}-{key}", records=self._records, main=self)
+                self._beside[key] = Desk(
+                    theirs, f"{self.name}-{key}", records=self._records, main=self, plays=self._plays
+                )
             return self._beside[key]
 
     def backtest_market(self, account: str) -> MarketData | None:
@@ -318,6 +328,8 @@ class Desk:
 
     @part
     def leases(self) -> LeaseKeeper:
+        if self._plays:
+            return LeaseKeeper(self.store, self.owner, 0.0, self.settings.step_deadline_seconds)
         limits, store = self.settings, self._part("renewals", self.store.apart)
         return LeaseKeeper(store, self.owner, limits.lease_seconds, limits.step_deadline_seconds)
 
@@ -333,13 +345,15 @@ class Desk:
     def runner(self) -> Runner:
         from chordesk.agents.runner import Runner
 
-        if self.settings.cassettes == "replay":  # no model that a turn would have to wait for
+        if self._plays or self.settings.cassettes == "replay":  # no model that a turn would have to wait for
             return Runner(self.runtimes(), self.settings, self.tool_context, size_of=self.context_of)
         witness = Evidence(self.store).witness
         return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of, witness)
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
+        if self._plays and self.settings.cassettes != "replay":
+            return {RULES.runtime: self.rules}
         used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
         return {name: self._on_cassettes(name) for name in RUNTIME_PARTS if name in used}
 

@@ -17,6 +17,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -116,6 +118,15 @@ _PSYCOPG = {
 _POOL = {"pool_pre_ping": True, "pool_size": 8, "max_overflow": 8, "pool_timeout": 120}
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A transaction that others are parts of. lock: for one thread at a time; session: has what all of them add."""
+
+    connection: Connection
+    session: Session
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
 class Store:
     """The database of one process. Threads may share it; a forked child must make its own."""
 
@@ -132,10 +143,20 @@ class Store:
         self.on_commit: list[Callable[[Sequence[Batch]], None]] = []
         self._queue: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
         self._writers = WriterQueue(make_url(url).database if self.is_sqlite else None, BUSY_SECONDS)
+        self._whole: ContextVar[_Whole | None] = ContextVar("whole", default=None)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield one writing transaction: committed on leaving, rolled back on an error."""
+        if (whole := self._whole.get()) is not None:
+            with self._part(whole) as part:
+                yield part
+            return
+        with self._alone() as session:
+            yield session
+
+    @contextmanager
+    def _alone(self) -> Iterator[Session]:
         from chordesk.models import event_log  # what reads alone has no use for its tables
 
         with self._queue, Session(self.writer, expire_on_commit=False) as session:
@@ -148,8 +169,35 @@ class Store:
                     notify(stored)
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make the transactions of this context within the block one: each is a savepoint of it, and sees what those
+        before it wrote. Their events are stored at its end."""
+        with self._alone() as session:
+            token = self._whole.set(_Whole(session.connection(), session))
+            try:
+                yield
+            finally:
+                self._whole.reset(token)
+
+    @property
+    def is_together(self) -> bool:
+        return self._whole.get() is not None
+
+    @contextmanager
+    def _part(self, whole: _Whole) -> Iterator[Session]:
+        from chordesk.models import event_log
+
+        part = Session(whole.connection, expire_on_commit=False, join_transaction_mode="create_savepoint")
+        with whole.lock, part as session, session.begin():
+            yield session
+            session.flush()
+            event_log.hand_over(session, whole.session)
+
+    @contextmanager
     def read(self) -> Iterator[Session]:
-        with Session(self._reader, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
+        whole = self._whole.get()
+        place, lock = (whole.connection, whole.lock) if whole is not None else (self._reader, nullcontext())
+        with lock, Session(place, expire_on_commit=False, autoflush=False, info={_READS: True}) as session:
             yield session  # closing rolls back, and leaves what was read readable
 
     def apart(self) -> Store:
@@ -462,7 +510,7 @@ def transact(store: Store, do: Callable[[Session], T], patience_seconds: float) 
             with store.session() as session:
                 return do(session)
         except DBAPIError as error:
-            if not is_lost(error) or time.monotonic() + pause > until:
+            if not is_lost(error) or time.monotonic() + pause > until or store.is_together:
                 raise
             log.warning("database.lost", error=str(error.orig), again_in_seconds=pause)
         time.sleep(pause)

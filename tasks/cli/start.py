@@ -6,7 +6,8 @@ import datetime as dt
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -29,22 +30,32 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.outlook import Outlook
     from chordesk.tasks.reading.runs import Progress
     from chordesk.tasks.worker.messages import DeskApp
+    from chordesk.tasks.worker.playing import Player
 
 POLL_SECONDS = 0.4
 
 
-def follow(store: Store, settings: Settings, run_id: str, console: Console, *, quiet: bool = False) -> Progress:
-    """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers."""
+def follow(
+    store: Store,
+    settings: Settings,
+    run_id: str,
+    console: Console,
+    *,
+    quiet: bool = False,
+    meanwhile: Callable[[float], None] = time.sleep,
+) -> Progress:
+    """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers. meanwhile: called with
+    seconds between two looks."""
     if quiet:
-        return _wait(store, settings, run_id, lambda seen: None)
+        return _wait(store, settings, run_id, lambda seen: None, meanwhile)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
     if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
         from chordesk.tasks.cli.show.runs import progress_panel
 
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)))
+            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)), meanwhile)
     lines = _Lines(console)
-    return _wait(store, settings, run_id, lines.show)
+    return _wait(store, settings, run_id, lines.show, meanwhile)
 
 
 class _Lines:
@@ -70,7 +81,13 @@ class _Lines:
             self._console.print(f"{seen.seconds:6.1f} s  {line}", soft_wrap=True, highlight=False)
 
 
-def _wait(store: Store, settings: Settings, run_id: str, show: Callable[[Progress], None]) -> Progress:
+def _wait(
+    store: Store,
+    settings: Settings,
+    run_id: str,
+    show: Callable[[Progress], None],
+    meanwhile: Callable[[float], None],
+) -> Progress:
     from chordesk.tasks.reading.runs import progress
 
     while True:
@@ -79,7 +96,7 @@ def _wait(store: Store, settings: Settings, run_id: str, show: Callable[[Progres
         show(seen)
         if seen.final:
             return seen
-        time.sleep(POLL_SECONDS)
+        meanwhile(POLL_SECONDS)
 
 
 _DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
@@ -172,6 +189,12 @@ REDIS_SECONDS = 3.0
 INTERRUPTED = 130
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to its end.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")]
+InProcess = Annotated[
+    bool | None,
+    typer.Option(
+        "--in-process/--on-workers", help="Where it is played; by default in this process where no model is asked."
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the forecast of turns, tokens and cost, and stop.")]
 commands = typer.Typer()
 
@@ -335,7 +358,7 @@ def _lenses(named: list[str] | None) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool) -> None:
+def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool, player: Player | None = None) -> None:
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.cli.show.runs import run_report
     from chordesk.tasks.reading.runs import view
@@ -349,9 +372,13 @@ def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool) -> None:
             begun = {"run_id": run.id, "state": run.state, "standing": _standing(run), "outlook": _outlook(app, run)}
             emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
             return
-        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json)
+        meanwhile = player.play if player is not None else time.sleep
+        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json, meanwhile=meanwhile)
     except KeyboardInterrupt:
-        typer.echo(f"the run continues; see it with: desk runs show {run.id}", err=True)
+        goes_on = "the run continues; see it with: desk runs show"
+        if player is not None:
+            goes_on = "workers go on with the run, where there are some; without: desk backtest --resume"
+        typer.echo(f"{goes_on} {run.id}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     with store.read() as session:
         found = view(session, session.get_one(Run, run.id))
@@ -393,6 +420,7 @@ def backtest(
         str, typer.Option(help="What a day repeats of earlier days: off (days in parallel) or on (in order).")
     ] = "off",
     resume: Annotated[str | None, typer.Option(help="A backtest to go on with, by its id.")] = None,
+    in_process: InProcess = None,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
@@ -400,18 +428,13 @@ def backtest(
 
     It has an account of its own, and is compared with the universe itself.
     """
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
-    from chordesk.tasks.workflows.backtest import open_backtest, resume_backtest
+    from chordesk.tasks.workflows.backtest import open_backtest
 
     if resume is not None:
         if first is not None or last is not None or universe is not None:
             remedy = "its days and universe are those that it was begun with; leave --from, --to and --universe out"
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
-        app = connected()
-        with app.desk.store.read() as session:
-            source = by_prefix(session, Run, resume).id
-        return see(app, resume_backtest(app, source), wait=wait, as_json=as_json)
+        return _resume(resume, in_process, wait=wait, as_json=as_json)
     days = _session_day("--from", first), _session_day("--to", last)
     if rounds not in (0, 1, 2):
         raise UsageError(f"--rounds {rounds} is not a number of rounds", remedy="give 0, 1 or 2")
@@ -419,9 +442,62 @@ def backtest(
         raise UsageError(f"--memory {memory!r} is neither on nor off", remedy="give --memory on or --memory off")
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
-    app = connected()
+    app, player = walking(in_process, wait, lambda settings: [settings])
     run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory)
-    return see(app, run, wait=wait, as_json=as_json)
+    if player is not None:
+        player.add(run)
+    return see(app, run, wait=wait, as_json=as_json, player=player)
+
+
+def walking(
+    in_process: bool | None, wait: bool, walks: Callable[[Settings], Sequence[Settings]]
+) -> tuple[DeskApp, Player | None]:
+    """Return the app to open backtests with, and what plays them here where they ask no model: that takes no Redis and
+    no workers. walks: returns the settings of each backtest. Raises UsageError where `in_process` asks for what cannot
+    be had."""
+    from chordesk.agents.role_models import asks_a_model, runtimes_of
+    from chordesk.models.database.store import require_current
+    from chordesk.models.settings.running_desk import backtest_account
+
+    if in_process and not wait:
+        raise UsageError("--in-process plays a backtest until it ends", remedy="leave --no-wait out")
+    settings = checked().settings
+    require_current(settings.database)
+    played = [one.model_copy(update={"account": backtest_account("")}) for one in walks(settings)]
+    asking = [one for one in played if asks_a_model(one)]
+    if in_process and asking:
+        runtimes = ", ".join(sorted(runtimes_of(asking[0])))
+        raise UsageError(
+            f"--in-process asks no model, and this backtest has {runtimes}",
+            remedy="leave it out, set DESK_PROVIDER=rulebook without DESK_ROLE_MODELS, or DESK_CASSETTES=replay",
+        )
+    if asking or not wait or in_process is False:
+        return connected(), None
+    from chordesk.tasks.worker.playing import Player
+
+    player = Player(settings)
+    return player.app, player
+
+
+def _resume(part: str, in_process: bool | None, *, wait: bool, as_json: bool) -> None:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.database.store import Store
+    from chordesk.models.settings.running_desk import in_run
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.workflows.backtest import resume_backtest, unfinished
+
+    def kept(settings: Settings) -> list[Settings]:
+        with closing(Store(settings.database)) as store, store.read() as session:
+            return [in_run(settings, by_prefix(session, Run, part).settings)]
+
+    app, player = walking(in_process, wait, kept)
+    with app.desk.store.read() as session:
+        source = by_prefix(session, Run, part)
+        going = unfinished(session, source) if player is not None else None
+    run = going or resume_backtest(app, source.id)
+    if player is not None:
+        player.add(run)
+    see(app, run, wait=wait, as_json=as_json, player=player)
 
 
 def _session_day(name: str, given: str | None) -> dt.date:

@@ -130,7 +130,8 @@ class HeldStep:
 
 
 class LeaseKeeper:
-    """One thread that renews every lease of this process each third of its length."""
+    """One thread that renews every lease of this process each third of its length; none where a lease has no length,
+    because nobody else sees that its step is held."""
 
     def __init__(self, store: Store, owner: str, lease_seconds: float, deadline_seconds: float) -> None:
         self._store = store
@@ -141,11 +142,13 @@ class LeaseKeeper:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="leases", daemon=True)
-        self._thread.start()
+        if lease_seconds:
+            self._thread.start()
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(timeout=self._lease_seconds)
+        if self._lease_seconds:
+            self._thread.join(timeout=self._lease_seconds)
 
     def count(self) -> int:
         return len(self._held)

@@ -26,6 +26,7 @@ from chordesk.tasks.worker import celery_fixes, signing
 
 if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.engine.steps import ReadyStep
 
 log = structlog.get_logger(__name__)
 
@@ -44,9 +45,11 @@ CHECK_SECONDS = 2.0
 
 
 class DeskApp(Celery):  # type: ignore[misc]
-    """A Celery app of a process with a desk."""
+    """A Celery app of a process with a desk. plays: takes the steps that this process does itself, in place of the
+    broker; None in all others."""
 
     desk: Desk
+    plays: Callable[[Sequence[ReadyStep]], None] | None = None
 
 
 def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) -> Celery:

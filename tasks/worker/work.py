@@ -44,6 +44,9 @@ from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 
 def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
+    if app.plays is not None:
+        app.plays(ready)
+        return
     with _noting_unsent(app, ready):
         for run_id in dict.fromkeys(step.run_id for step in ready):
             own = [step for step in ready if step.run_id == run_id]
@@ -165,7 +168,7 @@ def add_step_tasks(app: DeskApp) -> None:
         _add_task(app, spec)
 
 
-def _handle(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+def handle(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Do a step by its own kind: the body of a chord is sent by one kind, and may be of another."""
     spec = kinds.find_step(step.kind)
     assert spec is not None, "a step of an unknown kind is not claimed"
@@ -176,7 +179,7 @@ def _add_task(app: DeskApp, spec: StepSpec) -> None:
     def run(self: Task, step_id: str | None = None, schedule: str = "") -> str | None:
         if step_id is None:
             return spec.opens(self.app, schedule) if spec.opens else None
-        done = work(self.app, step_id, _handle, in_chord=bool(self.request.chord))
+        done = work(self.app, step_id, handle, in_chord=bool(self.request.chord))
         if spec.released is not None:
             spec.released(self.app.desk)
         return done
@@ -251,7 +254,7 @@ def _run_held(desk: Desk, app: DeskApp, step: ClaimedStep, handler: Handler, *, 
             ending = _attempt(desk, step, held, handler)
             ready = _settled(desk, step, ending)
         ended(*_outcome(ending))
-        if isinstance(ending, Done) and ending.cancels is not None:
+        if isinstance(ending, Done) and ending.cancels is not None and app.plays is None:
             cancel_on_workers(app, str(step.parent_id), ending.cancels)
         # A chord sends its body itself; that of a step tried again has counted the first attempt already.
         left_to_chord = step.parent_id if in_chord and step.attempt == 1 else None

@@ -103,18 +103,20 @@ def resume_backtest(app: DeskApp, run_id: str) -> Run:
             raise UsageError(f"run {run_id} is no backtest but a {source.kind}", remedy="`desk runs list` shows them")
         origin = session.get_one(Run, source.params["backtest"])
         visited = {row.day for row in backtest_rows(session, origin.id)}
-        going = _unfinished(session, origin.id)
+        going = unfinished(session, source)
     if going is not None:
-        raise UsageError(f"the backtest still runs, as run {going}", remedy=f"stop it with `desk stop {going}` first")
+        reason = f"the backtest still runs, as run {going.id}"
+        raise UsageError(reason, remedy=f"stop it with `desk stop {going.id}` first")
     days = [day for day in map(dt.date.fromisoformat, origin.params["days"]) if day not in visited]
     if not days:
         raise UsageError(f"backtest {origin.id} has all its sessions", remedy=f"`desk runs show {origin.id}` has them")
     return _open(app, origin.params, days, desk.settings_of(origin.id), desk.market_on(origin.id, days[0]), origin.id)
 
 
-def _unfinished(session: Session, backtest_id: str) -> str | None:
-    rows = session.exec(select(Run).where(Run.kind == RunKind.BACKTEST)).all()
-    return next((run.id for run in rows if run.params["backtest"] == backtest_id and run.state not in RUN_FINAL), None)
+def unfinished(session: Session, source: Run) -> Run | None:
+    """Return the run that plays the backtest of this one, None where it has ended."""
+    rows = session.exec(select(Run).where(Run.kind == RunKind.BACKTEST, Run.account == source.account)).all()
+    return next((run for run in rows if run.state not in RUN_FINAL), None)
 
 
 def _open(

@@ -1,0 +1,101 @@
+"""Backtests played in this process: no queue and no app-server, many steps to a transaction, the same handlers.
+
+Steps that become ready wait in memory, where a worker would have a message. What is done in about half a second is one
+transaction, which ends between two steps. So whoever looks from outside, and whatever ends this process, finds the walk
+between two steps, as if messages had been lost: a worker's sweep goes on with it, or another player does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import structlog
+from sqlmodel import col, select
+
+from chordesk.models.database.store import is_lost
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import research_account
+from chordesk.models.states import RunState, StepState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import leases, step_queries
+from chordesk.tasks.engine.steps import ReadyStep, ready_of
+from chordesk.tasks.worker.maintenance import sweep
+from chordesk.tasks.worker.messages import DeskApp
+from chordesk.tasks.worker.work import handle, work
+
+log = structlog.get_logger(__name__)
+
+TOGETHER_SECONDS = 0.5  # other writers of an SQLite database wait for so long, and a step
+PAUSE_SECONDS = 0.003  # after it: they look each millisecond
+POLL_SECONDS = 0.2
+AWAY_SECONDS = 1.0
+
+
+class Player:
+    """Plays the steps of backtests. app: to open them with; it needs no broker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.app = DeskApp("walk", set_as_current=False)
+        self.app.desk = self._desk = Desk(settings, "walk", plays=True)
+        self.app.plays = self._take
+        self._accounts = set[str]()
+        self._waiting = deque[ReadyStep]()
+        self._sweep_at = 0.0
+        self._desk.room.start()
+
+    def add(self, walk: Run) -> None:
+        """Play this run too, with the runs of its days."""
+        self._accounts |= {walk.account, research_account(walk.account)}
+
+    def play(self, seconds: float) -> None:
+        """Play for about so long."""
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            try:
+                if now >= self._sweep_at:
+                    self._sweep_at = now + leases.SWEEP_SECONDS
+                    sweep(self.app)
+                if not self._waiting:
+                    self._look()
+                if self._desk.room.why_not() is None and self._waiting:
+                    self._play_together()
+                else:
+                    time.sleep(POLL_SECONDS)
+            except Exception as error:
+                if not is_lost(error):
+                    raise
+                log.warning("database.lost", error=str(error), again_in_seconds=AWAY_SECONDS)
+                time.sleep(AWAY_SECONDS)
+
+    def _play_together(self) -> None:
+        before, until = tuple(self._waiting), time.monotonic() + TOGETHER_SECONDS
+        try:
+            with self._desk.store.together():
+                while self._waiting and self._desk.room.why_not() is None and time.monotonic() < until:
+                    work(self.app, self._waiting.popleft().id, handle)
+        except BaseException:  # nothing of it was written
+            self._waiting = deque(before)
+            raise
+        time.sleep(PAUSE_SECONDS)
+
+    def _look(self) -> None:
+        """Take what is due of the walks: at the begin, after an outage, and what others gave back."""
+        with self._desk.store.read() as session:
+            due = (Step.state == StepState.READY, col(Step.due_at) <= utcnow(), Step.attempt < Step.max_attempts)
+            own = (col(Run.account).in_(self._accounts), Run.state == RunState.RUNNING)
+            rows = session.exec(select(Step).join(Run).where(*due, *own).order_by(col(Step.created_at))).all()
+        self._waiting.extend(map(ready_of, rows))
+
+    def _take(self, ready: Sequence[ReadyStep]) -> None:
+        """Keep ready steps of the walks. Those of other runs, which a sweep found, are for the workers."""
+        with self._desk.store.read() as session:
+            runs = {step.run_id for step in ready}
+            mine = session.exec(select(Run.id).where(col(Run.id).in_(runs), col(Run.account).in_(self._accounts))).all()
+        self._waiting.extend(step for step in ready if step.run_id in mine)
+        if others := [step.id for step in ready if step.run_id not in mine]:
+            with self._desk.store.session() as session:
+                step_queries.mark_unsent(session, others)
