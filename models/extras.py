@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ class Lack(NamedTuple):
     remedy: str
 
 
+@cache  # what is installed is read once a process: some hundred requirements
 def lack_of(extra: str) -> Lack | None:
     from packaging.requirements import Requirement  # what loads this module seldom asks
 

@@ -101,7 +101,7 @@ def regime_row(context: ToolContext) -> dict[str, Any]:
         return {"missing": str(error)}
 
 
-@lru_cache(maxsize=4)  # a panel is compared by identity: one a market, day and universe
+@lru_cache(maxsize=16)  # a panel is compared by identity: one a market, day and universe; a walk has several open
 def rates_of(panel: PricePanel) -> BaseRates:
     return BaseRates(panel.close)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from rich.console import Group, RenderableType
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import bounded, console, emit, print_line, table
 from chordesk.tasks.cli.shell import Json, day_of, opened
-from chordesk.tasks.cli.start import connected, follow
+from chordesk.tasks.cli.start import InProcess, follow, walking
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.reading.experiments import ExperimentDetail
     from chordesk.tasks.worker.messages import DeskApp
+    from chordesk.tasks.worker.playing import Player
     from chordesk.tools.scoring.experiments import Difference, Other
 
 commands = typer.Typer()
@@ -47,6 +49,7 @@ def run(
     size: Annotated[
         float, typer.Option(help="The difference of a session's return to look for, a fraction.", min=1e-6, max=1.0)
     ] = 0.001,
+    in_process: InProcess = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it may show and cost, and end.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -63,31 +66,40 @@ def run(
             named = [by_prefix(session, Row, one).id for one in runs]
         _show(settings, store, named, size, as_json=as_json)
         return
-    from chordesk.tasks.workflows.experiment import ablated, open_experiment, parsed, ready
+    from chordesk.models.settings.running_desk import with_values
+    from chordesk.tasks.workflows.experiment import Arm, ablated, open_experiment, parsed, ready, require_differences
 
     if first is None or last is None:
         raise UsageError(
             "an experiment needs its days", remedy="give --from YYYY-MM-DD --to YYYY-MM-DD, or --run twice"
         )
-    app = connected()
-    chosen = ablated(ablate, app.desk.settings) if ablate else [parsed(one) for one in arms or ()]
-    chosen += ready(ready_arms) if ready_arms else []
+    chosen: list[Arm] = []
+
+    def walks(settings: Settings) -> list[Settings]:
+        chosen.extend(ablated(ablate, settings) if ablate else map(parsed, arms or ()))
+        chosen.extend(ready(ready_arms) if ready_arms else ())
+        require_differences(settings, chosen)
+        return [with_values(settings, arm.settings) for arm in chosen]
+
+    app, player = walking(in_process, True, walks)
     days = day_of("--from", first), day_of("--to", last)
     if not as_json or dry_run:
         print_line(_power(app, days, every, len(chosen), size))
     if dry_run:
         return
     opened_runs = open_experiment(app, chosen, *days, every=every, rounds=rounds, universe=universe, memory=memory)
-    _follow(app, opened_runs, quiet=as_json)
+    _follow(app, opened_runs, player, quiet=as_json)
     _show(app.desk.settings, app.desk.store, [one.id for one in opened_runs], size, as_json=as_json)
 
 
-def _follow(app: DeskApp, runs: Sequence[Run], *, quiet: bool) -> None:
-    out = console()
+def _follow(app: DeskApp, runs: Sequence[Run], player: Player | None, *, quiet: bool) -> None:
+    out, meanwhile = console(), player.play if player is not None else time.sleep
     for one in runs:
+        if player is not None:
+            player.add(one)
         if not quiet:
             out.print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
-        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet)
+        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet, meanwhile=meanwhile)
 
 
 def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:

@@ -463,7 +463,7 @@ def walking(
         raise UsageError("--in-process plays a backtest until it ends", remedy="leave --no-wait out")
     settings = checked().settings
     require_current(settings.database)
-    played = [one.model_copy(update={"account": backtest_account("")}) for one in walks(settings)]
+    played = [one.on_backtest(backtest_account("")) for one in walks(settings)]
     asking = [one for one in played if asks_a_model(one)]
     if in_process and asking:
         runtimes = ", ".join(sorted(runtimes_of(asking[0])))

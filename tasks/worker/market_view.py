@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlmodel import select
+
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tools.regime import base_rates, rate_row, rate_rows, regime_row
@@ -35,8 +37,9 @@ def kept_regime(desk: Desk, run_id: str) -> dict[str, Any]:
     context = desk.tool_context(run_id)
     today = context.clock.session().isoformat()
     with desk.store.read() as session:
-        kept = session.get_one(Run, run_id).regime
-    if kept is None or kept["date"] != today:
+        found = session.exec(select(Run.regime).where(Run.id == run_id)).one()  # the row is large
+    kept = dict(found or {})
+    if kept.get("date") != today:
         kept = {"date": today, **regime_row(context)}
         with desk.store.session() as session:
             session.get_one(Run, run_id).regime = kept

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 
 import structlog
 from sqlmodel import col, select
@@ -20,7 +21,7 @@ from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.bootstrap import RUNS_KEPT, Desk
 from chordesk.tasks.engine import leases, step_queries
 from chordesk.tasks.engine.steps import ReadyStep, ready_of
 from chordesk.tasks.worker.maintenance import sweep
@@ -43,6 +44,7 @@ class Player:
         self.app.desk = self._desk = Desk(settings, "walk", plays=True)
         self.app.plays = self._take
         self._accounts = set[str]()
+        self._account_of = lru_cache(RUNS_KEPT)(self._read_account)
         self._waiting = deque[ReadyStep]()
         self._sweep_at = 0.0
         self._desk.room.start()
@@ -71,12 +73,17 @@ class Player:
                 log.warning("database.lost", error=str(error), again_in_seconds=AWAY_SECONDS)
                 time.sleep(AWAY_SECONDS)
 
+    def close(self) -> None:
+        self._desk.drain.request()
+        self._desk.close()
+
     def _play_together(self) -> None:
         before, until = tuple(self._waiting), time.monotonic() + TOGETHER_SECONDS
         try:
             with self._desk.store.together():
                 while self._waiting and self._desk.room.why_not() is None and time.monotonic() < until:
-                    work(self.app, self._waiting.popleft().id, handle)
+                    # The newest first: a session after the other, so that what is computed for one is at hand.
+                    work(self.app, self._waiting.pop().id, handle)
         except BaseException:  # nothing of it was written
             self._waiting = deque(before)
             raise
@@ -92,10 +99,16 @@ class Player:
 
     def _take(self, ready: Sequence[ReadyStep]) -> None:
         """Keep ready steps of the walks. Those of other runs, which a sweep found, are for the workers."""
-        with self._desk.store.read() as session:
-            runs = {step.run_id for step in ready}
-            mine = session.exec(select(Run.id).where(col(Run.id).in_(runs), col(Run.account).in_(self._accounts))).all()
-        self._waiting.extend(step for step in ready if step.run_id in mine)
-        if others := [step.id for step in ready if step.run_id not in mine]:
+        others = []
+        for step in ready:
+            if self._account_of(step.run_id) in self._accounts:
+                self._waiting.append(step)
+            else:
+                others.append(step.id)
+        if others:
             with self._desk.store.session() as session:
                 step_queries.mark_unsent(session, others)
+
+    def _read_account(self, run_id: str) -> str:
+        with self._desk.store.read() as session:
+            return session.get_one(Run, run_id).account

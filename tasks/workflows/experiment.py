@@ -89,12 +89,12 @@ def open_experiment(app: DeskApp, arms: Sequence[Arm], first: dt.date, last: dt.
     names = [arm.name for arm in arms]
     if len(arms) < 2 or len(set(names)) < len(names):
         raise UsageError(f"the arms are {', '.join(names) or 'none'}", remedy="give two or more, each with its name")
-    _require_differences(app.desk.settings, arms)
+    require_differences(app.desk.settings, arms)
     shared = {**options, "experiment": new_id()}
     return [open_backtest(app, first, last, **shared, arm=arm.name, changes=arm.settings) for arm in arms]
 
 
-def _require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
+def require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
     seen: dict[str, str] = {}
     for arm in arms:
         try:

@@ -41,6 +41,7 @@ from chordesk.tools.orders.stops import (
     ShareHolding,
     holdings,
     left_of,
+    left_of_each,
     plan_of,
     planned_stop,
     stop_for,
@@ -68,14 +69,31 @@ class Unprotected:
 def unprotected(session: Session, settings: Settings) -> list[Unprotected]:
     """Return the account's positions in shares without a standing stop for their whole quantity, by symbol, of those
     that DESK_PROTECT or their plan give one."""
-    held = [one for one in holdings(session, settings.account) if standing_stop(session, settings, one) is not None]
-    found = (_uncovered(session, settings, holding) for holding in held)
+    every = holdings(session, settings.account)
+    _kept = _openers(session, every)
+    held = [one for one in every if standing_stop(session, settings, one) is not None]
+    stops = working_protection(session, settings.account) if held else []
+    left = left_of_each(session, stops)
+    found = (
+        _uncovered(session, settings, one, [stop for stop in stops if stop.symbol == one.symbol], left) for one in held
+    )
     return [row for row in found if row is not None]
 
 
-def _uncovered(session: Session, settings: Settings, holding: ShareHolding) -> Unprotected | None:
-    stops = working_protection(session, settings.account, holding.symbol)
-    standing = sum((left_of(session, stop) for stop in stops if stop.state not in _UNANSWERED), Decimal(0))
+def _openers(session: Session, held: Sequence[ShareHolding]) -> list[Order]:
+    """Read the orders that opened positions in one query: while they are kept, the session has them by their ids."""
+    opened = [one.opened_by for one in held if one.opened_by]
+    return list(session.exec(select(Order).where(col(Order.id).in_(opened))).all()) if opened else []
+
+
+def _uncovered(
+    session: Session,
+    settings: Settings,
+    holding: ShareHolding,
+    stops: Sequence[Order],
+    left: Mapping[str, Decimal],
+) -> Unprotected | None:
+    standing = sum((left[stop.id] for stop in stops if stop.state not in _UNANSWERED), Decimal(0))
     lacking, bound = abs(holding.held) - standing, abs(holding.held) - holding.free
     if lacking <= 0:
         return None
@@ -102,7 +120,9 @@ HeldPlan = tuple[ShareHolding, Order, PositionPlan]
 def held_plans(session: Session, account: str) -> list[HeldPlan]:
     """Return the positions that have a plan, by symbol, with the order that opened or last added to each."""
     found: list[HeldPlan] = []
-    for holding in holdings(session, account):
+    held = holdings(session, account)
+    _kept = _openers(session, held)
+    for holding in held:
         order = session.get(Order, holding.opened_by) if holding.opened_by else None
         plan = plan_of(order)
         if order is not None and plan is not None:
@@ -383,27 +403,31 @@ def misfits(context: SubmissionContext, ends: Ends) -> list[str]:
     found = []
     with context.store.read() as session:
         held = {row.symbol: row for row in holdings(session, context.broker.name)}
+        _kept = _openers(session, list(held.values()))
         orders = working_protection(session, context.broker.name)
+        left = left_of_each(session, orders)
         symbols = [order.symbol for order in orders]
         for order in orders:
-            holding, left = held.get(order.symbol), left_of(session, order)
+            holding = held.get(order.symbol)
             if (
                 holding is None
                 or symbols.count(order.symbol) > 1
-                or _closes_more(order, left, holding)
-                or not _fits(session, context, order, holding, ends)
+                or _closes_more(order, left[order.id], holding)
+                or not _fits(session, context, order, left[order.id], holding, ends)
             ):
                 found.append(order.id)
     return found
 
 
-def _fits(session: Session, context: SubmissionContext, order: Order, holding: ShareHolding, ends: Ends) -> bool:
+def _fits(
+    session: Session, context: SubmissionContext, order: Order, left: Decimal, holding: ShareHolding, ends: Ends
+) -> bool:
     """Return whether a protective order is the one that its position should have, or stays for want of another: what
     was placed under a rule stays without one. An exit that was sent is not taken back."""
     if order.order_type == "market":
         return True
     wanted = wanted_order(session, context, holding, ends)
-    if wanted is None or wanted.is_that_of(order, left_of(session, order)):
+    if wanted is None or wanted.is_that_of(order, left):
         return True
     return obstacle(session, context.settings, order.symbol) is not None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from sqlalchemy import select as columns
 from sqlmodel import Session, col, select
 
 from chordesk.models.contracts import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
@@ -191,62 +192,76 @@ def in_the_way(session: Session, order: Order) -> list[str]:
 
 
 def left_of(session: Session, order: Order) -> Decimal:
-    quantities = session.exec(select(Fill.quantity).where(col(Fill.order_id) == order.id)).all()
-    filled = sum((exact(quantity) for quantity in quantities), ZERO)
-    return max(exact(order.quantity or 0) - filled, ZERO)
+    return left_of_each(session, [order])[order.id]
+
+
+def left_of_each(session: Session, orders: Iterable[Order]) -> dict[str, Decimal]:
+    """Return what is not filled yet of each order, by its id."""
+    left = {order.id: exact(order.quantity or 0) for order in orders}
+    filled = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(left))
+    for order_id, quantity in session.exec(filled).all() if left else ():
+        left[order_id] -= exact(quantity)
+    return {order_id: max(quantity, ZERO) for order_id, quantity in left.items()}
+
+
+class _Move(NamedTuple):
+    """A fill of a position."""
+
+    order_id: str
+    side: str
+    quantity: float
+    at: dt.datetime
+
+    @property
+    def signed(self) -> Decimal:
+        return exact(self.quantity) * (1 if self.side == "buy" else -1)
 
 
 def holdings(session: Session, account: str, symbol: str | None = None) -> list[ShareHolding]:
-    which = [col(Position.account) == account]
-    if symbol is not None:
-        which.append(col(Position.symbol) == symbol)
-    rows = session.exec(select(Position).where(*which).order_by(col(Position.symbol))).all()
-    return [_holding(session, row) for row in rows if row.quantity and parse_contract(row.symbol) is None]
+    every = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
+    rows = [row for row in every if row.quantity and symbol in (None, row.symbol) and not parse_contract(row.symbol)]
+    if not rows:
+        return []
+    symbols = [row.symbol for row in rows]
+    own = (Order.account == account, col(Order.symbol).in_(symbols), col(Order.protects).is_(None))
+    orders = session.exec(select(Order).where(*own, col(Order.state).in_(ORDER_WORKING))).all()
+    left = left_of_each(session, orders)
+    moves: dict[str, list[_Move]] = {symbol: [] for symbol in symbols}
+    fills = columns(*map(col, (Fill.symbol, Fill.order_id, Fill.side, Fill.quantity, Fill.created_at)))
+    of_positions = fills.where(col(Fill.account) == account, col(Fill.symbol).in_(symbols))
+    for held, *move in session.execute(of_positions.order_by(col(Fill.created_at), col(Fill.id))).all():
+        moves[held].append(_Move(*move))
+
+    def holding(row: Position) -> ShareHolding:
+        held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]
+        taken = _closing(working, left, "sell" if held > 0 else "buy") + _covering(row, every, working, left)
+        whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
+        opened_by, since = _opening(row, moves[row.symbol])
+        return ShareHolding(row.symbol, held, max(whole, ZERO), exact(row.average_cost), opened_by, since)
+
+    return [holding(row) for row in rows]
 
 
-def _holding(session: Session, row: Position) -> ShareHolding:
-    held = exact(row.quantity)
-    taken = _closing(session, row, "sell" if held > 0 else "buy") + _covering(session, row, held)
-    whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
-    opened_by, since = _opening(session, row)
-    return ShareHolding(row.symbol, held, max(whole, ZERO), exact(row.average_cost), opened_by, since)
+def _closing(working: Iterable[Order], left: Mapping[str, Decimal], side: str) -> Decimal:
+    closing = (order for order in working if order.contract is None and order.side == side and not order.legs)
+    return sum((left[order.id] for order in closing), ZERO)
 
 
-def _closing(session: Session, row: Position, side: str) -> Decimal:
-    orders = session.exec(
-        select(Order).where(
-            col(Order.account) == row.account,
-            col(Order.symbol) == row.symbol,
-            col(Order.contract).is_(None),
-            col(Order.side) == side,
-            col(Order.protects).is_(None),
-            col(Order.state).in_(ORDER_WORKING),
-        )
-    ).all()
-    return sum((left_of(session, order) for order in orders if not order.legs), ZERO)
-
-
-def _covering(session: Session, row: Position, held: Decimal) -> Decimal:
+def _covering(
+    row: Position, every: Iterable[Position], working: Iterable[Order], left: Mapping[str, Decimal]
+) -> Decimal:
     """Return shares that written calls need: those held, and those of working orders."""
-    if held <= 0:
+    if row.quantity <= 0:
         return ZERO
     needed = ZERO
-    for other in session.exec(select(Position).where(col(Position.account) == row.account)).all():
+    for other in every:
         contract = parse_contract(other.symbol)
         if contract is not None and (contract.underlying, contract.kind) == (row.symbol, "call"):
             needed += max(-exact(other.quantity), ZERO) * exact(multiplier_of(other.symbol))
-    orders = session.exec(
-        select(Order).where(
-            col(Order.account) == row.account,
-            col(Order.symbol) == row.symbol,
-            col(Order.protects).is_(None),
-            col(Order.state).in_(ORDER_WORKING),
-        )
-    ).all()
-    for order in orders:
+    for order in working:
         if calls := _calls_written(order):
             # A leg counts in full until its order has ended.
-            units = exact(order.quantity or 0) if order.legs else left_of(session, order)
+            units = exact(order.quantity or 0) if order.legs else left[order.id]
             needed += units * calls * exact(SHARES_PER_CONTRACT)
     return needed
 
@@ -261,26 +276,17 @@ def _calls_written(order: Order) -> int:
     return int(written and contract is not None and contract.kind == "call")
 
 
-def _opening(session: Session, row: Position) -> tuple[str | None, dt.datetime | None]:
+def _opening(row: Position, moves: Sequence[_Move]) -> tuple[str | None, dt.datetime | None]:
     """Return the order of the last fill that opened or added to the position, and the time of the first since it was
     flat."""
-    fills = session.exec(
-        select(Fill)
-        .where(col(Fill.account) == row.account, col(Fill.symbol) == row.symbol)
-        .order_by(col(Fill.created_at), col(Fill.id))
-    ).all()
-    moved = sum((_signed(fill) for fill in fills), ZERO)
+    moved = sum((move.signed for move in moves), ZERO)
     running = exact(row.quantity) - moved  # what came without an order, by adoption or delivery
     opened_by, since = None, None
-    for fill in fills:
-        before, running = running, running + _signed(fill)
+    for move in moves:
+        before, running = running, running + move.signed
         if not running:
             opened_by, since = None, None
         elif before * running <= 0 or abs(running) > abs(before):
-            opened_by = fill.order_id
-            since = fill.created_at if since is None or before * running <= 0 else since
+            opened_by = move.order_id
+            since = move.at if since is None or before * running <= 0 else since
     return opened_by, since
-
-
-def _signed(fill: Fill) -> Decimal:
-    return exact(fill.quantity) * (1 if fill.side == "buy" else -1)

@@ -259,12 +259,16 @@ class ReplayMarket:
     def __init__(self, data: ReplayData, clock: MarketClock) -> None:
         self.clock = clock
         self._data = data
-        self._known: dict[str, slice] = {}  # rows by symbol: the clock stands still, and every figure asks for them
+        # The clock stands still: rows by symbol, for which every figure asks, and the symbols that there are.
+        self._known: dict[str, slice] = {}
+        self._universe: list[Listing] = []
 
     def universe(self, name: str) -> list[Listing]:
         if name != UNIVERSE:
             raise MarketError(f"no universe named {name!r}; the {self.name} market has {UNIVERSE}")
-        return [self._listing(symbol) for symbol in self._data.symbols if self._knows(symbol)]
+        if not self._universe:
+            self._universe = [self._listing(symbol) for symbol in self._data.symbols if self._knows(symbol)]
+        return list(self._universe)
 
     def listing(self, symbol: str) -> Listing:
         self._require(symbol)
@@ -280,7 +284,7 @@ class ReplayMarket:
 
     def on(self, clock: MarketClock) -> Self:
         other = copy.copy(self)
-        other.clock, other._known = clock, {}
+        other.clock, other._known, other._universe = clock, {}, []
         return other
 
     def lost(self, sessions: int) -> Sequence[dt.date]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,25 +26,12 @@ SECONDS = 180.0
 COMPARED = ("day", "state", "reason", "cash", "equity", "exposure", "traded", "orders", "denials", "verdicts")
 
 
-@dataclass(slots=True)
-class WalkingDesk:
-    """A desk of research, ops and trade workers."""
-
-    processes: Processes
+class Walks(ABC):
+    """The walks of a desk, as its database has them."""
 
     @property
-    def store(self) -> Store:
-        return self.processes.app.desk.store
-
-    def open(self, last: dt.date = LAST, **options: Any) -> Run:
-        return open_backtest(self.processes.app, FIRST, last, **{"universe": UNIVERSE, **options})
-
-    def ended(self, run_id: str) -> Run:
-        wait_for(lambda: self.run(run_id).state in RUN_FINAL, f"backtest {run_id} ends", SECONDS)
-        return self.run(run_id)
-
-    def walk(self, last: dt.date = LAST, **options: Any) -> Run:
-        return self.ended(self.open(last, **options).id)
+    @abstractmethod
+    def store(self) -> Store: ...
 
     def run(self, run_id: str) -> Run:
         with self.store.read() as session:
@@ -71,7 +59,28 @@ class WalkingDesk:
             return session.exec(rows.order_by(col(Fill.filled_at), col(Fill.symbol))).all()
 
 
-def outline(desk: WalkingDesk, run: Run) -> dict[str, Any]:
+@dataclass(slots=True)
+class WalkingDesk(Walks):
+    """A desk of research, ops and trade workers."""
+
+    processes: Processes
+
+    @property
+    def store(self) -> Store:
+        return self.processes.app.desk.store
+
+    def open(self, last: dt.date = LAST, **options: Any) -> Run:
+        return open_backtest(self.processes.app, FIRST, last, **{"universe": UNIVERSE, **options})
+
+    def ended(self, run_id: str) -> Run:
+        wait_for(lambda: self.run(run_id).state in RUN_FINAL, f"backtest {run_id} ends", SECONDS)
+        return self.run(run_id)
+
+    def walk(self, last: dt.date = LAST, **options: Any) -> Run:
+        return self.ended(self.open(last, **options).id)
+
+
+def outline(desk: Walks, run: Run) -> dict[str, Any]:
     """Return what a walk came to, without its own ids and times."""
     result = run.summary["backtest"]
     return {

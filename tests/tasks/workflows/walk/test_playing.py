@@ -1,0 +1,210 @@
+"""A backtest that is played in the process of its command: it leaves what workers leave, and goes on wherever it was
+interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlmodel import col, func, select
+
+from chordesk.models.database.store import Store, every_table
+from chordesk.models.errors import UsageError
+from chordesk.models.room import Shortage
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import RUN_FINAL, RunState, StepState
+from chordesk.models.tables.runs import BacktestSession, Run, Step
+from chordesk.tasks.cli.start import walking
+from chordesk.tasks.worker.playing import Player
+from chordesk.tasks.worker.stopping import mark
+from chordesk.tasks.workflows.backtest import open_backtest
+from tests import homes
+from tests.databases import make_database
+from tests.stack import REPOSITORY, processes, wait_for
+from tests.tasks.workflows.walk.kit import FIRST, LAST, SECONDS, UNIVERSE, WalkingDesk, Walks, outline
+
+# Ids, times of the clock on the wall, owners, and how often a message was sent.
+OWN = re.compile(
+    r"'this would be order \d+'|\b[a-z]{4}-[a-z]{1,2}\b|backtest-[0-9a-f]{12}|\b[0-9a-f]{32}\b|\b[0-9a-f]{64}\b"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+)
+LEFT_OUT = re.compile(
+    r"(^|_)id$|^(created|updated|started|finished|sent|processed|claimed|due|deadline|ended|occurred|opened|taken"
+    r"|resolved)_at$|^(at|lease_until|owner|sends|booked|sequence|migrations|desk)$|^seconds$|_seconds$|^payload_hash$"
+)
+OF_PROCESSES = {"process", "sweep", "event_head", "identity"}
+
+
+def rows_of(store: Store) -> dict[str, Counter[str]]:
+    """Return all that a desk has, by table, without what differs from walk to walk; each event by itself."""
+    found = {}
+    with store.read() as session:
+        for name, table in every_table().items():
+            if name in OF_PROCESSES:
+                continue
+            rows = [dict(row._mapping) for row in session.connection().execute(select(table))]
+            if name == "event_batch":
+                rows = [{**one, "run_id": ""} for row in rows for one in json.loads(row["events"])]
+            found[name] = Counter(map(_plain, rows))
+    return found
+
+
+def _plain(row: dict[str, Any]) -> str:
+    return OWN.sub("#", str(_without_own(row)))
+
+
+def _without_own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_own(one) for key, one in sorted(value.items()) if not LEFT_OUT.search(key)}
+    return [_without_own(one) for one in value] if isinstance(value, list) else value
+
+
+@dataclass(slots=True)
+class PlayingDesk(Walks):
+    """A desk without Redis and without workers."""
+
+    player: Player
+
+    @property
+    def store(self) -> Store:
+        return self.player.app.desk.store
+
+    def ended(self, run: Run) -> Run:
+        self.player.add(run)
+        while (row := self.run(run.id)).state not in RUN_FINAL:
+            self.player.play(0.5)
+        return row
+
+
+@pytest.fixture
+def playing() -> Iterator[PlayingDesk]:
+    with homes.owned() as home:
+        settings = load_settings({"DESK_HOME": str(home)}, home)
+        make_database(settings.database)
+        player = Player(settings)
+        yield PlayingDesk(player)
+        player.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("memory", "sessions"), [("off", 30), ("on", 3)])
+def test_all_tables_are_as_workers_leave_them(playing: PlayingDesk, memory: str, sessions: int) -> None:
+    walk: dict[str, Any] = {"universe": "AAPL,KO", "memory": memory}
+    with processes() as workers:
+        workers.rulebook()
+        workers.workers("all")
+        days = [day for day in workers.app.desk.market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
+        desk = WalkingDesk(workers)
+        done = desk.ended(open_backtest(workers.app, days[0], days[-1], **walk).id)
+        assert (done.state, done.summary["sessions"]) == (RunState.DONE, sessions)
+        expected = rows_of(desk.store)
+    done = playing.ended(open_backtest(playing.player.app, days[0], days[-1], **walk))
+    assert (done.state, done.notes) == (RunState.DONE, [])
+    found = rows_of(playing.store)
+    assert found["fill"]
+    for table, rows in expected.items():
+        assert found[table] == rows, table
+
+
+DAYS = ("--from", str(FIRST), "--to", str(LAST), "--universe", UNIVERSE)
+
+
+def command(environ: Mapping[str, str], *arguments: str) -> subprocess.Popen[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("DESK_")}
+    whole = [sys.executable, "-m", "chordesk.tasks.cli.main", "backtest", *arguments, "--json"]
+    return subprocess.Popen(whole, cwd=REPOSITORY, env={**clean, **environ}, stdout=subprocess.PIPE, text=True)
+
+
+def interrupted(desk: Walks, environ: Mapping[str, str], number: int) -> Run:
+    """Play with a command that is sent a signal after two sessions."""
+    process = command(environ, *DAYS)
+    wait_for(lambda: visited(desk.store) >= 2, "two sessions are done", SECONDS)
+    process.send_signal(number)
+    process.communicate()
+    with desk.store.read() as session:
+        run = session.exec(select(Run).where(Run.kind == "backtest").order_by(col(Run.created_at).desc())).first()
+    assert run is not None
+    assert run.state == RunState.RUNNING
+    return run
+
+
+def visited(store: Store) -> int:
+    with store.read() as session:
+        newest = select(Run.id).where(Run.kind == "backtest").order_by(col(Run.created_at).desc()).limit(1)
+        rows = select(func.count()).select_from(BacktestSession)
+        return session.exec(rows.where(col(BacktestSession.backtest_id) == newest.scalar_subquery())).one()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_command_goes_on_without_redis(
+    playing: PlayingDesk, desk: WalkingDesk, walked: Run, number: int
+) -> None:
+    environ = {"DESK_HOME": str(playing.player.app.desk.settings.home)}
+    run = interrupted(playing, environ, number)
+    with playing.store.read() as session:
+        assert session.exec(select(Step.id).where(Step.state == StepState.RUNNING)).all() == [], "half done"
+    again = command(environ, "--resume", run.id)
+    out, _ = again.communicate(timeout=SECONDS)
+    assert (again.returncode, json.loads(out)["run_id"]) == (0, run.id)
+    assert outline(playing, playing.run(run.id)) == outline(desk, walked)
+
+
+@pytest.mark.long
+def test_workers_go_on_where_a_command_was_killed(desk: WalkingDesk, walked: Run) -> None:
+    run = interrupted(desk, desk.processes.environ, signal.SIGKILL)
+    assert outline(desk, desk.ended(run.id)) == outline(desk, walked)
+
+
+def test_a_step_that_fails_half_way_is_undone_alone_and_what_ends_the_process_undoes_all(playing: PlayingDesk) -> None:
+    run = open_backtest(playing.player.app, FIRST, LAST, universe=UNIVERSE)
+    store = playing.store
+    with pytest.raises(KeyboardInterrupt), store.together():
+        with store.session() as session:
+            session.get_one(Run, run.id).notes = ["kept"]
+        with pytest.raises(ValueError), store.session() as session:
+            session.get_one(Run, run.id).notes = ["undone"]
+            session.flush()
+            raise ValueError
+        with store.read() as session:
+            assert session.get_one(Run, run.id).notes == ["kept"]
+        raise KeyboardInterrupt
+    assert playing.run(run.id).notes == []
+
+
+def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
+    playing: PlayingDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = playing.player.app
+    run = open_backtest(app, FIRST, LAST, universe=UNIVERSE)
+    playing.player.add(run)
+    monkeypatch.setattr("chordesk.tasks.engine.room.shortages", lambda _: [Shortage("space", "/", 0, 1, True)])
+    app.desk.room.look()
+    playing.player.play(0.5)
+    with playing.store.read() as session:
+        assert session.exec(select(Step.id).where(col(Step.started_at).is_not(None))).all() == []
+    monkeypatch.undo()
+    app.desk.room.look()
+    with playing.store.session() as session:
+        mark(session, run.id)
+    assert playing.ended(run).state == RunState.STOPPED
+
+
+def test_a_backtest_that_asks_a_model_is_not_played_here(playing: PlayingDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_HOME", str(playing.player.app.desk.settings.home))
+    _, player = walking(None, True, lambda settings: [settings])
+    assert player is not None
+    player.close()
+    asking = [{"role_models": "risk=codex:gpt-5"}, {"provider": "codex"}]
+    for changes in asking:
+        with pytest.raises(UsageError, match="asks no model"):
+            walking(True, True, lambda settings, of=changes: [settings.model_copy(update=of)])
