@@ -228,6 +228,13 @@ class Desk:
     def serving(self, run_id: str) -> Desk:
         """This desk, or one beside it with the run's models. Raises DeskError with the models that this process cannot
         have."""
+        return self._serving(run_id)
+
+    @part
+    def _serving(self) -> Callable[[str], Desk]:
+        return Recent(self._serve, SETTINGS_SECONDS)
+
+    def _serve(self, run_id: str) -> Desk:
         theirs, run = self._run_settings(run_id)
         kept = run.settings
         if kept is None and (run.provider, run.model) != (self.settings.provider, self.settings.model_label):

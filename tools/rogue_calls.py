@@ -58,6 +58,9 @@ def of_steps(session: Session, steps: Collection[str]) -> list[RogueRow]:
     return _rows(session, col(Turn.step_id).in_(steps)) if steps else []
 
 
+_LAST, _CHAPTER = aliased(Step), aliased(Step)  # made once: an alias costs more than the query
+
+
 def of_run(session: Session, run_id: str) -> list[RogueRow]:
     return _rows(session, col(Turn.run_id) == run_id)
 
@@ -75,13 +78,12 @@ def of_candidate(session: Session, candidate_id: str, reports: Iterable[str]) ->
         .where(CandidateHit.candidate_id == candidate_id)
     )
     given = list(reports)
-    own, graph = aliased(Step), aliased(Step)
     made = select(Report.step_id).where(col(Report.id).in_(given))
     chapters = (  # a graph's report is of its last chapter, and rests on all of them
-        select(graph.id)
-        .join(own, (col(own.run_id) == col(graph.run_id)) & (col(own.subject) == col(graph.subject)))
-        .join(Report, col(Report.step_id) == col(own.id))
-        .where(col(Report.id).in_(given), col(own.kind) == StepKind.GRAPH, col(graph.kind) == StepKind.GRAPH)
+        select(_CHAPTER.id)
+        .join(_LAST, (col(_LAST.run_id) == col(_CHAPTER.run_id)) & (col(_LAST.subject) == col(_CHAPTER.subject)))
+        .join(Report, col(Report.step_id) == col(_LAST.id))
+        .where(col(Report.id).in_(given), col(_LAST.kind) == StepKind.GRAPH, col(_CHAPTER.kind) == StepKind.GRAPH)
     )
     return of_steps(session, {step for wanted in (hits, made, chapters) for step in session.exec(wanted).all()})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,13 +92,13 @@ def run(
 
 
 def _follow(app: DeskApp, runs: Sequence[Run], player: Player | None, *, quiet: bool) -> None:
-    out, meanwhile = console(), player.play if player is not None else time.sleep
+    out = console()
     for one in runs:
         if player is not None:
             player.add(one)
         if not quiet:
             out.print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
-        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet, meanwhile=meanwhile)
+        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet, player=player)
 
 
 def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:

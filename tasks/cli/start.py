@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.worker.playing import Player
 
 POLL_SECONDS = 0.4
+PLAYED_SECONDS = 1.0  # a look costs what some steps do
 
 
 def follow(
@@ -42,20 +43,20 @@ def follow(
     console: Console,
     *,
     quiet: bool = False,
-    meanwhile: Callable[[float], None] = time.sleep,
+    player: Player | None = None,
 ) -> Progress:
-    """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers. meanwhile: called with
-    seconds between two looks."""
+    """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers. player: plays it here,
+    between two looks."""
     if quiet:
-        return _wait(store, settings, run_id, lambda seen: None, meanwhile)
+        return _wait(store, settings, run_id, lambda seen: None, player)
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
     if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
         from chordesk.tasks.cli.show.runs import progress_panel
 
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)), meanwhile)
+            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)), player)
     lines = _Lines(console)
-    return _wait(store, settings, run_id, lines.show, meanwhile)
+    return _wait(store, settings, run_id, lines.show, player)
 
 
 class _Lines:
@@ -86,17 +87,20 @@ def _wait(
     settings: Settings,
     run_id: str,
     show: Callable[[Progress], None],
-    meanwhile: Callable[[float], None],
+    player: Player | None,
 ) -> Progress:
     from chordesk.tasks.reading.runs import progress
 
     while True:
         with store.read() as session:
             seen = progress(session, run_id, settings)
-        show(seen)
+        show(seen if player is None else seen.model_copy(update={"waits": []}))  # it waits for this process alone
         if seen.final:
             return seen
-        meanwhile(POLL_SECONDS)
+        if player is not None:
+            player.play(PLAYED_SECONDS)
+        else:
+            time.sleep(POLL_SECONDS)
 
 
 _DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
@@ -372,8 +376,7 @@ def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool, player: Pla
             begun = {"run_id": run.id, "state": run.state, "standing": _standing(run), "outlook": _outlook(app, run)}
             emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
             return
-        meanwhile = player.play if player is not None else time.sleep
-        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json, meanwhile=meanwhile)
+        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json, player=player)
     except KeyboardInterrupt:
         goes_on = "the run continues; see it with: desk runs show"
         if player is not None:

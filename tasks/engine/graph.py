@@ -86,6 +86,9 @@ def open_child(session: Session, child: ChildRun, attempts: int) -> list[ReadySt
     return add(session, run.id, child.write(session, run, finish), attempts)
 
 
+_NEW_STEPS = insert(_steps)
+
+
 def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
     now = utcnow()
     rows = [
@@ -110,7 +113,7 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
         for step in steps
     ]
     session.flush()  # the run that these are of
-    session.connection().execute(insert(_steps), rows)
+    session.connection().execute(_NEW_STEPS, rows)
 
 
 def columns(*names: str) -> list[Column[Any]]:
@@ -217,6 +220,7 @@ def _take_over(session: Session, values: dict[str, Any]) -> Any:
     return row
 
 
+_NEW_ATTEMPT = insert(_attempts)
 # How an attempt may end that is the step's end too.
 _ENDS = {AttemptEnd.DONE: StepState.DONE, AttemptEnd.FAILED: StepState.FAILED, AttemptEnd.STOPPED: StepState.STOPPED}
 
@@ -243,7 +247,7 @@ def record_attempt(
         "outcome": outcome,
         "reason": reason,
     }
-    session.connection().execute(insert(_attempts), row)
+    session.connection().execute(_NEW_ATTEMPT, row)
     final = state or _ENDS.get(outcome)
     lost = held.owner if outcome is AttemptEnd.LOST else None
     happened = ended_event(held, final, reason, lost) if final else again_event(held, outcome, reason)
@@ -374,12 +378,15 @@ _HELD = and_(
 )
 
 
+_OF_HELD = update(_steps).where(_HELD)
+
+
 def _holder(step: ClaimedStep) -> dict[str, Any]:
     return {"step": step.id, "held_by": step.owner, "held_attempt": step.attempt}
 
 
 def _fenced(session: Session, step: ClaimedStep, **values: Any) -> None:
-    done = session.connection().execute(update(_steps).where(_HELD), values | _holder(step))
+    done = session.connection().execute(_OF_HELD, values | _holder(step))
     if done.rowcount != 1:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 

@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 TOGETHER_SECONDS = 0.5  # other writers of an SQLite database wait for so long, and a step
 PAUSE_SECONDS = 0.003  # after it: they look each millisecond
 POLL_SECONDS = 0.2
+BUSY_SWEEP_SECONDS = 30.0  # while steps wait here, a sweep only finds deadlines
 AWAY_SECONDS = 1.0
 
 
@@ -46,7 +47,7 @@ class Player:
         self._accounts = set[str]()
         self._account_of = lru_cache(RUNS_KEPT)(self._read_account)
         self._waiting = deque[ReadyStep]()
-        self._sweep_at = 0.0
+        self._swept = time.monotonic()
         self._desk.room.start()
 
     def add(self, walk: Run) -> None:
@@ -58,11 +59,11 @@ class Player:
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             try:
-                if now >= self._sweep_at:
-                    self._sweep_at = now + leases.SWEEP_SECONDS
-                    sweep(self.app)
                 if not self._waiting:
                     self._look()
+                if now >= self._swept + (BUSY_SWEEP_SECONDS if self._waiting else leases.SWEEP_SECONDS):
+                    self._swept = now
+                    sweep(self.app)
                 if self._desk.room.why_not() is None and self._waiting:
                     self._play_together()
                 else:

@@ -12,6 +12,7 @@ from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
 from tests.ordeal.graphs import TURNS as GRAPH_TURNS
 from tests.ordeal.graphs import graph_times
+from tests.ordeal.played import played_paces
 from tests.ordeal.sheet import Sheet
 from tests.ordeal.timing import TURNS, ScreenTimes, analysis_times, scaling, screen_times, walk_paces
 from tests.ordeal.tokens import LONG, SHORT, ScreenTokens, Tokens, screen_tokens, total
@@ -19,7 +20,7 @@ from tests.ordeal.turns import Throughput, throughput
 from tests.toy import checkout
 
 AGE = "age"  # takes half an hour, and runs only where it is named
-PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "graphs")
+PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "played", "graphs")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -49,6 +50,7 @@ def main() -> None:
         "verdict": lambda: show_verdict(sheet),
         "analysis": lambda: show_analysis(sheet),
         "walk": lambda: show_walk(sheet, given.sessions),
+        "played": lambda: show_played(sheet, given.sessions),
         "graphs": lambda: show_graphs(sheet, given.directly),
         AGE: lambda: show_age(sheet, given.screens),
     }
@@ -181,6 +183,15 @@ def show_walk(sheet: Sheet, sessions: int) -> None:
             sheet.least("two over one", found.faster, 1.7, form=".2f", note="with two processors to spare for them")
         else:
             sheet.line("two over one", f"{found.faster:.2f}", "its ops and trade worker take a part of both")
+
+
+def show_played(sheet: Sheet, sessions: int) -> None:
+    sheet.head("(s) backtests that their command plays, CPU seconds on one processor")
+    for found in played_paces(sessions):
+        name = f"{found.names} names, {found.sessions} sessions"
+        sheet.line(name, f"{found.a_minute:.0f}", "sessions a minute of a processor of its own")
+        each = f"{found.desk / found.sessions:.3f} s a session; the loop {found.pandas / found.sessions:.4f} s"
+        sheet.line("    over a bare pandas loop", f"{found.desk / found.pandas:.1f}", each)
 
 
 def show_graphs(sheet: Sheet, directly: int) -> None:

@@ -8,10 +8,12 @@ import threading
 import time
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
-from sqlalchemy import exists, func
+from sqlalchemy import bindparam, exists, func
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import FencedOff
@@ -65,15 +67,22 @@ def last_trade(session: Session, account: str) -> Order | None:
     newest: Order | None = None
     # One state after the other, so that an index names the newest, and those that were never sent are not looked at.
     for state in (*ORDER_WORKING, *_MAY_HAVE_FILLED):
-        rows = select(Order).where(col(Order.account) == account, col(Order.state) == state)
-        if newest is not None:
-            rows = rows.where(col(Order.market_at) >= newest.market_at)
-        if state not in ORDER_WORKING:
-            rows = rows.where(exists().where(col(Fill.order_id) == col(Order.id)))
-        found = session.exec(rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)).first()
+        given = {"account": account, "state": state, "since": newest.market_at if newest is not None else None}
+        filled, since = state not in ORDER_WORKING, newest is not None
+        found = session.exec(_newest_order(filled=filled, since=since), params=given).first()
         if found is not None and (newest is None or _newer(found, newest)):
             newest = found
     return newest
+
+
+@cache
+def _newest_order(*, filled: bool, since: bool) -> SelectOfScalar[Order]:
+    rows = select(Order).where(col(Order.account) == bindparam("account"), col(Order.state) == bindparam("state"))
+    if since:
+        rows = rows.where(col(Order.market_at) >= bindparam("since"))
+    if filled:
+        rows = rows.where(exists().where(col(Fill.order_id) == col(Order.id)))
+    return rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)
 
 
 def _newer(one: Order, other: Order) -> bool:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlmodel import col, func, select
+from sqlmodel import col, select
 
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
-from chordesk.models.tables.runs import BacktestSession, Run, Step
+from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.cli.start import walking
 from chordesk.tasks.worker.playing import Player
 from chordesk.tasks.worker.stopping import mark
@@ -126,22 +126,21 @@ def command(environ: Mapping[str, str], *arguments: str) -> subprocess.Popen[str
 
 def interrupted(desk: Walks, environ: Mapping[str, str], number: int) -> Run:
     """Play with a command that is sent a signal after two sessions."""
+    before = _newest(desk.store)
     process = command(environ, *DAYS)
-    wait_for(lambda: visited(desk.store) >= 2, "two sessions are done", SECONDS)
+    wait_for(lambda: _newest(desk.store) != before, "the backtest is open", SECONDS)
+    run = desk.run(str(_newest(desk.store)))
+    wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done", SECONDS)
     process.send_signal(number)
     process.communicate()
-    with desk.store.read() as session:
-        run = session.exec(select(Run).where(Run.kind == "backtest").order_by(col(Run.created_at).desc())).first()
-    assert run is not None
-    assert run.state == RunState.RUNNING
+    assert desk.run(run.id).state == RunState.RUNNING
     return run
 
 
-def visited(store: Store) -> int:
+def _newest(store: Store) -> str | None:
     with store.read() as session:
-        newest = select(Run.id).where(Run.kind == "backtest").order_by(col(Run.created_at).desc()).limit(1)
-        rows = select(func.count()).select_from(BacktestSession)
-        return session.exec(rows.where(col(BacktestSession.backtest_id) == newest.scalar_subquery())).one()
+        rows = select(Run.id).where(Run.kind == "backtest").order_by(col(Run.created_at).desc())
+        return session.exec(rows).first()
 
 
 @pytest.mark.long
