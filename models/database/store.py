@@ -188,18 +188,10 @@ class Store:
     def _part(self, whole: _Whole) -> Iterator[Session]:
         from chordesk.models import event_log
 
-        # By the driver: SQLAlchemy's own savepoints cost more than most of what is done within them.
-        driver: Any = whole.connection.connection.driver_connection
-        with whole.lock, Session(whole.connection, expire_on_commit=False, **_JOINED) as session:
-            driver.execute("SAVEPOINT part")
-            try:
-                yield session
-                session.flush()
-            except BaseException:
-                driver.execute("ROLLBACK TO SAVEPOINT part")
-                raise
-            finally:
-                driver.execute("RELEASE SAVEPOINT part")
+        part = Session(whole.connection, expire_on_commit=False, join_transaction_mode="create_savepoint")
+        with whole.lock, part as session, session.begin():
+            yield session
+            session.flush()
             event_log.hand_over(session, whole.session)
 
     @contextmanager

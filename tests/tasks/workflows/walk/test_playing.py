@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store, every_table
@@ -170,10 +171,11 @@ def test_a_step_that_fails_half_way_is_undone_alone_and_what_ends_the_process_un
     with pytest.raises(KeyboardInterrupt), store.together():
         with store.session() as session:
             session.get_one(Run, run.id).notes = ["kept"]
-        with pytest.raises(ValueError), store.session() as session:
+        with pytest.raises(IntegrityError), store.session() as session:
             session.get_one(Run, run.id).notes = ["undone"]
             session.flush()
-            raise ValueError
+            session.add(Run(**{**run.model_dump(), "kind": None}))
+            session.flush()
         with store.read() as session:
             assert session.get_one(Run, run.id).notes == ["kept"]
         raise KeyboardInterrupt
