@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chordesk.models.errors import NotConfigured, UsageError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 class Lack(NamedTuple):
@@ -16,12 +19,16 @@ class Lack(NamedTuple):
     remedy: str
 
 
-@cache  # what is installed is read once a process: some hundred requirements
-def lack_of(extra: str) -> Lack | None:
+@cache  # read anew a hundred of them are milliseconds of each turn
+def _requirement(text: str) -> Requirement:
     from packaging.requirements import Requirement  # what loads this module seldom asks
 
+    return Requirement(text)
+
+
+def lack_of(extra: str) -> Lack | None:
     try:
-        wanted = [Requirement(text) for text in requires("chordesk") or ()]
+        wanted = [_requirement(text) for text in requires("chordesk") or () if extra in text]
     except PackageNotFoundError:  # the desk runs from a folder: nothing says what it needs
         return None
     install = f"pip install 'chordesk[{extra}]'"

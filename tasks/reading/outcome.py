@@ -60,7 +60,8 @@ def _days(session: Session, run: Run) -> str:
     told = f"{'' if len(equity) == len(days) else f'{len(equity)} of '}{len(days)} sessions, {days[0]} to {days[-1]}"
     returns = (run.summary.get("backtest") or {}).get("returns")
     if returns and returns["desk"] is not None:
-        return f"{told}: {returns['desk']:+.1%}, against {returns['held']:+.1%} bought and held"
+        held = f", against {returns['held']:+.1%} bought and held" if returns["held"] is not None else ""
+        return f"{told}: {returns['desk']:+.1%}{held}"
     return f"{told}: ${equity[-1]:,.2f} so far" if equity and equity[-1] is not None else told
 
 

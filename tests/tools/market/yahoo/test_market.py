@@ -118,7 +118,8 @@ def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> N
         "revenueGrowth": {"raw": 0.05, "fmt": "5%"}, "recommendationKey": "buy", "targetMeanPrice": 200,
         "mostRecentQuarter": 1_703_894_400,
     }  # fmt: skip
-    assert market.listing("AAPL").model_dump() == {"symbol": "AAPL", "name": "Apple Inc.", "company": None, **about}
+    listing = {"symbol": "AAPL", "name": "Apple Inc.", "company": None, "aliases": None, **about}
+    assert market.listing("AAPL").model_dump() == listing
     fundamentals = market.section("AAPL", "fundamentals")
     assert (fundamentals["trailingPE"], fundamentals["forwardPE"], fundamentals["beta"]) == (30.5, None, None)
     assert (fundamentals["revenueGrowth"], fundamentals["knownAt"]) == (0.05, market.clock.now().isoformat())
