@@ -49,6 +49,7 @@ def dotenv(folder: Path) -> dict[str, str]:
     own = {"telemetry_file": str(folder / "telemetry.jsonl"), **INSTEAD}
     given = {f"DESK_{name.upper()}": own.get(name) or field.examples[0] for name, field in fields.items()}  # type: ignore[index]
     left_out = {*FIXED, *(name.removesuffix("_FILE") for name in FIXED), "DESK_TRADER_LIVE"}
+    left_out.add("DESK_MASK")  # refuses web search, venues and graphs, which the others switch on
     files = {f"{name}_FILE": f"{MOUNTED}{name.removeprefix('DESK_').lower()}" for name in KEYS}
     return {name: value for name, value in given.items() if name not in left_out and name not in KEYS} | files
 
@@ -107,7 +108,7 @@ def test_every_setting_of_the_file_is_read_back_from_each_service(fleet: Process
         found = here()
     files = {f"{name}_FILE" for name in KEYS}
     wanted = load_settings({name: value for name, value in given.items() if name not in files}, tmp_path)
-    left_out = {*SECRETS, "home", "metrics_host", "metrics_port", "api_host", "api_port", "trader_live"}
+    left_out = {*SECRETS, "home", "metrics_host", "metrics_port", "api_host", "api_port", "trader_live", "mask"}
     for name in Settings.model_fields.keys() - left_out:
         value = shown(name, getattr(wanted, name), wanted)
         assert getattr(wanted, name) != Settings.model_fields[name].get_default(call_default_factory=True), name

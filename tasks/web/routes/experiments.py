@@ -25,8 +25,8 @@ def experiments(context: Context) -> list[ExperimentRow]:
         return list_experiments(session)
 
 
-@router.get("/experiments/{id_}")
-def one_experiment(context: Context, id_: Id) -> ExperimentDetail:
+@router.get("/experiments/{experiment_id}")
+def one_experiment(context: Context, experiment_id: Id) -> ExperimentDetail:
     """Show an experiment whose arms have ended: differences in pairs, tokens, and names judged apart."""
     with context.store.read() as session:
-        return experiment(session, context.settings, arms_of(session, id_))
+        return experiment(session, context.settings, arms_of(session, experiment_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import re
 import socket
@@ -19,10 +20,12 @@ from chordesk.models import event_log
 from chordesk.models.database.artifacts import digest_of, keep
 from chordesk.models.database.store import Store
 from chordesk.models.events import EventType, event
+from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.board import Episode, EpisodeQuestion
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
+from chordesk.models.tables.runs import Artifact, BacktestSession, Run, ToolCall, Turn
 from chordesk.tasks.events.deltas import CHANNEL
+from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tools.questions.rows import person_question
@@ -157,3 +160,25 @@ def a_board(running: Service, run_id: str) -> str:
             Episode(run_id=run_id, account="paper", number=1, rounds=1, content="# Episode 1\n", created_at=utcnow())
         )
         return question.id
+
+
+def an_experiment(running: Service) -> str:
+    """Store two arms' backtests of two sessions; return the experiment's id."""
+    days = [dt.date(2010, 8, 9), dt.date(2010, 8, 10)]
+    with running.store.session() as session:
+        for arm in ("a", "b"):
+            run = a_run(session, kind=RunKind.BACKTEST, state=RunState.DONE, finished_at=utcnow(), account=f"of-{arm}")
+            run.market = "replay"
+            run.params = {
+                "backtest": run.id, "days": [str(day) for day in days], "symbols": ["KO"], "experiment": "one",
+                "arm": arm,
+            }  # fmt: skip
+            run.summary = {"backtest": {"capital": 1.0, "returns": {"desk": 0.0, "held": None}}}
+            session.add(run)
+            session.add_all(
+                BacktestSession(
+                    backtest_id=run.id, run_id=run.id, day=day, state="done", cash=1.0, equity=1.0, traded=0.0
+                )
+                for day in days
+            )
+    return "one"

@@ -45,7 +45,7 @@ NEEDS_MORE = {
     "POST /session",
     "POST /approvals/{id_}",
     "GET /artifacts/{digest}",
-    "GET /experiments/{id_}",
+    "GET /experiments/{experiment_id}",
     "GET /runs/{run_id}/board",
     "GET /runs/{run_id}/compare/{other_id}",
     "GET /runs/{run_id}/episode",

@@ -11,7 +11,7 @@ import pytest
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.tasks import approvals
 from tests.tasks.web.conftest import Floor
-from tests.tasks.web.kit import Service, a_board, a_picture
+from tests.tasks.web.kit import Service, a_board, a_picture, an_experiment
 
 PATHS = ("/runs", "/openapi.json", "/nothing", "/approvals")
 FORM = "application/x-www-form-urlencoded"
@@ -173,6 +173,7 @@ def test_asking_changes_nothing(floor: Floor) -> None:
         "account": "paper", "report_id": report_id, "verdict_id": chain.verdict_id, "other_id": chain.run_id,
         "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
         "question_id": a_board(floor.service, chain.run_id), "id_": "request-1",
+        "experiment_id": an_experiment(floor.service),
     }  # fmt: skip
     asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
     # A run that has not ended: its events would go on.

@@ -92,13 +92,17 @@ def test_a_restart_of_the_service_is_survived(page: Page, desk_page: DeskPage) -
 LIST = """async (count) => {
   const { html, render } = { ...(await import('/page/lib/html.js')), ...(await import('preact')) };
   const { VirtualList } = await import('/page/lib/ui.js');
-  const { Bounded } = await import('/page/lib/store.js');
+  const { useBounded } = await import('/page/lib/store.js');
   const box = document.createElement('div');
   document.body.append(box);
-  const list = new Bounded(1000);
+  let list, push;
+  const row = (one) => one;
+  const List = () => {
+    [list, push] = useBounded(1000);
+    return html`<${VirtualList} label="Test" items=${list.items} dropped=${list.dropped} stick row=${row} />`;
+  };
   const draw = async () => {
-    const row = (one) => one;
-    render(html`<${VirtualList} label="Test" items=${list.items} dropped=${list.dropped} stick row=${row} />`, box);
+    render(html`<${List} />`, box);
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   };
   const at = () => {
@@ -107,8 +111,9 @@ LIST = """async (count) => {
   };
   const shown = () => [...box.querySelectorAll('li')].map((one) => one.textContent);
   let next = 0;
-  const add = async (many) => { list.add(Array.from({ length: many }, () => `row ${next++}`)); await draw(); };
+  const add = async (many) => { push(Array.from({ length: many }, () => `row ${next++}`)); await draw(); };
   const found = {};
+  await draw();
   await add(5);
   for (let step = 0; step < 20; step += 1) await add(count);
   found.sticks = at();
