@@ -249,7 +249,8 @@ def _lease_trust(desk: Desk, session: Session) -> LeaseTrust:
     view = leases.lease_trust(session, leases.SWEEP_SECONDS, lease_seconds)
     moved = step_queries.correct_times(session, lease_seconds, view.put_back)
     if view.grace_seconds:
-        log.warning("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)
+        tell = log.warning if view.put_back else log.info  # nothing swept for a while, or a clock went back
+        tell("sweep.doubts_leases", grace_seconds=view.grace_seconds, put_back=view.put_back, steps_moved=moved)
     return view
 
 
