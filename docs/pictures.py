@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -26,25 +26,28 @@ SETTLE_MS = 1_500  # charts and graphs are drawn after their data
 
 @contextmanager
 def demo_desk() -> Iterator[str]:
-    """The link to the page of a demo's desk with paper fills, which ends with the block."""
-    with tempfile.TemporaryDirectory(prefix="pictures-") as home:
-        command = [str(Path(sys.executable).with_name("desk")), "demo", "--live", "--page", "--home", f"{home}/demo"]
-        environ = {**os.environ, "BROWSER": "true", "COLUMNS": "200", "SSH_CONNECTION": "no window is to open"}
-        demo = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            yield _link(demo)
-        finally:
-            demo.send_signal(signal.SIGINT)
-            demo.communicate()
+    """The link to the page of a demo's desk with paper fills, which is up until the block ends."""
+    desk = str(Path(sys.executable).with_name("desk"))
+    with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
+        home = f"{folder}/demo"
+        subprocess.run([desk, "demo", "--live", "--home", home], check=True, stdout=subprocess.DEVNULL)
+        # The session whose open filled the orders.
+        environ = {**os.environ, "DESK_HOME": home, "DESK_REPLAY_DATE": "2010-08-13", "COLUMNS": "200"}
+        with ExitStack() as stack:
+            up = stack.enter_context(running([desk, "up", "--no-beat"], environ))
+            next(line for line in up.stdout or () if "Ctrl-C stops all" in line)
+            page = stack.enter_context(running([desk, "page", "--no-open"], environ))
+            yield next(found[0] for line in page.stdout or () if (found := LINK.search(line)))
 
 
-def _link(demo: subprocess.Popen[str]) -> str:
-    seen: list[str] = []
-    for line in demo.stdout or ():
-        seen.append(line)
-        if found := LINK.search(line):
-            return found[0]
-    raise RuntimeError("the demo printed no link:\n" + "".join(seen[-20:]))
+@contextmanager
+def running(command: list[str], environ: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
 
 
 def take(page: Page, base: str, way: str, path: Path) -> None:
@@ -82,12 +85,13 @@ def main() -> None:
         page = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(link)
         page.get_by_role("navigation", name="Views").wait_for()
-        run = links(page, base, "/runs?kind=screen", "/runs/")[0]
-        order = links(page, base, f"/orders?state=filled&run={run.removeprefix('/runs/')}", "/orders/")[0]
+        order = links(page, base, "/orders?state=filled", "/orders/")[0]
+        run = links(page, base, order, "/runs/")[0]
         thread = links(page, base, order, "/threads/")[-1]
         symbol = links(page, base, order, "/symbols/")[0]
         episode = links(page, base, "/scores?show=episodes", "/runs/")[0]
         views = {"order": order, "run": run, "symbol": symbol, "thread": thread, "board": episode, "desk": "/"}
+        views |= {"record": "/scores", "settings": "/settings"}
         for name, way in views.items():
             take(page, base, way, folder / f"{name}.png")
         page.emulate_media(color_scheme="dark")

@@ -31,13 +31,13 @@ export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 
 export const quantity = (value) => (value === null || value === undefined ? MISSING : Number.isInteger(Number(value))
   ? figure(value, 0) : figure(value, 4));
 
-/** The price terms: "limit $24.10", "stop $20.00 limit $19.90", "market". */
+/** The price terms: "limit at $24.10", "stop $20.00 limit at $19.90", "market". */
 export function priceTerms(order) {
-  const parts = [words(order.order_type ?? 'market')];
-  if (order.stop_price !== null && order.stop_price !== undefined) parts.push(`stop ${money(order.stop_price)}`);
-  if (order.trail_percent !== null
-    && order.trail_percent !== undefined) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
-  if (order.limit_price !== null && order.limit_price !== undefined) parts.push(`at ${money(order.limit_price)}`);
+  const has = (value) => value !== null && value !== undefined;
+  const stops = has(order.stop_price);
+  const parts = [stops ? `stop ${money(order.stop_price)}` : words(order.order_type ?? 'market')];
+  if (has(order.trail_percent)) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
+  if (has(order.limit_price)) parts.push(`${stops ? 'limit ' : ''}at ${money(order.limit_price)}`);
   return parts.join(' ');
 }
 
