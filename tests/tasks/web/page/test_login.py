@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.kit import DeskPage, logged_in
 from tests.browser.kit import short as short_id
@@ -96,8 +96,15 @@ def test_the_end_of_all_sessions_keeps_what_was_typed(page: Page, browser: Brows
     start.evaluate("one => one.click()")
     expect(page.get_by_text("The session has ended. What you typed is kept.")).to_be_visible()
     desk_page.complaints.clear()
+    late: list[Route] = []
+    page.route("**/questions?*", lambda route: route.continue_() if late else late.append(route))
+    with page.expect_request("**/questions?*"):
+        page.evaluate("() => { import('/page/lib/api.js').then(({ get }) => get('/questions', { limit: 1 })); }")
     page.get_by_label("Link or code").fill(desk_page.link())  # above the dialog, which is still open
     page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("form", name="Log in")).to_have_count(0)
+    with page.expect_response(lambda answer: "/questions?" in answer.url and answer.ok):
+        late[0].fulfill(status=401, json={"status": 401, "title": "refused", "detail": "the session before has ended"})
     expect(page.get_by_role("form", name="Log in")).to_have_count(0)
     expect(page.get_by_role("dialog").get_by_label("Symbols")).to_have_value("IBM KO")
 

@@ -4,9 +4,9 @@
 // the others ask again and again for what is new, for a moment each.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem, problemOf } from './api.js';
+import { Problem } from './request.js';
 import { pathWith } from './router.js';
-import { authorization, drop, session } from './session.js';
+import { ask, ended, session, tokenNow } from './session.js';
 
 const STREAMS = 3;
 const BATCH_MS = 100;
@@ -95,11 +95,9 @@ export class Live {
     try {
       if (this.failures === 0 && !brief) this.onState('connecting');
       rest(QUIET_MS);
-      const headers = { ...authorization(), Accept: 'text/event-stream',
-        ...(this.cursor === null ? {} : { 'Last-Event-ID': this.cursor }) };
-      const answer = await fetch(pathWith(this.path, this.query), { headers, signal: this.cut.signal,
-        credentials: 'omit', cache: 'no-store' });
-      if (!answer.ok) return this.refused(await problemOf(answer));
+      const sent = tokenNow();
+      const answer = await ask('GET', pathWith(this.path, this.query), { signal: this.cut.signal, headers: {
+        Accept: 'text/event-stream', ...(this.cursor === null ? {} : { 'Last-Event-ID': this.cursor }) } });
       if (answer.status === 204) return this.end('ended');
       this.failures = 0;
       this.onState(brief ? 'polling' : 'live');
@@ -114,13 +112,16 @@ export class Live {
         if (end < 0) continue;
         const refused = this.take(text.slice(0, end));
         text = text.slice(end + 2);
-        if (refused) return this.refused(refused);
+        if (refused) {
+          ended(refused, sent);
+          return this.refused(refused);
+        }
       }
     } catch (error) {
       if (this.stopped || document.hidden) return true;
       if (error.name === 'AbortError') return true;
-      this.onState('away', new Problem({ kind: 'away', title: 'The desk does not answer' }));
-      return false;
+      return this.refused(error instanceof Problem ? error
+        : new Problem({ kind: 'away', title: 'The desk does not answer' }));
     } finally {
       clearTimeout(quiet);
       this.cut.abort();
@@ -128,10 +129,7 @@ export class Live {
   }
 
   refused(problem) {
-    if (problem.status === 401) {
-      drop(problem);
-      return true;
-    }
+    if (problem.status === 401) return true;
     if (problem.status === 410 || problem.status === 409) {
       this.cursor = problem.more.last === undefined ? null : String(problem.more.last);
       this.seen.clear();

@@ -2,6 +2,7 @@
 // or a cookie. A new tab of this page asks the open ones for it.
 
 import { signal } from '@preact/signals';
+import { request } from './request.js';
 import { replace } from './router.js';
 
 const KEPT = 'desk-session';
@@ -20,8 +21,30 @@ if (tabs) {
   };
 }
 
-/** The headers that each request to the desk carries. */
-export const authorization = () => (token ? { Authorization: `Bearer ${token}` } : {});
+/** Send a request with the session's token; the answer, if it is ok. Raises Problem.
+ * @param {string} method
+ * @param {string} path
+ * @param {import('./request.js').Options} [options] */
+export async function ask(method, path, { headers = {}, ...options } = {}) {
+  const sent = token;
+  try {
+    return await request(method, path, { ...options,
+      headers: { ...(sent ? { Authorization: `Bearer ${sent}` } : {}), ...headers } });
+  } catch (problem) {
+    ended(problem, sent);
+    // Logged in again meanwhile: the refusal was of the token before.
+    if (problem.status === 401 && token && token !== sent) return ask(method, path, { headers, ...options });
+    throw problem;
+  }
+}
+
+/** Forget the session if the desk refused its token. A late refusal of an earlier token is none of this session. */
+export function ended(problem, sent) {
+  if (problem.status === 401 && sent === token) drop(problem);
+}
+
+/** The token that a request sends now, for `ended`. */
+export const tokenNow = () => token;
 
 /** The code in a fragment or in a whole link, and the view that it opens; null when there is none. */
 export function codeIn(text) {
@@ -45,31 +68,32 @@ export async function begin() {
 
 /** Exchange a code for a session. Returns the problem, or null. */
 export async function login(code) {
-  const answer = await send('POST', '/session', { code });
-  if (answer.ok) {
-    const made = await answer.json();
+  try {
+    const made = await (await request('POST', '/session', { body: { code } })).json();
     enter(made.token, made);
     return null;
+  } catch (problem) {
+    const kept = sessionStorage.getItem(KEPT);
+    // A used link in a tab that is logged in: reloading it is no reason to log it out.
+    if (kept && (await take(kept))) return null;
+    session.value = { ...session.value, state: 'out', problem };
+    return problem;
   }
-  const problem = await problemOf(answer);
-  const kept = sessionStorage.getItem(KEPT);
-  // A used link in a tab that is logged in: reloading it is no reason to log it out.
-  if (kept && (await take(kept))) return null;
-  session.value = { ...session.value, state: 'out', problem };
-  return problem;
 }
 
 /** End this session, or every one of the desk. */
 export async function logout(all = false) {
-  const ended = token;
-  const answer = await send('POST', '/session/end', { all });
-  if (!answer.ok && answer.status !== 401) throw Object.assign(new Error('not logged out'), await problemOf(answer));
-  tabs?.postMessage({ ended });
+  const over = token;
+  try {
+    await ask('POST', '/session/end', { body: { all } });
+  } catch (problem) {
+    if (problem.status !== 401) throw problem;
+  }
+  tabs?.postMessage({ ended: over });
   drop();
 }
 
-/** Forget the token: the desk does not know it any more. */
-export function drop(problem = null) {
+function drop(problem = null) {
   token = null;
   sessionStorage.removeItem(KEPT);
   session.value = { ...session.value, state: 'out', problem };
@@ -77,17 +101,13 @@ export function drop(problem = null) {
 
 async function take(kept) {
   token = kept;
-  const answer = await send('GET', '/session');
-  if (answer.ok) {
-    enter(kept, await answer.json());
-    return true;
+  try {
+    enter(kept, await (await ask('GET', '/session')).json());
+  } catch (problem) {
+    if (problem.status === 401) return false;
+    // The desk does not answer now: the token may be good, and each view shows what is wrong.
+    enter(kept, { by: session.value.by, until: null });
   }
-  if (answer.status === 401) {
-    token = null;
-    return false;
-  }
-  // The desk does not answer now: the token may be good, and each view shows what is wrong.
-  enter(kept, { by: session.value.by, until: null });
   return true;
 }
 
@@ -112,21 +132,4 @@ function asked() {
       resolve(null);
     }, ASK_MS);
   });
-}
-
-async function send(method, path, body) {
-  const headers = { ...authorization(), ...(body ? { 'Content-Type': 'application/json' } : {}) };
-  try {
-    return await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: 'omit' });
-  } catch {
-    return Response.error();
-  }
-}
-
-async function problemOf(answer) {
-  if (!answer.status) {
-    return { title: 'The desk does not answer', detail: 'no connection', remedy: 'is `desk up` running?',
-      kind: 'away' };
-  }
-  return answer.json();
 }

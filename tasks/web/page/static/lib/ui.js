@@ -1,11 +1,12 @@
 // The parts that views are made of. All text of the desk goes through these or through ${...}: never as markup.
 
 import { Component } from 'preact';
-import { newKey, pictureUrl, post, Problem, saveFile } from './api.js';
+import { newKey, pictureUrl, post, saveFile } from './api.js';
 import {
   ago, compact, count, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, words, zone,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
+import { Problem } from './request.js';
 import { href, part } from './router.js';
 import { useResource } from './store.js';
 
