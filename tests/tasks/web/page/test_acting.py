@@ -108,6 +108,7 @@ def test_an_open_dialog_says_what_becomes_of_its_question(own_page: Page, own_de
             assert client.post("/session/end", json={"all": True}).is_success
         own_page.get_by_label("Link or code").fill(own_desk.link())
         own_page.get_by_role("button", name="Log in").click()
+        expect(own_page.get_by_role("form", name="Log in")).to_have_count(0)
         expect(dialog.get_by_label("Reason")).to_have_value("as planned")
         for happens, told in meanwhile:
             with store.session() as session:
