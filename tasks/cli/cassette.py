@@ -46,7 +46,7 @@ def list_kept(as_json: Json = False) -> None:
 
 @commands.command("export")
 def export_file(file: File, run: OfRun = None, as_json: Json = False) -> None:
-    """Write kept turns into one file, which holds no key and no folder of this machine."""
+    """Write kept turns into one file, without keys and folders of this machine."""
     from chordesk.tasks.cassettes import export
 
     settings, store = opened()

@@ -36,7 +36,7 @@ def list_(
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=1000)] = 20,
     as_json: Json = False,
 ) -> None:
-    """List messages, the newest first: what was sent, waits, was merged into another one, or was given up."""
+    """List messages, the newest first: sent, waiting, merged or given up."""
     from chordesk.tasks.notifications import messages
 
     with opened()[1].read() as session:
@@ -45,7 +45,7 @@ def list_(
 
 
 def overview(as_json: Json = False) -> None:
-    """Show the channels as the process that sends has them, without their URLs, and how each one stands."""
+    """Show the channels, without their URLs, and how each one stands."""
     from chordesk.tasks.notifications import messages
 
     with opened()[1].read() as session:
@@ -103,7 +103,7 @@ commands.command("channels")(overview)
 
 @commands.command()
 def run() -> None:
-    """Send notifications in the foreground; a second process waits until the first one ends."""
+    """Send notifications in the foreground; a second process waits."""
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.notifications import channels
     from chordesk.tasks.presence import present
@@ -146,7 +146,7 @@ def _watched(
 
 @commands.command("test")
 def try_out(channel: Name = None, as_json: Json = False) -> None:
-    """Send a test message to each channel; exit code 1 when one did not take it."""
+    """Send a test message to each channel; exit code 1 when one fails."""
     from chordesk.tasks.notifications import channels, checking
 
     settings = checked().settings

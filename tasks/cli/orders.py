@@ -138,7 +138,7 @@ def listing(context: typer.Context, as_json: Json = False) -> None:
 
 @approvals_commands.command("show")
 def show_approval(id_: Id, as_json: Json = False) -> None:
-    """Show what a person is asked: the reason, and what the order would do to the account."""
+    """Show a request: the reason, and what the order would do to the account."""
     from contextlib import closing
 
     from chordesk.tasks.approvals import WaitingOrder, asked_of
@@ -291,7 +291,7 @@ audit_commands = typer.Typer(
 
 @audit_commands.command()
 def verify(also: With = None, as_json: Json = False) -> None:
-    """Read the whole log for lines that were altered, removed or cut off; exit code 1 if there is one."""
+    """Read the whole log for altered, removed or cut-off lines; exit code 1 if there is one."""
     checked = _check(*opened(), also, whole=True)
     if as_json:
         print_json([_plain(one) for one in checked])
@@ -308,7 +308,7 @@ def show_log(
     also: With = None,
     as_json: Json = False,
 ) -> None:
-    """Show an order's history from the screener's hit on, or the last lines of the log."""
+    """Show an order's history, or the last lines of the log."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.orders import Order
     from chordesk.tasks.cli.show.orders import log_table, order_history
@@ -376,7 +376,7 @@ risk_commands = typer.Typer(
 
 @risk_commands.command()
 def codes(as_json: Json = False) -> None:
-    """List every denial code: what it refuses, whether it binds exits, the limit in force."""
+    """List every denial code: what it refuses, if it binds exits, the limit in force."""
     from chordesk.tools.risk.codes import CODES
 
     loaded = load()

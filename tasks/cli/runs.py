@@ -134,7 +134,7 @@ def adopt_run(
 
 @runs_commands.command("leaks")
 def leaks(run: OneRun = None, as_json: Json = False) -> None:
-    """Look for what DESK_MASK hides in all that a run's models were shown; exit code 1 if there is any.
+    """Look for what DESK_MASK hides in all that a run's models were shown; exit code 1 if found.
 
     A backtest's sessions are read with it.
     """

@@ -71,7 +71,7 @@ def show(
 
 @commands.command("reset")
 def reset_thread(thread: Thread) -> None:
-    """Let a thread's role start a new thread with its next turn; the history is kept."""
+    """Let a role start a new thread with its next turn; the history is kept."""
     from chordesk.tasks.threads import reset
 
     with _desk() as desk:

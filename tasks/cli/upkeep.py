@@ -272,7 +272,7 @@ def import_(
     source: Annotated[Path | None, typer.Option("--from", help="Your copy of pystock's captures.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of the import that are there.")] = False,
 ) -> None:
-    """Make a folder of own data from a sample, or from files, folders and zip archives.
+    """Make a folder of own data from a sample, files, folders or zip archives.
 
     A sample is fetched by pip, by its hash; pystock is made of your copy. Bars that cannot be used are set aside.
     """

@@ -54,14 +54,14 @@ Skip = Annotated[int, Query(ge=0, le=10_000, description="how many to skip first
 
 @router.get("/accounts")
 def accounts(context: Context) -> list[AccountState]:
-    """List the accounts, this service's own first: cash, trading state, equity, and agreement with the broker."""
+    """List the accounts, this service's own first: cash, trading state, equity, agreement with the broker."""
     with context.store.read() as session:
         return list_accounts(session, context.settings)
 
 
 @router.get("/accounts/{account}")
 def account(context: Context, account: Name) -> AccountDetail:
-    """Show an account: positions at the market's prices with their stops, exposure by sector, the last reconciliation.
+    """Show an account: positions with their stops, exposure by sector, the last reconciliation.
 
     A backtest's is shown as of its last session, an account of another broker without prices.
     """
@@ -82,7 +82,7 @@ def _market_of(context: ServiceContext, name: str) -> MarketData | None:
 
 @router.get("/accounts/{account}/record")
 def record(context: Context, account: Name, against: IdFilter = None) -> TrackRecord:
-    """Show how good an account has been: equity against its universe, months, trades, and what may be concluded.
+    """Show an account's equity against its universe, months, trades, and what may be concluded.
 
     against: another account, such as that of another backtest: its equity and the difference on the days of both.
     """
@@ -94,7 +94,7 @@ def record(context: Context, account: Name, against: IdFilter = None) -> TrackRe
 
 @router.get("/accounts/{account}/equity")
 def equity(context: Context, account: Name, days: Days = 260) -> EquityCurve:
-    """Show an account's equity by session day, with change and drawdown.
+    """Show equity by session day, with change and drawdown.
 
     Money paid in or out counts as neither.
     """
@@ -104,7 +104,7 @@ def equity(context: Context, account: Name, days: Days = 260) -> EquityCurve:
 
 @router.get("/accounts/{account}/ledger")
 def movements(context: Context, account: Name, limit: Limit = 100, offset: Skip = 0) -> list[LedgerRow]:
-    """List an account's fills and option events, the newest first, with their effect on its cash."""
+    """List fills and option events, the newest first, with their effect on cash."""
     with context.store.read() as session:
         return ledger(session, find_account(session, context.settings, account), limit, offset)
 
@@ -120,7 +120,7 @@ OfDay = Annotated[DayFilter, Query(description="as of this session of the settin
 
 @symbols_router.get("/symbols")
 def symbols(context: Context, q: TextFilter = None, limit: Limit = 100, offset: Offset = 0) -> list[SymbolRow]:
-    """List the symbols that the account's runs researched, with their last verdict.
+    """List researched symbols, with their last verdict.
 
     The last researched come first. q: part of the symbol.
     """
@@ -130,7 +130,7 @@ def symbols(context: Context, q: TextFilter = None, limit: Limit = 100, offset: 
 
 @symbols_router.get("/symbols/{symbol}")
 def symbol(context: Context, symbol: Ticker, run: OfRun = None, limit: Limit = 50) -> SymbolDetail:
-    """Show a symbol across an account's runs: hits, verdicts, reports, orders, fills, notes, memory, holdings.
+    """Show a symbol across runs: hits, verdicts, reports, orders, fills, notes, memory, holdings.
 
     Without a run as of the account's market now. limit: of each list.
     """
@@ -171,7 +171,7 @@ def symbol_picture(
     run: OfRun = None,
     day: OfDay = None,
 ) -> Response:
-    """Draw a symbol's chart with its levels and trendlines as a PNG. Nothing is later than that of its bars."""
+    """Draw a symbol's chart with levels and trendlines as a PNG."""
     seen = _seen(context, run, day)
     return Response(picture_for_people(seen, symbol.upper(), sessions, interval), media_type="image/png")
 

@@ -40,14 +40,14 @@ STOP_SECONDS = 3.0  # with healthy workers a voice's turn ends within one
 
 @router.get("/runs/{run_id}/board")
 def run_board(context: Context, run_id: Id) -> BoardView:
-    """Show a run's board: signals, questions, forecasts with their citations, voices, the tally."""
+    """Show a board: signals, questions, forecasts with citations, voices, tally."""
     with context.store.read() as session:
         return board_view(session, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/episode")
 def run_episode(context: Context, run_id: Id) -> Episode:
-    """Show the tally of a run's board as markdown, and as JSON in `summary`."""
+    """Show a board's tally as markdown, and as JSON in `summary`."""
     with context.store.read() as session:
         run = by_prefix(session, Run, run_id)
         found = session.get(Episode, research_run(run))
@@ -64,7 +64,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 @router.post("/runs/{run_id}/voices/{voice}/stop", responses=_STOPPING)
 @decided_once
 def stop_one_voice(context: Context, run_id: Id, voice: Ticker, asked: StopRequest, response: Response) -> StoppedVoice:
-    """Stop one voice of a run and interrupt its running turn.
+    """Stop one voice and interrupt its turn.
 
     The other voices go on.
     """

@@ -47,7 +47,7 @@ class DeskGlance(Glance):
 
 @router.get("/")
 def desk(context: Context) -> ServiceStatus:
-    """Show the running desk: live or preview, broker, account, model, market, day, settings.
+    """Show the desk: live or preview, broker, account, model, market, day, settings.
 
     Without a `desk up`, those of this service.
     """
@@ -64,7 +64,7 @@ def desk(context: Context) -> ServiceStatus:
 
 @router.get("/desk")
 def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
-    """Show the desk at a glance: running runs, approvals, equity, queues, parked models, the next scheduled runs.
+    """Show runs in work, approvals, equity, queues, parked models, the next scheduled runs.
 
     Only the workers are not asked anew each time: their answers have an age.
     """
@@ -111,7 +111,7 @@ class SettingRow(Frozen):
 
 @fleet_router.get("/status")
 def status(fleet: FleetPart) -> KeptStatus:
-    """Show workers, app-servers, queues, turns in flight, parked models, the oldest step and the last sweep.
+    """Show workers, app-servers, queues, turns, parked models, the oldest step, the last sweep.
 
     The answers are a few seconds old at most. The first request waits until all were asked.
     """
@@ -121,7 +121,7 @@ def status(fleet: FleetPart) -> KeptStatus:
 
 @fleet_router.get("/settings")
 def settings(context: Context) -> list[SettingRow]:
-    """List every setting as a command would have it: value, owner, origin. Secrets are masked."""
+    """List every setting: value, owner, origin. Secrets are masked."""
     found, started = load(agree=False), context.running_desk() or context.settings
     changed = differing(snapshot(found.settings), snapshot(started))
     return [
@@ -171,7 +171,7 @@ class RemovedEntry(Frozen):
 
 @schedule_router.get("/schedule")
 def schedule(context: Context) -> Schedule:
-    """Show the runs that start by themselves: each entry with its next start, and whether beat keeps it."""
+    """Show the schedule: each entry with its next start, and whether beat keeps it."""
     queues, trouble = _queues(context)
     now = utcnow()
     sent = {one.name: one.last for one in queues.beat.entries} if queues is not None else {}
@@ -194,14 +194,14 @@ def add_entry(context: Context, body: NewEntry) -> Entry:
 
 @schedule_router.post("/schedule/{name}")
 def change_entry(context: Context, name: EntryPath, body: EntryBody) -> Entry:
-    """Change the time of an entry, or switch it on or off; also of one that the settings have."""
+    """Change the time of an entry, or switch it on or off."""
     with context.store.session() as session:
         return schedules.change(session, context.settings, name, f"{body.by} via the API", body.at, body.enabled)
 
 
 @schedule_router.post("/schedule/{name}/remove")
 def remove_entry(context: Context, name: EntryPath, body: StopRequest) -> RemovedEntry:
-    """Remove an entry; one that the settings have is as they say from then on."""
+    """Remove an entry; one of the settings is as they say from then on."""
     with context.store.session() as session:
         left = schedules.remove(session, context.settings, name, f"{body.by} via the API")
     return RemovedEntry(entry=left)
@@ -209,7 +209,7 @@ def remove_entry(context: Context, name: EntryPath, body: StopRequest) -> Remove
 
 @fleet_router.get("/doctor")
 def doctor(fleet: FleetPart, whole: Whole = False) -> KeptChecks:
-    """Show the checks of `desk doctor`, a minute old at most; with `whole` the costly ones too.
+    """Show the checks of `desk doctor`; with `whole` the costly ones too.
 
     Costly checks run a turn, start an app-server or read all prices, and are at most an hour old; while they run, the
     answer has the others.

@@ -197,7 +197,7 @@ async def all_events(
     bodies: Bodies = True,
     deltas: Deltas = False,
 ) -> Response:
-    """Stream the events of all runs after a place, and those without a run.
+    """Stream the events of all runs after a place.
 
     There is no gap and no repeat; each run's events are in order. The stream never ends. A filtered stream's places are
     good for any other filter.
@@ -238,7 +238,7 @@ async def events(
     bodies: Bodies = True,
     deltas: Deltas = False,
 ) -> Response:
-    """Stream every event of a run after a sequence.
+    """Stream a run's events after a sequence.
 
     There is no gap and no repeat. The stream ends when the run has ended, none of its orders is open and no request of
     it waits for a person. The run `desk` has the events without a run, and never ends.

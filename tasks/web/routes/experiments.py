@@ -20,13 +20,13 @@ router = APIRouter(tags=["runs"], route_class=JsonRoute)
 
 @router.get("/experiments")
 def experiments(context: Context) -> list[ExperimentRow]:
-    """List the experiments, the newest first, with their arms' backtests."""
+    """List the experiments, the newest first."""
     with context.store.read() as session:
         return list_experiments(session)
 
 
 @router.get("/experiments/{experiment_id}")
 def one_experiment(context: Context, experiment_id: Id) -> ExperimentDetail:
-    """Show an experiment whose arms have ended: differences in pairs, tokens, and names judged apart."""
+    """Show an ended experiment: differences in pairs, tokens, names judged apart."""
     with context.store.read() as session:
         return experiment(session, context.settings, arms_of(session, experiment_id))

@@ -79,7 +79,7 @@ def orders(
 
 @router.get("/orders/{order_id}", tags=["orders"])
 def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
-    """Show an order: size, preview, approval, fills, and the chain that leads to it.
+    """Show an order: size, preview, approval, fills, what it rests on.
 
     log: add its lines in the audit log, which is read and checked as a whole.
     """
@@ -93,7 +93,7 @@ def order(context: Context, order_id: Id, log: bool = False) -> OrderDetail:
 
 @router.get("/orders/{order_id}/checks", tags=["orders"])
 def checks(context: Context, order_id: Id) -> OrderChecks:
-    """Show each rule's answer on an order, with its figure and limit.
+    """Show each rule's answer, with its figure and limit.
 
     For an order that is not sent yet the rules are asked now: what has changed since its preview, what would refuse
     it, and what it would do to the account. Nothing is decided.
@@ -110,7 +110,7 @@ def limits(context: Context) -> LimitsView:
 
 @router.get("/audit", tags=["orders"])
 def audit(context: Context) -> AuditState:
-    """Check the audit log line by line; show each chain's length and last hash."""
+    """Check the audit log; show each chain's length and last hash."""
     checked = check_logs(context.store, context.settings)
     with context.store.read() as session:
         return audit_state(session, checked)
@@ -121,14 +121,14 @@ Asked = Annotated[WaitingOrder | WaitingRequest, Field(discriminator="kind")]
 
 @router.get("/approvals", tags=["approvals"])
 def approvals(context: Context) -> list[Asked]:
-    """List the orders and the models' requests that wait for a person, the oldest first."""
+    """List what waits for a person, the oldest first."""
     with context.store.read() as session:
         return waiting(session)
 
 
 @router.get("/approvals/{id_}", tags=["approvals"])
 def approval(context: Context, id_: Id) -> Asked:
-    """Show what a person was asked: whether it still waits, or who answered what.
+    """Show a request: whether it still waits, or who answered what.
 
     The id is the order's, its approval's or the request's.
     """
@@ -139,7 +139,7 @@ def approval(context: Context, id_: Id) -> Asked:
 @router.post("/approvals/{id_}", tags=["approvals"])
 @decided_once
 def decide(context: Context, id_: Id, asked: AnswerRequest) -> AnswerResult:
-    """Approve or refuse an order as it was previewed, or a model's request.
+    """Approve or refuse an order or a model's request.
 
     The id is the order's, its approval's or the request's.
     """
@@ -239,7 +239,7 @@ def _connected(desk: Desk) -> tuple[MarketData, Broker]:
 
 @trading_router.post("/resume")
 def resume(context: Context, body: ResumeBody) -> ResumeReport:
-    """Let this service's account trade again, or only reduce; other accounts stay as they are."""
+    """Let this service's account trade again, or only reduce."""
     account = context.settings.account
     if body.account not in (None, account):
         remedy = "load the page again: the desk was started with another account"

@@ -94,7 +94,7 @@ def runs(
     offset: Offset = 0,
     short: Short = False,
 ) -> list[RunRow]:
-    """List runs with their progress, tokens and money, the newest first.
+    """List runs with progress, tokens and money, the newest first.
 
     day: New York date on which a run was opened; market_day: the date its market was on; symbol: one of its candidates
     or orders.
@@ -116,14 +116,14 @@ def start(context: Context, asked: RunRequest) -> Run:
 
 @router.get("/runs/{run_id}")
 def run(context: Context, run_id: Id) -> RunDetail:
-    """Show a run: progress, candidates, the trader's actions, each attempt at its steps."""
+    """Show a run: progress, candidates, actions, attempts at its steps."""
     with context.store.read() as session:
         return detail(session, context.settings, by_prefix(session, Run, run_id))
 
 
 @router.get("/runs/{run_id}/waits")
 def run_waits(context: Context, run_id: Id) -> list[Wait]:
-    """List what a run waits for now: a worker, a model's limit, a person, a session's open, another run."""
+    """List what a run waits for: a worker, a model's limit, a person, a session's open, another run."""
     with context.store.read() as session:
         return waits(session, by_prefix(session, Run, run_id), context.settings)
 
@@ -150,7 +150,7 @@ def run_verdicts(context: Context, run_id: Id) -> list[VerdictRow]:
 
 @router.get("/runs/{run_id}/lineage/{symbol}")
 def run_lineage(context: Context, run_id: Id, symbol: Ticker) -> Chain:
-    """Show what led from a symbol's screen hits to its orders and fills, as nodes and edges."""
+    """Show the way from a symbol's hits to its fills, as nodes and edges."""
     with context.store.read() as session:
         return chain(session, by_prefix(session, Run, run_id), symbol)
 
@@ -187,7 +187,7 @@ _STOPPING: dict[int | str, dict[str, Any]] = {
 @router.post("/runs/{run_id}/stop", responses=_STOPPING)
 @decided_once
 def stop(context: Context, run_id: Id, asked: StopRequest, response: Response) -> Stop:
-    """End a run now: interrupt its turns, submit none of its orders."""
+    """End a run: interrupt its turns, submit none of its orders."""
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id, least=ACTS).id
     log.info("api.stop", run=found, by=asked.by)
@@ -239,28 +239,28 @@ course_router = APIRouter(tags=["runs"], route_class=JsonRoute)
 
 @course_router.get("/runs/{run_id}/course")
 def run_course(context: Context, run_id: Id) -> RunCourse:
-    """Show a run with its funnel, its timeline and its candidates, all of one moment."""
+    """Show a run with funnel, timeline and candidates, all of one moment."""
     with context.store.read() as session:
         return course(session, context.settings, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/timeline")
 def run_timeline(context: Context, run_id: Id) -> Timeline:
-    """Show each step of a run with its attempts, workers, waits and turns."""
+    """Show each step with its attempts, workers, waits and turns."""
     with context.store.read() as session:
         return timeline(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/funnel")
 def run_funnel(context: Context, run_id: Id) -> Funnel:
-    """Show a run's universe, hits, candidates, verdicts, orders and fills, with the ids of each."""
+    """Show universe, hits, candidates, verdicts, orders and fills, with their ids."""
     with context.store.read() as session:
         return funnel(session, by_prefix(session, Run, run_id))
 
 
 @course_router.get("/runs/{run_id}/table")
 def run_table(context: Context, run_id: Id) -> CandidateTable:
-    """Show a run's candidates with one cell a role, the verdict with its rule, and the orders."""
+    """Show candidates with one cell a role, verdict with rule, and orders."""
     with context.store.read() as session:
         return candidate_table(session, by_prefix(session, Run, run_id))
 
@@ -283,7 +283,7 @@ _FILE: dict[int | str, dict[str, Any]] = {
 
 @course_router.get("/runs/{run_id}/report", response_class=Response, responses=_FILE)
 def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
-    """Make the report of a run as HTML, markdown or JSON, as `desk report` does."""
+    """Make the run's report as HTML, markdown or JSON."""
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id).id
     made = run_document(context.desk, found)

@@ -126,7 +126,7 @@ def ask_fork(context: Context, thread_id: Id, asked: AskRequest) -> AskedTurn:
 
 @router.post("/threads/{thread_id}/reset")
 def reset_thread(context: Context, thread_id: Id, asked: StopRequest) -> ResetThread:
-    """Let a thread's role start a new thread with its next turn; the history is kept."""
+    """Let a role start a new thread with its next turn; the history is kept."""
     found = _found(context, thread_id)
     log.info("api.reset", thread=found, by=asked.by)
     one = reset(context.desk, found)
