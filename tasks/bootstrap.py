@@ -46,7 +46,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.engine.evidence import Evidence
-from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread, owner_of
+from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
+from chordesk.tasks.engine.owners import owner_of
 from chordesk.tasks.engine.room import RoomWatch
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits

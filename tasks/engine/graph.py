@@ -24,7 +24,8 @@ from chordesk.models.errors import LeaseLost
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, AttemptEnd, RunState, StepKind, StepState
 from chordesk.models.tables.columns import Utc, new_id, utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
-from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
+from chordesk.tasks.engine import owners
+from chordesk.tasks.engine.policy import ALONE_AFTER, LATE, LOSSES, MOST_LOSSES
 from chordesk.tasks.engine.steps import (
     ChildRun,
     ClaimedStep,
@@ -191,7 +192,7 @@ _CLAIM = _claimed(and_(_c.state == StepState.READY, _c.due_at <= _NOW, _c.attemp
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:
     """Take a step that is ready, or has an expired lease, and return it; None when there is nothing to do. That is so
     when it is final, waits, is held, is not due yet, has used up its attempts, or its run has ended. A lease that may
-    have run out only because the clock leapt or the database was away still counts (`sweep_lease.lease_trust`)."""
+    have run out only because the clock leapt or the database was away still counts (`leases.lease_trust`)."""
     now = utcnow()
     values = {"step": step_id, "owner": owner, "now": now, "until": now + dt.timedelta(seconds=lease_seconds)}
     row = session.connection().execute(_CLAIM, values).one_or_none()
@@ -205,11 +206,11 @@ def _take_over(session: Session, values: dict[str, Any]) -> Any:
     more (`policy.LOSSES`). One that may not be claimed now is marked as unsent, so that a later sweep sends it again.
     """
     connection, this = session.connection(), _c.id == values["step"]
-    names = ("id", "run_id", "kind", "subject", "role", "attempt", "owner", "claimed_at")
+    names = ("id", "run_id", "kind", "subject", "role", "attempt", "owner", "claimed_at", "lease_until")
     now = {"now": values["now"]}
     before = connection.execute(select(*columns(*names)).where(this, _expired()).with_for_update(), now).one_or_none()
-    if before is None:
-        connection.execute(update(_steps).where(this, _expired(trusted=False)).values(sent_at=None), now)
+    if before is None or _late(before, values):
+        connection.execute(update(_steps).where(this, _expired(trusted=before is not None)).values(sent_at=None), now)
         return None
     lost = and_(_expired(), ~worn(), _alone())
     row = connection.execute(_claimed(lost, max_attempts=_c.max_attempts + 1), values).one_or_none()
@@ -218,6 +219,13 @@ def _take_over(session: Session, values: dict[str, Any]) -> Any:
     else:
         record_attempt(session, before, values["now"], AttemptEnd.LOST, LOST)
     return row
+
+
+def _late(held: Any, values: dict[str, Any]) -> bool:
+    """Whether a lease ran out of a worker of this machine that lives: where processors are short its renewal is late,
+    and a turn that another worker takes up is paid twice. After LATE leases it hangs."""
+    lease = values["until"] - values["now"]
+    return held.lease_until > values["now"] - LATE * lease and owners.standing(held.owner) is owners.Standing.LIVES
 
 
 _NEW_ATTEMPT = insert(_attempts)

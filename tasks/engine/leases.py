@@ -13,18 +13,14 @@ import concurrent.futures
 import datetime as dt
 import os
 import signal
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
 import structlog
 from sqlalchemy import and_, or_, update
 from sqlmodel import Session, SQLModel, col, select
@@ -33,7 +29,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step, Sweep
-from chordesk.tasks.engine import graph
+from chordesk.tasks.engine import graph, owners
 from chordesk.tasks.engine.steps import ClaimedStep
 
 log = structlog.get_logger(__name__)
@@ -44,36 +40,6 @@ ENDING_SECONDS = 12.0
 # sweep is too, and gives holders half a lease.
 RETRY = 1 / 18
 AT_ONCE = 3  # losses of a step after which it is taken up again at once, where its worker is known to be dead
-
-
-def owner_of(name: str) -> str:
-    return f"{name}@{socket.gethostname()}:{os.getpid()}:{_pid_namespace()}-{uuid.uuid4().hex[:8]}"
-
-
-def is_dead(owner: str) -> bool:
-    """Whether it was a process of this machine and container that is gone; False where that cannot be told."""
-    place, pid, rest = (*owner.rsplit(":", 2), "", "")[:3]
-    if (
-        not pid.isdigit()
-        or place.rpartition("@")[2] != socket.gethostname()
-        or rest.partition("-")[0] != _pid_namespace()
-    ):
-        return False
-    try:
-        os.kill(int(pid), 0)  # not by /proc, which may hide another user's processes
-        return psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
-    except ProcessLookupError:
-        return True
-    except (OSError, psutil.Error):
-        return False
-
-
-def _pid_namespace() -> str:
-    """Return what tells containers of one host apart; 0 where there are none."""
-    try:
-        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
-    except OSError:
-        return "0"
 
 
 class EndReason(StrEnum):
@@ -441,7 +407,7 @@ def expire_dead(session: Session) -> int:
     before waits: where workers end every few seconds, it would have lost as many as a step may before it got on."""
     running = and_(col(Step.state) == StepState.RUNNING, graph.losses(Step.__table__.c) < AT_ONCE)  # type: ignore[attr-defined]
     held = session.exec(select(Step.owner).where(running, col(Step.lease_until) > utcnow()).distinct()).all()
-    dead = [owner for owner in held if owner is not None and is_dead(owner)]
+    dead = [owner for owner in held if owner is not None and owners.standing(owner) is owners.Standing.DEAD]
     if not dead:
         return 0
     over = utcnow() - dt.timedelta(milliseconds=1)

@@ -60,6 +60,7 @@ STEP_ATTEMPTS = 3  # of a step before it fails
 ALONE_AFTER = 6
 LOSSES = 10
 MOST_LOSSES = 20
+LATE = 2  # leases for which a worker that lives on this machine may be late with its renewal
 
 _NEVER = Retry(How.NEVER, attempts=1)
 

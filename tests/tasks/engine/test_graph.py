@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import signal
+import subprocess
 import threading
 
 import pytest
@@ -15,6 +18,7 @@ from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
+from chordesk.tasks.engine.owners import owner_of
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
 
@@ -48,6 +52,31 @@ def test_an_expired_lease_is_taken_over_and_the_old_owner_can_no_longer_end_it(s
     with store.session() as session:
         graph.finish(session, new, StepState.DONE, result={"by": "new"})
     assert get(store, step.id).result == {"by": "new"}
+
+
+def test_a_living_worker_of_this_machine_may_be_late_and_a_stopped_one_may_not(store: Store) -> None:
+    steps = report("AAPL"), report("MMM")
+    opened(store, *steps)
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            mine = owner_of("research")
+            late, stopped = (
+                claimed(store, step.id, owner, lease=60)
+                for step, owner in zip(steps, (mine, mine.replace(f":{os.getpid()}:", f":{other.pid}:")), strict=True)
+            )
+            other.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, other.pid, os.WSTOPPED | os.WNOWAIT)
+            for step in steps:
+                change(store, Step, step.id, lease_until=ago(1))
+            assert claim(store, late.id, "new") is None
+            assert get(store, late.id).sent_at is None
+            assert claimed(store, stopped.id, "new").attempt == 2
+            with store.session() as session:
+                assert graph.renew(session, [(late.id, 1)], mine, 60) == {late.id}
+            change(store, Step, late.id, lease_until=ago(121))
+            assert claimed(store, late.id, "new").attempt == 2
+        finally:
+            other.kill()
 
 
 def test_renewing_keeps_a_lease_and_returns_the_lost_ones(store: Store) -> None:

@@ -21,7 +21,8 @@ from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, step_queries
-from chordesk.tasks.engine.leases import HeldStep, owner_of
+from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.owners import owner_of
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.app import create_app

@@ -166,7 +166,7 @@ def test_a_lost_lease_drops_everything(app: Celery, store: Store) -> None:
     run, _ = opened(store, step)
 
     def outrun(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-        change(store, Step, step.id, lease_until=ago(1))
+        change(store, Step, step.id, lease_until=ago(1_000))
         with store.session() as session:
             assert graph.claim(session, step.id, "another", 60) is not None
         return Done({"by": "me"}, [[turn_of(step)]], [NewStep(StepKind.REPORT, step.parent_id or "", "AAPL", "risk")])
