@@ -86,7 +86,7 @@ RUNTIME_PARTS = {"codex": "runtime", LOCAL: "local_runtime", "rules": "rules"} |
 OF_MODELS = frozenset({"runner", "admission", "model_server", *RUNTIME_PARTS.values()})
 REDIS_SECONDS = 3.0
 # A market view is small, but what tools compute on it is kept with it.
-MARKETS_KEPT = 64
+MARKETS_KEPT = 16
 RUNS_KEPT = 1024
 SETTINGS_SECONDS = 3.0
 

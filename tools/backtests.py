@@ -35,6 +35,12 @@ class CloseTable:
             filled[row, gaps] = filled[row - 1, gaps]
         return filled
 
+    def filled(self) -> Floats:
+        """Return the table with each gap filled by the close before it, none after a symbol's last one."""
+        filled, rows = self.carried(), np.arange(len(self.table))[:, None]
+        last = np.where(np.isnan(self.table), -1, rows).max(axis=0, initial=-1)
+        return np.where(rows > last, np.nan, filled)
+
     def outcome(self, symbol: str, day: dt.date, sessions: int) -> float | None:
         """Return 1 where the symbol beat the median return of the universe over the next so many sessions, 0 where it
         did not; None where the data end earlier, or the symbol has no close on either day."""
@@ -96,8 +102,8 @@ def buy_and_hold(closes: CloseTable, capital: float) -> list[float]:
 
 def equal_weight(closes: CloseTable, capital: float) -> list[float]:
     """Return the value on each day of holding every name at the same weight, restored at each close. A name counts
-    from one day to the next when it has a close by both."""
-    filled = closes.carried()
+    from one day to the next when it has a close by both; it leaves with its last."""
+    filled = closes.filled()
     values = [capital]
     for before, after in pairwise(filled):
         returns = after / before - 1

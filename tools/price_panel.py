@@ -7,10 +7,11 @@ import datetime as dt
 import math
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -25,7 +26,7 @@ PANEL_SESSIONS = 504
 LEAST_COMPARED = 10  # names that a rank needs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class PricePanel:
     """Bars of a universe up to now: a row a symbol, a column a session, not a number where there is no bar."""
 
@@ -47,8 +48,8 @@ class _Kept(NamedTuple):
 
 
 AWAY_SECONDS = 60.0  # for which a panel without what a source failed to give is good enough
-_MOST_KEPT = 4  # by symbols, of a market
-_KEPT: WeakKeyDictionary[MarketData, dict[tuple[str, ...], _Kept]] = WeakKeyDictionary()
+_MOST_KEPT, _MOST_BYTES = 64, 128 << 20  # of all markets, the last used; a panel of 5,000 names has 40 MB
+_KEPT: OrderedDict[tuple[ref[MarketData], tuple[str, ...]], _Kept] = OrderedDict()
 _LOCKS: WeakKeyDictionary[MarketData, threading.Lock] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
@@ -61,15 +62,23 @@ def panel_of(context: ToolContext, further: Sequence[str] = ()) -> PricePanel:
     session = market.clock.session()
     # Who asks together waits for the first, so that a source is asked once.
     with _lock_of(market):
-        known = _KEPT.setdefault(market, {})
-        kept = known.get(symbols)
+        key = ref(market), symbols
+        kept = _KEPT.get(key)
         if kept is None or kept.session != session or kept.until < time.monotonic():
             panel, complete = _built(context, symbols)
-            until = math.inf if complete else time.monotonic() + AWAY_SECONDS
-            while len(known) >= _MOST_KEPT:
-                del known[next(iter(known))]
-            kept = known[symbols] = _Kept(session, panel, until)
+            kept = _Kept(session, panel, math.inf if complete else time.monotonic() + AWAY_SECONDS)
+        _keep(key, kept)
         return kept.panel
+
+
+def _keep(key: tuple[ref[MarketData], tuple[str, ...]], newest: _Kept) -> None:
+    with _LOCK:
+        _KEPT[key] = newest
+        _KEPT.move_to_end(key)
+        size = sum(one.panel.close.nbytes + one.panel.volume.nbytes for one in _KEPT.values())
+        while len(_KEPT) > _MOST_KEPT or (size > _MOST_BYTES and len(_KEPT) > 1):
+            _, oldest = _KEPT.popitem(last=False)
+            size -= oldest.panel.close.nbytes + oldest.panel.volume.nbytes
 
 
 def _lock_of(market: MarketData) -> threading.Lock:

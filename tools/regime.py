@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -96,14 +96,23 @@ def _share(holds: np.ndarray[Any, np.dtype[np.bool_]], figure: Floats) -> float 
 def regime_row(context: ToolContext) -> dict[str, Any]:
     """Return the regime as a subject has it, or the reason why there is none."""
     try:
-        return regime_of(panel_of(context)).model_dump(mode="json", by_alias=True)
+        panel = panel_of(context)
     except DeskError as error:
         return {"missing": str(error)}
+    if (found := _REGIMES.get(panel)) is None:
+        found = _REGIMES[panel] = regime_of(panel).model_dump(mode="json", by_alias=True)
+    return found
 
 
-@lru_cache(maxsize=16)  # a panel is compared by identity: one a market, day and universe; a walk has several open
+# A panel is of one market, day and universe.
+_REGIMES: WeakKeyDictionary[PricePanel, dict[str, Any]] = WeakKeyDictionary()
+_RATES: WeakKeyDictionary[PricePanel, BaseRates] = WeakKeyDictionary()
+
+
 def rates_of(panel: PricePanel) -> BaseRates:
-    return BaseRates(panel.close)
+    if (found := _RATES.get(panel)) is None:
+        found = _RATES[panel] = BaseRates(panel.close)
+    return found
 
 
 def base_rates(context: ToolContext, symbols: Iterable[str]) -> Mapping[str, list[BaseRate]]:

@@ -39,6 +39,7 @@ from chordesk.tasks.workflows.backtest_sessions import (
     screened_before,
     session_row,
     settings_of_walk,
+    symbols_of_walk,
 )
 from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
 from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
@@ -46,7 +47,6 @@ from chordesk.tasks.workflows.screen import screen_params, screen_turns
 from chordesk.tools.backtests import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.orders.flow import simulated_context
 from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.questions.resolving import resolve_due
@@ -85,8 +85,7 @@ def open_backtest(
         "experiment": experiment,
         "arm": arm,
         "changes": dict(changes or {}),
-        # Each day leaves out what the market did not carry yet.
-        "symbols": resolve_universe(settings.universe, desk.market_for(days[-1])),
+        "symbols": symbols_of_walk(settings.universe, desk.market_for(days[-1]), days),
         "parallel": settings.memory == "off" and settings.rounds == 0,
     }
     return _open(app, asked, days, settings, desk.market_for(days[0]))
@@ -252,7 +251,7 @@ class BacktestRequest(Request):
     first: dt.date
     last: dt.date
     every: int = Field(default=1, ge=1, le=250)
-    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
 
     def open(self, app: DeskApp) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None

@@ -67,6 +67,7 @@ from chordesk.tools.ledger import ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, MarketData, RecordedSessions
+from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
@@ -81,6 +82,16 @@ def settings_of_walk(settings: Settings, memory: str, rounds: int, universe: str
     asked = {"memory": memory, "rounds": rounds, **({"universe": universe} if universe else {})}
     always = {"broker": "paper", "trader_live": True, "approval": "auto", "max_orders_per_minute": _NO_RATE}
     return with_values(settings, {**asked, **always})
+
+
+def symbols_of_walk(universe: str, market: MarketData, days: Sequence[dt.date]) -> list[str]:
+    """Return the names of a walk: of a named universe every one that was a member on any of its days. market: that of
+    the last day."""
+    if not is_named(universe):
+        return resolve_universe(universe, market)
+    assert isinstance(market, RecordedSessions)
+    then = (market.on(ReplayClock(day)) for day in days)
+    return sorted({symbol for one in then for symbol in resolve_universe(universe, one)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +118,7 @@ class Walk:
 
     def screen(self, desk: Desk, day: dt.date, parent_step: str) -> ChildRun:
         market = self.market(desk, day)
-        later = set(market.unknown(self.symbols)) if isinstance(market, ClosedSet) else set[str]()
-        known = [symbol for symbol in self.symbols if symbol not in later]
-        params = {**screen_params(self.settings, known), "trade": not self.parallel}
+        params = {**screen_params(self.settings, self._symbols_on(market)), "trade": not self.parallel}
         account = research_account(self.account) if self.parallel else self.account
         run = self._run(desk, RunKind.SCREEN, params, account, market, self.run_id)
 
@@ -118,6 +127,13 @@ class Walk:
             return [NewStep(StepKind.SCREEN, finish)]
 
         return ChildRun(run, write, parent_step)
+
+    def _symbols_on(self, market: MarketData) -> list[str]:
+        """Return the members of a named universe on the market's day, those of a list that it carries by then."""
+        if is_named(self.settings.universe):
+            return resolve_universe(self.settings.universe, market)
+        later = set(market.unknown(self.symbols)) if isinstance(market, ClosedSet) else set[str]()
+        return [symbol for symbol in self.symbols if symbol not in later]
 
     def trade(self, desk: Desk, day: dt.date, screen: str, parent_step: str) -> ChildRun:
         """Unscreened holdings are researched first, as a screen of that account would have done."""
@@ -324,7 +340,7 @@ def _closes(market: MarketData, symbols: Sequence[str], first: dt.date) -> Close
 
 def _at(closes: CloseTable, days: Sequence[dt.date]) -> CloseTable:
     places = [list(closes.days).index(day) for day in days]
-    return CloseTable(days, closes.symbols, closes.carried()[places])
+    return CloseTable(days, closes.symbols, closes.filled()[places])
 
 
 def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float) -> dict[str, Any]:
@@ -388,7 +404,7 @@ def _performance(
         [row.traded * slippage + fee for row, fee in zip(rows, fees, strict=True)],
         buy_and_hold(visited, capital),
         equal_weight(visited, capital),
-        last / max(1, len(rows) - 1),
+        max(1, last) / max(1, len(rows) - 1),
     )
     others = [np.diff(values) / np.array(values[:-1]) for values in trials]
     return performance(

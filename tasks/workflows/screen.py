@@ -249,7 +249,7 @@ class ScreenRequest(Request):
     settings; so are lenses and most, the number of candidates kept."""
 
     kind: Literal["screen"]
-    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=5000)
+    symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
     lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
     most: int | None = Field(default=None, ge=1, le=500)
 

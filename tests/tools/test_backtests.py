@@ -36,8 +36,8 @@ CLOSES = CloseTable(DAYS, ["UP", "FLAT", "DOWN"], np.array([[10, 10, 10], [11, 1
     [
         # Half of it doubles twice, half of it halves once; restored: +100 % and 0, then +100 % and -50 %.
         ([[10, 100], [20, 100], [40, 50]], [1000, 1500, 2250], [1000, 1500, 1875]),
-        # A name without a first close is not bought, and one that stops stays at its last.
-        ([[10, NAN, 10], [20, 5, 30], [20, 50, NAN]], [1000, 2500, 2500], [1000, 2500, 2500 * (1 + 9 / 3)]),
+        # A name without a first close is not bought; one that stops stays at its last, and is weighed no more.
+        ([[10, NAN, 10], [20, 5, 30], [20, 50, NAN]], [1000, 2500, 2500], [1000, 2500, 2500 * (1 + 9 / 2)]),
         ([[NAN], [NAN]], [1000, 1000], [1000, 1000]),
     ],
 )

@@ -22,12 +22,16 @@ def is_symbol(text: str) -> bool:
     return _SYMBOL.fullmatch(text) is not None
 
 
+def is_named(universe: str) -> bool:
+    return universe.strip().lower() in NAMED
+
+
 def resolve_universe(text: str, market: MarketData) -> list[str]:
     """Return the symbols of `sp500`, of a file (one symbol a line, # begins a comment) or of a list by comma, without
     duplicates. Raises UsageError naming invalid symbols and symbols unknown to the market; NotConfigured when the
     market has no such named universe."""
     wanted = text.strip()
-    if wanted.lower() in NAMED:
+    if is_named(wanted):
         return [listing.symbol for listing in market.universe(wanted.lower())]
     symbols = _checked(_written(wanted), wanted)
     unknown = market.unknown(symbols) if isinstance(market, ClosedSet) else []

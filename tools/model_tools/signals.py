@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired
@@ -18,7 +19,7 @@ from chordesk.tools.decimals import rounded
 from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
 from chordesk.tools.history import histories, note_kept, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
-from chordesk.tools.market.protocol import Bars, Floats, MarketData
+from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSessions
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 
 _RSI = 15  # closes that 14 changes have
@@ -96,24 +97,28 @@ def _closes(history: History, sessions: int) -> Floats:
     return (history.whole if history.window(sessions) is not None else history.run).close
 
 
-# The newest signals of each symbol, computed once a session and kept as long as their market lives.
-_KEPT: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, dict[str, Any]]]] = WeakKeyDictionary()
-
-
-def _signal_row(market: MarketData, history: History) -> dict[str, Any]:
-    rows = _KEPT.setdefault(market, {})
-    day, row = rows.get(history.symbol, (None, {}))
-    if day != history.bars.dates[-1]:
-        row = symbol_signals(history, bool(lost_sessions(market, 2))).model_dump(mode="json", by_alias=True)
-        rows[history.symbol] = history.bars.dates[-1], row
-    return row
+# Signals of a day on record, by the symbols that were asked for: each lens asks for those of the same shards.
+_KEPT: WeakKeyDictionary[MarketData, dict[tuple[str, ...], tuple[list[dict[str, Any]], Gaps]]] = WeakKeyDictionary()
 
 
 def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
-    found = list(histories(context, symbols, gaps))
+    if not isinstance(context.market, RecordedSessions):
+        return _signal_rows(context, symbols, gaps)
+    known, key = _KEPT.setdefault(context.market, {}), tuple(symbols)
+    if (kept := known.get(key)) is None:
+        began, own = time.monotonic(), Gaps()
+        kept = _signal_rows(context, symbols, own), own
+        if time.monotonic() - began < context.settings.tool_seconds / 2:  # else some may be missing for lack of time
+            known[key] = kept
+    gaps.take(kept[1])
+    return kept[0]
+
+
+def _signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+    found, lost = list(histories(context, symbols, gaps)), bool(lost_sessions(context.market, 2))
     note_kept(found, gaps, _LONGEST_SIGNAL)
     note_lost(context, gaps, _LONGEST_SIGNAL)
-    return [_signal_row(context.market, history) for history in found]
+    return [symbol_signals(history, lost).model_dump(mode="json", by_alias=True) for history in found]
 
 
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:

@@ -8,7 +8,7 @@ sessions. A case is a name on a past day whose outcome is known by the day that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,17 @@ import numpy.typing as npt
 from chordesk.tools.market.prices import MOST_MISSING
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.price_panel import beat_median, change
-from chordesk.tools.scoring.inference import Observation, estimate, share_bounds
+from chordesk.tools.scoring.inference import (
+    LEAST_DATES,
+    LEAST_SPANS,
+    LEAST_VALUES,
+    TOO_FEW,
+    Estimate,
+    cosines_of,
+    share_bounds,
+    with_error,
+)
+from chordesk.tools.scoring.long_run import Places, variances
 
 TREND_SESSIONS, VOLATILITY_SESSIONS, HIGH_SESSIONS = 50, 20, 60
 NEAR, FAR = -0.05, -0.20  # from the high
@@ -54,6 +64,20 @@ class BaseRate(NamedTuple):
     move_high: float
 
 
+class Cases(NamedTuple):
+    """Names on past days whose state and outcome are known. name, day: row and column in the closes; ahead: the return
+    over the horizon; beat: of the median; states: 3 x n, as of `states_of`."""
+
+    name: npt.NDArray[np.int32]
+    day: npt.NDArray[np.int32]
+    ahead: Floats
+    beat: Floats
+    states: States
+
+    def taken(self, which: npt.NDArray[np.bool_]) -> Cases:
+        return Cases(*(values[..., which] for values in self))  # type: ignore[arg-type]
+
+
 def states_of(close: Floats) -> States:
     """Return the state of each name and session by the places in BINS, 3 x n x T; UNKNOWN where a figure is missing,
     or more than a tenth of its sessions. close: a row a name, a column a session, not a number without a bar."""
@@ -79,7 +103,7 @@ class BaseRates:
     def __init__(self, close: Floats, at: int | None = None) -> None:
         self._close = close if at is None else close[:, : at + 1]
         self._states = states_of(self._close)
-        self._outcomes: dict[int, tuple[Floats, Floats, Sequence[int]]] = {}
+        self._cases: dict[int, Cases] = {}
         self._rates: dict[tuple[int, tuple[int, ...]], BaseRate | None] = {}
 
     def of(self, row: int, horizon: int) -> BaseRate | None:
@@ -102,36 +126,50 @@ class BaseRates:
         return self._rates[horizon, wanted]
 
     def _computed(self, horizon: int, wanted: tuple[int, ...]) -> BaseRate | None:
-        ahead, beat, days = self._outcome(horizon)
-        mask = np.zeros(ahead.shape, dtype=np.bool_)
-        mask[:, days] = np.isfinite(ahead[:, days]) & (self._states[:, :, days] != UNKNOWN).all(axis=0)
-        for part, place in enumerate(wanted):
-            if place != UNKNOWN:
-                mask &= self._states[part] == place
-        if not mask.any():
+        cases = self._cases_of(horizon)
+        like = [cases.states[part] == place for part, place in enumerate(wanted) if place != UNKNOWN]
+        found = cases.taken(np.logical_and.reduce(like)) if like else cases
+        if not len(found.day):
             return None
-        low, middle, high = np.quantile(ahead[mask], (0.1, 0.5, 0.9)).tolist()
-        like = tuple(BINS[part][place] for part, place in enumerate(wanted) if place != UNKNOWN)
-        rose = np.where(np.isfinite(ahead), ahead > 0, np.nan)
-        return BaseRate(horizon, like, _share(rose, mask, horizon), _share(beat, mask, horizon), middle, low, high)
+        low, middle, high = np.quantile(found.ahead, (0.1, 0.5, 0.9)).tolist()
+        parts = tuple(BINS[part][place] for part, place in enumerate(wanted) if place != UNKNOWN)
+        rose = _share(np.where(found.ahead > 0, 1.0, 0.0), found, horizon)
+        return BaseRate(horizon, parts, rose, _share(found.beat, found, horizon), middle, low, high)
 
-    def _outcome(self, horizon: int) -> tuple[Floats, Floats, Sequence[int]]:
-        """Return (returns ahead, whether they beat the median, columns of the cases)."""
-        if horizon not in self._outcomes:
-            ahead = np.full(self._close.shape, np.nan)
-            ahead[:, : -horizon or None] = change(self._close, horizon)[:, horizon:]
+    def _cases_of(self, horizon: int) -> Cases:
+        if horizon not in self._cases:
             last, step = self._close.shape[1] - 1 - horizon, math.ceil(horizon / _DAYS_A_HORIZON)
-            self._outcomes[horizon] = ahead, beat_median(self._close, horizon), list(range(last, -1, -step))[::-1]
-        return self._outcomes[horizon]
+            days = np.arange(last, -1, -step)[::-1]
+            ahead = change(self._close, horizon)[:, days + horizon]
+            states = self._states[:, :, days]
+            name, at = np.nonzero(np.isfinite(ahead) & (states != UNKNOWN).all(axis=0))
+            beat = beat_median(self._close, horizon)[name, days[at]]
+            place, day = name.astype(np.int32), days[at].astype(np.int32)
+            self._cases[horizon] = Cases(place, day, ahead[name, at], beat, states[:, name, at])
+        return self._cases[horizon]
 
 
-def _share(outcome: Floats, mask: npt.NDArray[np.bool_], horizon: int) -> Rate:
-    rows, columns = np.nonzero(mask)
-    values = zip(outcome[rows, columns].tolist(), columns.tolist(), rows.tolist(), strict=True)
-    found = estimate(Observation(value, day, day + horizon, str(name)) for value, day, name in values)
-    assert found is not None, "there is a case"
+def _share(outcome: Floats, cases: Cases, horizon: int) -> Rate:
+    found = _estimate(outcome, cases.day, horizon, cases.name)
     low, high = share_bounds(found) or (None, None)
     return Rate(found.mean, found.n, low, high)
+
+
+def _estimate(values: Floats, day: Places, span: int, name: Places) -> Estimate:
+    """Return the mean with its error of one value at least, all of weight 1, as `inference.estimate`
+    does. day: the number of a session, and the outcome is known so many later; name: a number from 0."""
+    days, places = np.unique(day, return_inverse=True)
+    by_date, n = np.bincount(places), len(values)
+    overlaps = np.maximum(1, np.searchsorted(days, days + span) - np.arange(len(days)))
+    overlap = int(np.partition(overlaps[places], at := math.ceil(0.9 * (n - 1)))[at])
+    dates = n**2 / float((by_date**2).sum())
+    found = Estimate(float(values.mean()), n, len(days), dates / overlap)
+    if n < LEAST_VALUES or len(days) < LEAST_DATES or found.spans < LEAST_SPANS:
+        return replace(found, lack=TOO_FEW)
+    off, cosines = values - found.mean, cosines_of(dates, found.spans)
+    return with_error(
+        found, float((off**2).sum()), n, variances(places, off, np.ones(n), name, by_date, cosines, overlap)
+    )
 
 
 def mean(values: Floats, sessions: int) -> Floats:
@@ -153,9 +191,11 @@ def _window(values: Floats, sessions: int) -> Floats:
 
 
 def highest(close: Floats, sessions: int) -> Floats:
-    filled, found = np.where(np.isfinite(close), close, -np.inf), np.full(close.shape, -np.inf)
-    for back in range(min(sessions, close.shape[1])):
-        np.maximum(found[:, back:], filled[:, : close.shape[1] - back], out=found[:, back:])
     known = np.isfinite(close)
+    found, width = np.where(known, close, -np.inf), 1  # the highest of the last so many columns
+    while width < sessions:
+        back = min(width, sessions - width)
+        found[:, back:] = np.maximum(found[:, back:], found[:, :-back])
+        width += back
     found[~known | (_window(known.astype(np.float64), sessions) < sessions * (1 - MOST_MISSING))] = np.nan
     return found

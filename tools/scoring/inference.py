@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -107,20 +107,33 @@ def estimate(observations: Iterable[Observation]) -> Estimate | None:
         return Estimate(mean, n, len(days), spans, lack=TOO_FEW)
     squares = math.fsum(row.weight * (row.value - mean) ** 2 for row in rows)
     # What reads scores of few values has no use for numpy.
-    from chordesk.tools.scoring.long_run import variance_by_date, variance_by_name
+    from chordesk.tools.scoring.long_run import variances
 
+    code = {name: at for at, name in enumerate(dict.fromkeys(row.name for row in rows))}
     deviations = [row.weight * (row.value - mean) for row in rows]
-    variance, cosines = variance_by_date(places, deviations, by_date, cosines_of(dates, spans), overlap)
-    names = [row.name for row in rows]
-    shared, squared = variance_by_name(names, places, deviations, weights, overlap, variance)
-    whole = variance + shared
-    if whole <= (1e-9 * max(1.0, abs(mean)) * total) ** 2:
-        return Estimate(mean, n, len(days), spans, lack=ALL_ALIKE)
+    found = Estimate(mean, n, len(days), spans)
+    return with_error(
+        found,
+        squares,
+        total,
+        variances(
+            places, deviations, weights, [code[row.name] for row in rows], by_date, cosines_of(dates, spans), overlap
+        ),
+    )
+
+
+def with_error(found: Estimate, squares: float, total: float, variances: tuple[float, int, float, float]) -> Estimate:
+    """Return the mean with its error. squares, total: sums of weighted squares of deviations and of weights;
+    variances: as of `long_run.variances`."""
+    by_date, degrees_by_date, by_name, squared = variances
+    whole, n = by_date + by_name, found.n
+    if whole <= (1e-9 * max(1.0, abs(found.mean)) * total) ** 2:
+        return replace(found, lack=ALL_ALIKE)
     # Satterthwaite (1946): the degrees of a sum of two variances.
-    degrees = max(1, int(whole**2 / (variance**2 / cosines + squared)))
+    degrees = max(1, int(whole**2 / (by_date**2 / degrees_by_date + squared)))
     error, spread = math.sqrt(whole) / total, squares / total * n / (n - 1)
     effective = min(float(n), spread * (Z / (t_quantile(1 - LEVEL, degrees) * error)) ** 2)
-    return known_estimate(mean, error, degrees, n, len(days), spans, effective)
+    return known_estimate(found.mean, error, degrees, n, found.dates, found.spans, effective)
 
 
 def cosines_of(dates: float, spans: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,14 +58,22 @@ class FilesMarket(ReplayMarket):
         super().__init__(data, clock)
         self.name = f"{NAME}-{data.version}"
         self._files = data
+        self._members: list[Listing] | None = None  # the clock stands still
 
     def universe(self, name: str) -> list[Listing]:
         """Return the folder's own universe, by whatever name a market's universe is asked for: the members of
         universe.csv in the market's session, or all symbols, as far as they have bars by now."""
         if name != UNIVERSE:
             raise MarketError(f"no universe named {name!r}; {UNIVERSE} is all of a folder's own symbols here")
-        day = self.clock.session()
-        return [listing for listing in super().universe(name) if self._files.is_member(listing.symbol, day)]
+        if self._members is None:
+            day = self.clock.session()
+            self._members = [one for one in super().universe(name) if self._files.is_member(one.symbol, day)]
+        return list(self._members)
+
+    def on(self, clock: MarketClock) -> Self:
+        other = super().on(clock)
+        other._members = None
+        return other
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         self._require(symbol)

@@ -72,6 +72,12 @@ class ReplayData:
         self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
         self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
+        self._begins = columns.day[columns.start[:-1]]  # the ordinal of each symbol's first bar
+
+    def known(self, day: dt.date) -> list[str]:
+        """Return the symbols that have a bar by a day."""
+        found: list[str] = self.columns.symbols[self._begins <= day.toordinal()].tolist()
+        return found
 
     def rows(self, symbol: str, until: dt.date) -> slice:
         at = self._place.get(symbol)
@@ -267,7 +273,7 @@ class ReplayMarket:
         if name != UNIVERSE:
             raise MarketError(f"no universe named {name!r}; the {self.name} market has {UNIVERSE}")
         if not self._universe:
-            self._universe = [self._listing(symbol) for symbol in self._data.symbols if self._knows(symbol)]
+            self._universe = [self._listing(symbol) for symbol in self._data.known(self.clock.session())]
         return list(self._universe)
 
     def listing(self, symbol: str) -> Listing:

@@ -12,6 +12,7 @@ import pytest
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.orders import OrderTicket
 from chordesk.models.settings import Settings
+from chordesk.tasks.workflows.backtest_sessions import symbols_of_walk
 from chordesk.tools.brokers.paper_matching import PaperPrices
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
@@ -234,7 +235,10 @@ def test_a_universe_has_its_members_of_the_day(tmp_path: Path) -> None:
     expected = {"2020-03-31": ["A"], "2020-04-01": ["B"], "2020-05-01": ["A", "B"]}
     found = {day: market(tmp_path, folder, dt.date.fromisoformat(day)).universe("sp500") for day in expected}
     assert {day: [one.symbol for one in members] for day, members in found.items()} == expected
-    assert market(tmp_path, folder, dt.date(2020, 4, 1)).quote("A").price, "a name that has left is priced all the same"
+    april = market(tmp_path, folder, dt.date(2020, 4, 1))
+    assert april.quote("A").price, "a name that has left is priced all the same"
+    assert symbols_of_walk("sp500", april, days[61:63]) == ["A", "B"], "a walk has the names that left during it too"
+    assert symbols_of_walk("sp500", april, days[62:63]) == ["B"]
     for wrong, problem in (
         (("A", "2020-05-01", "2020-04-01"), "row 2: the membership of A ends on 2020-04-01, before it begins"),
         (("A", "2020-03-01", ""), "row 3: A is listed twice"),
