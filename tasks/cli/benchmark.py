@@ -198,7 +198,6 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
 
 def _confirm(app: DeskApp, rounds: int, *, yes: bool, quiet: bool) -> None:
     """Say what so many rounds of all voices may cost; a person at a terminal is asked where it is more than nothing."""
-    from chordesk.tasks.cli.show import amounts
     from chordesk.tasks.reading.outlook import spending
     from chordesk.tasks.workflows.runs import new_run
 
@@ -207,8 +206,8 @@ def _confirm(app: DeskApp, rounds: int, *, yes: bool, quiet: bool) -> None:
         found = spending(session, app.desk.settings, run)
     if quiet:
         return
-    print_line(amounts.spending(found))
-    asks = found.tokens and not yes and sys.stdin.isatty() and sys.stdout.isatty()
+    print_line(f"forecast: {found.said}")
+    asks = found.asks_models and not yes and sys.stdin.isatty() and sys.stdout.isatty()
     if asks and not typer.confirm("start it?", default=True):
         raise typer.Exit()
 

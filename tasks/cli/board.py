@@ -11,7 +11,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, opened, run_of
-from chordesk.tasks.cli.start import Wait, connected, see
+from chordesk.tasks.cli.start import Budget, DryRun, Wait, Yes, connected, forecast, see
 
 if TYPE_CHECKING:
     from chordesk.tasks.reading.scores import ScoreKind
@@ -32,7 +32,10 @@ def episode(
         list[str] | None, typer.Option(help="Ids of open questions, by comma; the desk chooses them by default.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="1 is blind; 2 by default, then all positions are shown.")] = None,
+    budget: Budget = None,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Let the voices forecast questions by all tools' signals.
@@ -42,7 +45,8 @@ def episode(
     from chordesk.tasks.workflows.episode.opening import open_episode
 
     app = connected()
-    run = open_episode(app, symbols or (), _parts(questions), rounds)
+    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
+    run = open_episode(app, symbols or (), _parts(questions), rounds, look=look)
     see(app, run, wait=wait, as_json=as_json)
 
 

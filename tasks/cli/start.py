@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.runs import Progress
     from chordesk.tasks.worker.messages import DeskApp
     from chordesk.tasks.worker.playing import Player
+    from chordesk.tasks.workflows.runs import Look
 
 POLL_SECONDS = 0.4
 PLAYED_SECONDS = 1.0  # a look costs what some steps do
@@ -199,6 +200,10 @@ InProcess = Annotated[
         "--in-process/--on-workers", help="Where it is played; by default in this process where no model is asked."
     ),
 ]
+Budget = Annotated[
+    int | None,
+    typer.Option(help="Tokens of the run in place of DESK_BUDGET_RUN_TOKENS; of a backtest, those of a day.", min=1),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the forecast of turns, tokens and cost, and stop.")]
 commands = typer.Typer()
 
@@ -208,6 +213,7 @@ def screen(
     universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
     most: Annotated[int | None, typer.Option("--max", help="Candidates kept.", min=1, max=500)] = None,
     lens: Annotated[list[str] | None, typer.Option(help="A lens; repeat the option for several.")] = None,
+    budget: Budget = None,
     wait: Wait = True,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -220,7 +226,9 @@ def screen(
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     app = connected()
-    run = open_screen(app, universe, lenses, most, look=_forecast(app, yes=yes, dry_run=dry_run, as_json=as_json))
+    run = open_screen(
+        app, universe, lenses, most, look=forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
+    )
     see(app, run, wait=wait, as_json=as_json)
 
 
@@ -231,6 +239,7 @@ def research(
         bool, typer.Option("--portfolio", help="Research the account's holdings, each role when it is due.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="With --portfolio: run every role, due or not.")] = False,
+    budget: Budget = None,
     wait: Wait = True,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -248,7 +257,7 @@ def research(
     if force and not portfolio:
         raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
     app = connected()
-    look = _forecast(app, yes=yes, dry_run=dry_run, as_json=as_json)
+    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     run = open_research(app, symbols, look) if symbols else open_portfolio(app, force=force, look=look)
     see(app, run, wait=wait, as_json=as_json)
 
@@ -280,6 +289,7 @@ def analyze(
         bool,
         typer.Option("--across-earnings", help="Leave to write a put that lives past its earnings."),
     ] = False,
+    budget: Budget = None,
     wait: Wait = True,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -296,14 +306,17 @@ def analyze(
     asked = analysis_request(strategy, **limits, **flags)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
     app = connected()
-    look = _forecast(app, yes=yes, dry_run=dry_run, as_json=as_json)
+    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     see(app, open_analysis(app, symbols, asked, wanted, look), wait=wait, as_json=as_json)
 
 
 @commands.command()
 def trade(
     run: Annotated[str, typer.Argument(help="The run with the verdicts to trade on.")],
+    budget: Budget = None,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Let the trader decide on the verdicts of an earlier run."""
@@ -314,7 +327,8 @@ def trade(
     app = connected()
     with app.desk.store.read() as session:
         source = by_prefix(session, Run, run).id
-    see(app, open_trade(app, source), wait=wait, as_json=as_json)
+    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
+    see(app, open_trade(app, source, look), wait=wait, as_json=as_json)
 
 
 def connected() -> DeskApp:
@@ -330,26 +344,26 @@ def connected() -> DeskApp:
     return app
 
 
-def _forecast(app: DeskApp, *, yes: bool, dry_run: bool, as_json: bool) -> Callable[[Run], None]:
-    """Return what prints what a run may come to before it is written: a dry run ends there, and a person at a terminal
-    is asked where it costs tokens."""
-    from chordesk.tasks.cli.show import amounts
+def forecast(app: DeskApp, budget: int | None, *, yes: bool, dry_run: bool, as_json: bool) -> Look:
+    """Return what gives a run its budget and prints what it may come to before it is written: a dry run ends there, and
+    a person at a terminal is asked where it costs tokens."""
     from chordesk.tasks.reading.outlook import spending
+    from chordesk.tasks.workflows.runs import with_budget
 
     def look(run: Run) -> None:
         with app.desk.store.read() as session:
             found = spending(session, app.desk.settings, run)
         if dry_run:
-            emit(found, amounts.spending, as_json=as_json)
+            emit(found, lambda one: f"forecast: {one.said}", as_json=as_json)
             raise typer.Exit()
         if as_json:
             return
-        console().print(amounts.spending(found), soft_wrap=True, highlight=False, markup=False)
-        asks = found.tokens and not yes and sys.stdin.isatty() and sys.stdout.isatty()
+        console().print(f"forecast: {found.said}", soft_wrap=True, highlight=False, markup=False)
+        asks = found.asks_models and not yes and sys.stdin.isatty() and sys.stdout.isatty()
         if asks and not typer.confirm("start it?", default=True):
             raise typer.Exit()
 
-    return look
+    return with_budget(budget, look)
 
 
 def _lenses(named: list[str] | None) -> list[str] | None:
@@ -424,7 +438,10 @@ def backtest(
     ] = "off",
     resume: Annotated[str | None, typer.Option(help="A backtest to go on with, by its id.")] = None,
     in_process: InProcess = None,
+    budget: Budget = None,
     wait: Wait = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Let the whole desk play past sessions.
@@ -434,8 +451,8 @@ def backtest(
     from chordesk.tasks.workflows.backtest import open_backtest
 
     if resume is not None:
-        if first is not None or last is not None or universe is not None:
-            remedy = "its days and universe are those that it was begun with; leave --from, --to and --universe out"
+        if (first, last, universe, budget) != (None, None, None, None) or dry_run:
+            remedy = "its days, universe and budget are those that it was begun with; leave these options out"
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
         return _resume(resume, in_process, wait=wait, as_json=as_json)
     days = _session_day("--from", first), _session_day("--to", last)
@@ -446,7 +463,8 @@ def backtest(
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     app, player = walking(in_process, wait, lambda settings: [settings])
-    run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory)
+    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
+    run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory, look=look)
     if player is not None:
         player.add(run)
     return see(app, run, wait=wait, as_json=as_json, player=player)

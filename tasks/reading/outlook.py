@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy
+from pydantic import computed_field
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
@@ -17,7 +18,8 @@ from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
-from chordesk.models.model_prices import NO_PRICE, price_of, prices
+from chordesk.models.model_prices import LOCAL as LOCAL_LABEL
+from chordesk.models.model_prices import NO_PRICE, Price, model_of, price_of, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.orders import Position
@@ -32,10 +34,19 @@ ASSUMED_WRITTEN = 500
 
 
 class TurnTokens(NamedTuple):
-    """Tokens of one turn: read (without cached ones) and written."""
+    """Tokens of one turn: read (without cached ones), written, and read from a cache. usd: what the runtime knew it to
+    cost; n: turns of which these are the medians."""
 
     read: float
     written: float
+    cached: float = 0.0
+    usd: float | None = None
+    n: int = 0
+
+    def usd_of(self, price: Price | None) -> float | None:
+        if self.usd is not None or price is None:
+            return self.usd
+        return price.of(round(self.read + self.cached), round(self.cached), round(self.written))
 
 
 class LocalTime(Frozen):
@@ -78,46 +89,86 @@ class Outlook(Frozen):
 
 
 class Spending(Frozen):
-    """What a run that is asked for may come to at the most. tokens: of models, by the medians of earlier turns; cost:
-    in US dollars, None where a model has no known price; assumed: roles that have had no turn, whose tokens are those
-    of a prompt, two calls and a short answer; rules: turns of the rulebook, which nobody bills."""
+    """What a run that is asked for may come to at the most, by earlier turns of the same roles on the same models.
+
+    rules: turns of the rulebook, which nobody bills; unknown: turns whose role had none on its model before, `lacking`
+    has the roles by model. tokens and cost are those of all other turns, by the medians of `earlier` turns;
+    plan: some of them are paid by the plan of a login, and cost so much over the API.
+    """
 
     turns: int
     rules: int
+    unknown: int
+    lacking: dict[str, list[str]]
     tokens: int
-    cost: float | None
-    assumed: list[str]
-    unpriced: list[str]
+    cost: Cost
+    plan: bool
+    earlier: int
+
+    @property
+    def asks_models(self) -> bool:
+        return self.turns > self.rules
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def said(self) -> str:
+        """The forecast in one line."""
+        if not self.turns:
+            return "no turn of a model"
+        of_rules = "of rules, which are no model: no cost"
+        if not self.asks_models:
+            return f"at most {self.turns:,} turns {of_rules}"
+        parts = [f"at most {self.turns:,} turns" if self.turns > 1 else "at most one turn"]
+        parts += [f"{self.rules:,} {of_rules}"] if self.rules else []
+        if self.earlier:
+            basis = f"medians of {self.earlier:,} earlier turns" if self.earlier > 1 else "of one earlier turn"
+            plan = "paid by the plan of the login, over the API " if self.plan else ""
+            parts.append(f"about {self.tokens:,} tokens, {plan}{self.cost} ({basis})")
+        if self.unknown:
+            which = "all" if self.unknown == self.turns else f"{self.unknown:,}"
+            none = (f"{model} as {', '.join(roles)}" for model, roles in self.lacking.items())
+            parts.append(f"unknown for {which}: no earlier turn of {' or of '.join(none)}")
+        return "; ".join(parts)
 
 
 def spending(session: Session, settings: Settings, run: Run) -> Spending:
     """Return what a run that is not written yet may come to. settings: of this process."""
     settings = in_run(settings, run.settings, run.account)
-    held = session.exec(select(func.count()).select_from(Position).where(Position.account == run.account)).one()
-    turns = {role: count for role, count in turns_of(run.kind, run.params, settings, held).items() if role in ROLES}
+    turns = {role: count for role, count in _turns(session, settings, run).items() if role in ROLES and count}
     past, known, models = past_tokens(session), prices(settings.prices), role_models(settings)
-    rules, tokens, cost = 0, 0.0, 0.0
-    assumed, unpriced = list[str](), dict[str, None]()
+    rules, unknown, tokens, earlier = 0, 0, 0.0, 0
+    lacking, usd, unpriced, local, plan = dict[str, list[str]](), list[float](), dict[str, None](), False, False
     for role, count in turns.items():
-        label = models[role].label(settings)
-        if models[role].provider(settings) == RULES:
+        label, provider = models[role].label(settings), models[role].provider(settings)
+        if provider == RULES:
             rules += count
-            continue
-        one, is_assumed = _tokens(settings, label, ROLES[role], past)
-        tokens += count * (one.read + one.written)
-        assumed += [role] if is_assumed else []
-        if (price := price_of(label, known)) is None:
-            unpriced[label] = None
+        elif (one := past.get((label, role))) is None:
+            unknown += count
+            lacking.setdefault(label, []).append(role)
         else:
-            cost += count * price.of(round(one.read), 0, round(one.written))
+            tokens += count * (one.read + one.cached + one.written)
+            earlier += one.n
+            local |= label.startswith(LOCAL_LABEL)
+            plan |= provider == "codex"  # by its login
+            if (each := one.usd_of(price_of(label, known))) is None:
+                unpriced[model_of(label)] = None
+            else:
+                usd.append(count * each)
     return Spending(
         turns=sum(turns.values()),
         rules=rules,
+        unknown=unknown,
+        lacking=lacking,
         tokens=round(tokens),
-        cost=None if unpriced else round(cost, 2),
-        assumed=assumed,
-        unpriced=list(unpriced),
+        cost=Cost(usd=round(sum(usd), 6) if usd else None, unpriced=sorted(unpriced), local=local),
+        plan=plan,
+        earlier=earlier,
     )
+
+
+def _turns(session: Session, settings: Settings, run: Run) -> Mapping[str, int]:
+    held = session.exec(select(func.count()).select_from(Position).where(Position.account == run.account)).one()
+    return turns_of(run.kind, run.params, settings, held)
 
 
 def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
@@ -143,8 +194,7 @@ def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
 
 
 def _local(session: Session, settings: Settings, run: Run) -> list[LocalTime]:
-    held = session.exec(select(func.count()).select_from(Position).where(Position.account == run.account)).one()
-    return local_times(settings, turns_of(run.kind, run.params, settings, held), past_tokens(session))
+    return local_times(settings, _turns(session, settings, run), past_tokens(session))
 
 
 def seconds_of(local: list[LocalTime]) -> float | None:
@@ -210,12 +260,24 @@ def assumed_tokens(role: Role, settings: Settings) -> TurnTokens:
 
 def past_tokens(session: Session) -> dict[tuple[str, str], TurnTokens]:
     """Return the medians of what models read and wrote in a turn, by the model's label and the role."""
-    names = ("provider", "model", "role", "outcome", "input_tokens", "cached_input_tokens", "output_tokens")
+    names = ("model", "role", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
     columns = [getattr(Turn, name) for name in names]
-    rows = session.execute(sqlalchemy.select(*columns).order_by(col(Turn.id).desc()).limit(LAST_TURNS)).all()
-    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for row in rows:
-        if row.provider != RULES and row.outcome == "completed" and None not in (row.input_tokens, row.output_tokens):
-            read = max(row.input_tokens - (row.cached_input_tokens or 0), 0)
-            found[row.model, row.role].append((read, row.output_tokens))
-    return {key: TurnTokens(*map(median, zip(*tokens, strict=True))) for key, tokens in found.items()}
+    of_models = col(Turn.provider) != RULES, col(Turn.outcome) == "completed"
+    counted = col(Turn.input_tokens).is_not(None), col(Turn.output_tokens).is_not(None)
+    query = sqlalchemy.select(*columns).where(*of_models, *counted).order_by(col(Turn.id).desc()).limit(LAST_TURNS)
+    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for row in session.execute(query).all():
+        found[row.model, row.role].append(row)
+    return {key: _medians(rows) for key, rows in found.items()}
+
+
+def _medians(rows: Sequence[Any]) -> TurnTokens:
+    cached = [min(row.cached_input_tokens or 0, row.input_tokens) for row in rows]
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return TurnTokens(
+        read=median(row.input_tokens - own for row, own in zip(rows, cached, strict=True)),
+        written=median(row.output_tokens for row in rows),
+        cached=median(cached),
+        usd=median(costs) if costs else None,
+        n=len(rows),
+    )

@@ -357,10 +357,10 @@ class AnalyzeRequest(AnalysisRequest, Request):
     symbols: list[Symbol] = Field(min_length=1, max_length=500)
     depth: Depth | None = None
 
-    def open(self, app: DeskApp) -> Run:
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
         fields = set(AnalysisRequest.model_fields)
         request = AnalysisRequest(**self.model_dump(include=fields, exclude_unset=True))
-        return open_analysis(app, self.symbols, request, self.depth)
+        return open_analysis(app, self.symbols, request, self.depth, look)
 
 
 WORKFLOWS = (

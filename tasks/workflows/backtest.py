@@ -42,7 +42,7 @@ from chordesk.tasks.workflows.backtest_sessions import (
     symbols_of_walk,
 )
 from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
-from chordesk.tasks.workflows.runs import Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params, screen_turns
 from chordesk.tools.backtests import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
@@ -68,6 +68,7 @@ def open_backtest(
     experiment: str = "",
     arm: str = "",
     changes: Mapping[str, Any] | None = None,
+    look: Look | None = None,
 ) -> Run:
     """Start a walk over every so many-th session from `first` to `last`. experiment, arm: the id that the arms share,
     and what this one is called; changes: settings in place of the desk's. Raises UsageError for a market of real time,
@@ -88,7 +89,7 @@ def open_backtest(
         "symbols": symbols_of_walk(settings.universe, desk.market_for(days[-1]), days),
         "parallel": settings.memory == "off" and settings.rounds == 0,
     }
-    return _open(app, asked, days, settings, desk.market_for(days[0]))
+    return _open(app, asked, days, settings, desk.market_for(days[0]), look=look)
 
 
 def resume_backtest(app: DeskApp, run_id: str) -> Run:
@@ -125,6 +126,7 @@ def _open(
     settings: Settings,
     market: MarketData,
     origin: str | None = None,
+    look: Look | None = None,
 ) -> Run:
     """origin: the run that began the walk, where this one goes on with it."""
     run = new_run(app.desk, RunKind.BACKTEST, {}, settings=settings, market=market, parent=origin)
@@ -133,7 +135,7 @@ def _open(
     run.params = {**asked, "days": [day.isoformat() for day in days], "backtest": backtest_id}
     # Each session may take what a run may.
     run.deadline_at = run.created_at + (run.deadline_at - run.created_at) * (len(days) + 1)
-    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BACKTEST, finish)])
+    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BACKTEST, finish)], look)
 
 
 def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -253,9 +255,9 @@ class BacktestRequest(Request):
     every: int = Field(default=1, ge=1, le=250)
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
 
-    def open(self, app: DeskApp) -> Run:
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None
-        return open_backtest(app, self.first, self.last, every=self.every, universe=universe)
+        return open_backtest(app, self.first, self.last, every=self.every, universe=universe, look=look)
 
 
 WORKFLOWS = (

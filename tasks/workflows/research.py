@@ -460,8 +460,10 @@ class ResearchRequest(Request):
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=500)
     force: StrictBool = False
 
-    def open(self, app: DeskApp) -> Run:
-        return open_research(app, self.symbols) if self.symbols else open_portfolio(app, force=self.force)
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
+        if self.symbols:
+            return open_research(app, self.symbols, look)
+        return open_portfolio(app, force=self.force, look=look)
 
 
 WORKFLOWS = (

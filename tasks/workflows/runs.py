@@ -48,10 +48,42 @@ class Request(Frozen):
 
     kind: str
     by: Person
+    budget_tokens: int | None = Field(
+        default=None, ge=1, description="of the run, in place of the desk's; of a backtest: of each of its days"
+    )
 
-    def open(self, app: DeskApp) -> Run:
-        """Open the run with the settings of the app's desk, and return it as it begins."""
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
+        """Open the run with the settings of the app's desk, and return it as it begins. look: as of `open_run`."""
         raise NotImplementedError
+
+
+def with_budget(tokens: int | None, look: Look | None = None) -> Look:
+    """Return what gives a run that is not written yet its budget, and then looks at it."""
+
+    def budgeted(run: Run) -> None:
+        if tokens is not None:
+            run.settings = {**(run.settings or {}), "budget_run_tokens": tokens}
+        if look is not None:
+            look(run)
+
+    return budgeted
+
+
+class _Planned(Exception):
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+
+def planned(app: DeskApp, asked: Request) -> Run:
+    """Return the run that a request would open, without writing it. Raises what opening it would."""
+
+    def look(run: Run) -> None:
+        raise _Planned(run)
+
+    try:
+        return asked.open(app, with_budget(asked.budget_tokens, look))
+    except _Planned as found:
+        return found.run
 
 
 def request_type() -> Any:
@@ -93,8 +125,8 @@ def new_run(
 def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) -> Run:
     """Write a run with its first steps in one transaction, send them and return the run. write: adds the workflow's own
     rows and returns the first steps; called with the session, the run and the id of its finish step, which is their
-    parent. look: sees the run before it is written, and raises to stop it. Raises UsageError for a role whose smallest
-    prompt its model cannot hold."""
+    parent. look: sees the run before it is written, may change its settings, and raises to stop it. Raises UsageError
+    for a role whose smallest prompt its model cannot hold."""
     desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
     require_prompts(settings)

@@ -253,9 +253,9 @@ class ScreenRequest(Request):
     lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
     most: int | None = Field(default=None, ge=1, le=500)
 
-    def open(self, app: DeskApp) -> Run:
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None
-        made = open_screen(app, universe, self.lenses, self.most)
+        made = open_screen(app, universe, self.lenses, self.most, look=look)
         assert made is not None, "only a scheduled slot can be taken already"
         return made
 

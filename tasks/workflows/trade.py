@@ -51,7 +51,7 @@ from chordesk.tasks.worker.turns import (
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.boards import trader_board
 from chordesk.tasks.workflows.research import role_report
-from chordesk.tasks.workflows.runs import ID, Request, new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.bounds import sizing, stress
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData
@@ -68,7 +68,7 @@ log = structlog.get_logger(__name__)
 CLOCK_SKEW = dt.timedelta(minutes=5)  # of two hosts
 
 
-def open_trade(app: DeskApp, source_run: str) -> Run:
+def open_trade(app: DeskApp, source_run: str, look: Look | None = None) -> Run:
     desk = app.desk
     with desk.store.read() as session:
         source = session.get(Run, source_run)
@@ -83,7 +83,7 @@ def open_trade(app: DeskApp, source_run: str) -> Run:
     if not verdicts:
         raise UsageError(f"run {source_run} has no verdicts to trade on", remedy="`desk runs show RUN` has the reason")
     run = new_run(desk, RunKind.TRADE, {"source_run": source_run}, parent=source_run)
-    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)])
+    return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.DECIDE, finish)], look)
 
 
 def check_source(source: Run, market: MarketData) -> None:
@@ -273,10 +273,10 @@ class TradeRequest(Request):
     kind: Literal["trade"]
     run: Annotated[str, StringConstraints(max_length=64, pattern=ID)]
 
-    def open(self, app: DeskApp) -> Run:
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
         with app.desk.store.read() as session:
             source = by_prefix(session, Run, self.run).id
-        return open_trade(app, source)
+        return open_trade(app, source, look)
 
 
 WORKFLOWS = (

@@ -14,7 +14,7 @@ from chordesk.tasks.engine.budgets import BudgetUse, Cost
 from chordesk.tools.decimals import exact, plain
 
 if TYPE_CHECKING:
-    from chordesk.tasks.reading.outlook import LocalTime, Outlook, Spending
+    from chordesk.tasks.reading.outlook import LocalTime, Outlook
 
 
 def size_text(quantity: float, contract: str | None) -> str:
@@ -78,18 +78,6 @@ def outlook(found: Outlook) -> list[str]:
     if found.last_tokens is not None and found.last_cost is not None:
         lines.append(f"the last {found.kind} used {found.last_tokens:,} tokens, cost: {found.last_cost}")
     return lines + times(found.local) + too_long(found.seconds, found.allowed)
-
-
-def spending(found: Spending) -> str:
-    """Return in one line what a run that is asked for may come to."""
-    turns = f"at most {found.turns:,} turns"
-    if found.rules == found.turns:
-        return f"forecast: {turns}, of rules, which are no model: no cost"
-    cost = f"${found.cost:,.2f}" if found.cost is not None else f"no price of {', '.join(found.unpriced)} (DESK_PRICES)"
-    basis = "medians of earlier turns"
-    if found.assumed:
-        basis += f"; without reasoning where there are none: {', '.join(found.assumed)}"
-    return f"forecast: {turns}, {found.tokens:,} tokens, {cost} ({basis})"
 
 
 def times(found: Sequence[LocalTime]) -> list[str]:

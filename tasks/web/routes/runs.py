@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Json, RootModel
 from sqlmodel import select
 
 from chordesk.models.database.artifacts import path_in_home, removed_at, stored
@@ -18,6 +18,7 @@ from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.chain import Chain, chain
+from chordesk.tasks.reading.outlook import Spending, spending
 from chordesk.tasks.reading.reports import (
     ReportDetail,
     VerdictDetail,
@@ -51,15 +52,17 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.stopping import Stop, stop_runs
-from chordesk.tasks.workflows.runs import Request, request_type
+from chordesk.tasks.workflows.runs import Request, planned, request_type, with_budget
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
 
 if TYPE_CHECKING:
     RunRequest = Request
+    AskedRun = RootModel[Request]
 else:
     RunRequest = request_type()
+    AskedRun = RootModel[request_type()]
 
 STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
 
@@ -111,7 +114,18 @@ def start(context: Context, asked: RunRequest) -> Run:
     """Start a run with the desk's settings, and return it."""
     context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
-    return asked.open(context.notifier.app())
+    return asked.open(context.notifier.app(), with_budget(asked.budget_tokens))
+
+
+@router.get("/spending")
+def run_spending(
+    context: Context, asked: Annotated[Json[AskedRun], Query(description="what POST /runs would be given")]
+) -> Spending:
+    """Forecast the turns, tokens and money of a run that is not started, by earlier turns of its roles and models."""
+    app = context.notifier.app()
+    run = planned(app, asked.root)
+    with context.store.read() as session:
+        return spending(session, app.desk.settings, run)
 
 
 @router.get("/runs/{run_id}")

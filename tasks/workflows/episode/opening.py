@@ -27,7 +27,7 @@ from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.signals import EpisodePlan, harvest_steps
 from chordesk.tasks.workflows.episode.tally import resolve
-from chordesk.tasks.workflows.runs import ID, Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
 from chordesk.tools.board.context import listed
 from chordesk.tools.history import histories
@@ -51,6 +51,7 @@ def open_episode(
     schedule: str | None = None,
     slot: str | None = None,
     market: MarketData | None = None,
+    look: Look | None = None,
 ) -> Run | None:
     """Start an episode. None when this slot of the schedule has its run already. symbols: that its tools look at, and
     that the desk asks about; without any the first step chooses them. questions: ids, or the beginning of each, of open
@@ -68,7 +69,7 @@ def open_episode(
     params: dict[str, Any] = {"symbols": found, "questions": list(dict.fromkeys(asked)), "rounds": held}
     run = new_run(desk, RunKind.EPISODE, params, schedule=schedule, slot=slot, market=market)
     try:
-        return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BRIEF, finish)])
+        return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.BRIEF, finish)], look)
     except IntegrityError:
         if schedule is None:
             raise
@@ -318,7 +319,7 @@ class EpisodeRequest(Request):
     )
     rounds: int | None = Field(default=None, ge=1, le=2)
 
-    def open(self, app: DeskApp) -> Run:
-        made = open_episode(app, self.symbols, self.questions, self.rounds)
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
+        made = open_episode(app, self.symbols, self.questions, self.rounds, look=look)
         assert made is not None, "only a scheduled slot can be taken already"
         return made

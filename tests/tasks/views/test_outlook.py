@@ -81,9 +81,10 @@ def test_a_speed_that_was_not_measured_is_unknown(settings: Settings) -> None:
 def test_what_is_not_known_of_a_role_is_assumed_and_said_to_be(settings: Settings) -> None:
     known(settings)
     quick, lens = ROLES["quick"], ROLES["screener_technical"]
-    assert assumed_tokens(quick, settings) == (smallest_tokens(quick, settings) - SMALLEST_ANSWER, ASSUMED_WRITTEN)
+    least = smallest_tokens(quick, settings) - SMALLEST_ANSWER
+    assert assumed_tokens(quick, settings) == TurnTokens(least, ASSUMED_WRITTEN)
     prompt = smallest_tokens(lens, settings) - SMALLEST_ANSWER - CALLS
-    assert assumed_tokens(lens, settings) == (prompt + 131 * SYMBOL_DATA, ASSUMED_WRITTEN)
+    assert assumed_tokens(lens, settings) == TurnTokens(prompt + 131 * SYMBOL_DATA, ASSUMED_WRITTEN)
     (found,) = local_times(settings, {"quick": 1, "risk": 1}, {(LABEL, "risk"): TurnTokens(1, 1)})
     assert found.assumed == ["quick"]
     assert amounts.times([found])[0].endswith(
@@ -106,19 +107,23 @@ def test_a_forecast_is_the_most_turns_at_the_medians_of_earlier_ones(store: Stor
     with store.session() as session:
         step = a_step(session, a_run(session))
         for read, written in ((1_000, 10), (3_000, 30), (90_000, 900)):
-            tokens = {"input_tokens": read, "cached_input_tokens": 0, "output_tokens": written}
+            tokens = {"input_tokens": read, "cached_input_tokens": read // 2, "output_tokens": written}
             a_turn(session, step, role="quick", provider="codex", model="codex:gpt-5.5", outcome="completed", **tokens)
     asked = Settings(home=settings.home, provider="codex", model="gpt-5.5")
     with store.session() as session:
         planned = a_run(session, kind="research", params={"symbols": ["A", "B"], "roles": ["quick", "risk"]})
         found = spending(session, asked, planned)
         other = spending(session, asked.model_copy(update={"model": "new"}), planned)
-    other_role = assumed_tokens(ROLES["risk"], asked)
-    assert (found.turns, found.rules, found.assumed) == (4, 0, ["risk"])
-    assert found.tokens == round(2 * 3_030 + 2 * sum(other_role))
-    assert found.cost == round((2 * 3_000 + 2 * other_role.read) * 5e-6 + (60 + 2 * other_role.written) * 30e-6, 2)
-    assert (other.cost, other.unpriced) == (None, ["codex:new"])
-    assert amounts.spending(other).endswith("; without reasoning where there are none: risk)")
+        rules = spending(session, asked.model_copy(update={"provider": "rulebook"}), planned)
+    assert (found.turns, found.unknown, found.lacking) == (4, 2, {"codex:gpt-5.5": ["risk"]})
+    assert (found.tokens, found.earlier) == (2 * 3_030, 3)
+    assert found.cost.usd == pytest.approx(2 * (1_500 * 5e-6 + 1_500 * 0.5e-6 + 30 * 30e-6))
+    assert found.said == (
+        "at most 4 turns; about 6,060 tokens, paid by the plan of the login, over the API about 0.0183 USD "
+        "(medians of 3 earlier turns); unknown for 2: no earlier turn of codex:gpt-5.5 as risk"
+    )
+    assert (other.tokens, other.earlier, other.cost.usd, other.unknown) == (0, 0, None, 4)  # of no other model
+    assert (rules.rules, rules.asks_models) == (4, False)
 
 
 def test_turns_of_each_kind_of_run(settings: Settings) -> None:
@@ -180,7 +185,7 @@ def test_a_run_that_takes_longer_than_it_may_says_what_to_set(session: Session, 
     a_turn(session, step, role="risk", provider="local", model=LABEL, outcome="completed", input_tokens=None)
     session.flush()
     past = past_tokens(session)
-    assert past == {(LABEL, "quick"): TurnTokens(3_000, 2_500), (LABEL, "risk"): TurnTokens(30_000, 5_000)}
+    assert past == {(LABEL, "quick"): TurnTokens(3_000, 2_500, n=3), (LABEL, "risk"): TurnTokens(30_000, 5_000, n=1)}
     found = outlook(session, settings, run)
     assert found.seconds == 10 * (3_000 / 300 + 2_500 / 25 + 30_000 / 300 + 5_000 / 25) == 4_100.0
     lines = amounts.outlook(found)

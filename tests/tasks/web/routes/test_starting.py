@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 
+import httpx
 import pytest
 
 from chordesk.models.settings import running_desk
@@ -37,6 +39,23 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
         {"kind": "analyze", "symbols": ["IBM"], "strategy": "csp"},  # the replay has no chains
     ):
         assert floor.client.post("/runs", json={**body, **BY}).status_code == 409, body
+
+
+def test_what_a_run_would_cost_is_said_without_starting_it(floor: Floor) -> None:
+    before = len(floor.client.get("/runs?limit=1000").json())
+
+    def asked(**body: object) -> httpx.Response:
+        return floor.client.get("/spending", params={"asked": json.dumps({**body, **BY})})
+
+    found = asked(kind="screen", symbols=["IBM", "KO"], lenses=["technical"])
+    assert found.json()["said"] == "at most 10 turns of rules, which are no model: no cost"
+    assert problem(asked(kind="trade", run="none"), 404) == "not_found"
+    assert problem(asked(kind="research", symbols=["NOSUCH"]), 409) == "usage_error"
+    assert problem(asked(kind="screen", budget_tokens=0), 422) == "wrong_request"
+    assert len(floor.client.get("/runs?limit=1000").json()) == before
+    budgeted = floor.client.post("/runs", json={"kind": "backtest", "first": "2010-08-09", "last": "2010-08-10",
+        "symbols": ["KO"], "budget_tokens": 1_000_000, **BY})  # fmt: skip
+    assert budgeted.json()["settings"]["budget_run_tokens"] == 1_000_000
 
 
 def test_a_service_from_before_the_desk_shows_the_desks_settings_and_starts_no_run_with_its_own(floor: Floor) -> None:

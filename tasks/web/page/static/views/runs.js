@@ -2,8 +2,8 @@
 
 import {
   Badge, badgeOf, between, Choice, column, compact, costOf, count, Field, FilterField, FormDialog, getResponse, go,
-  html, joined, LiveBadge, Loaded, moment, number, PAST, post, quietOf, runOf, Segments, setQuery, shortId, span,
-  symbolOf, Table, textOf, timeOf, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource,
+  html, joined, LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span,
+  symbolOf, Table, textOf, timeOf, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource, useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -11,6 +11,7 @@ const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'backtest', 
 const STATES = ['running', 'stopping', 'done', 'partial', 'failed', 'stopped'];
 const WATCHED = ['run', 'status.ended', 'turn.completed', 'order.state'];
 const LATER_MS = 1_500;
+const PAUSE_MS = 300;
 
 export function Runs({ query }) {
   const { kind, state, day, symbol, start } = query;
@@ -89,7 +90,7 @@ function kindsOf({ paths, components }) {
       help: found.description, fields: fields.sort((a, b) => rank(b) - rank(a)) }]);
   });
 }
-const rank = (field) => (field.name === 'symbols' ? 1 : 0) + (field.required ? 2 : 0);
+const rank = ({ name, required }) => ({ symbols: 1, budget_tokens: -1 }[name] ?? 0) + (required ? 2 : 0);
 
 function Start({ kind, onClose }) {
   const known = useGet('/openapi.json', {}, { as: kindsOf });
@@ -97,9 +98,9 @@ function Start({ kind, onClose }) {
   const typed = JSON.parse(text);
   const { fields = [], help } = known.data?.find(([name]) => name === kind)?.[1] ?? {};
   const given = fields.filter((field) => (typed[field.name] ?? '') !== '');
+  const body = { kind, ...Object.fromEntries(given.map((field) => [field.name, valueOf(field, typed[field.name])])) };
   const act = useAction(async (key) => {
-    const body = Object.fromEntries(given.map((field) => [field.name, valueOf(field, typed[field.name])]));
-    const run = await post('/runs', { kind, ...body }, { key });
+    const run = await post('/runs', body, { key });
     forget();
     go(`/runs/${run.id}`);
   });
@@ -112,7 +113,21 @@ function Start({ kind, onClose }) {
       <p class="quiet">${help}</p>
       ${fields.map((field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field}
         value=${typed[field.name] ?? ''}
-        set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}`}<//><//>`;
+        set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}
+      <${Spending} asked=${ready ? JSON.stringify({ by: 'desk', ...body }) : null} />`}<//><//>`;
+}
+
+/** What a run would cost by the desk's record, asked when a person stops typing. */
+function Spending({ asked }) {
+  const [still, setStill] = useState(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setStill(asked), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [asked]);
+  const { problem, data } = useGet(still && '/spending', { asked: still });
+  const said = still === null ? 'what is required comes first'
+    : problem ? plain(problem.detail).replace(/^query\.asked\.\w+\./, '') : data?.said ?? '…';
+  return html`<p class="quiet num" role="status">Forecast: ${said}</p>`;
 }
 
 /** A run with verdicts; the newest where none is chosen. */
