@@ -51,7 +51,8 @@ class EquityDay(Frozen):
 
 
 class EquityNow(EquityDay):
-    """The newest day. current: it is the market's day; otherwise the account has no mark of that day yet."""
+    """The newest day. current: it is the market's day; otherwise the account has no mark of that day yet, or its books
+    are ahead."""
 
     current: bool
 
@@ -66,23 +67,22 @@ class EquityCurve(Frozen):
 
 
 def equity_now(session: Session, account: str, day: dt.date) -> EquityNow | None:
-    """Return the account's newest day up to the market's, which is `day`; None without a mark."""
-    marks = _marks(session, account, 1, day)
+    """Return the newest day of the account's books, None without a mark. day: the market's; in a replay that was set
+    back the books are ahead of it."""
+    marks = _marks(session, account, 1)
     return EquityNow(**dict(_day(marks[0])), current=marks[0].day == day) if marks else None
 
 
-def equity_curve(session: Session, account: str, most: int) -> EquityCurve:
-    """Money paid in or out has moved earlier marks, so it is neither gain nor loss."""
-    days = [_day(mark) for mark in reversed(_marks(session, account, most))]
+def equity_curve(session: Session, account: str, most: int, until: dt.date = dt.date.max) -> EquityCurve:
+    """Money paid in or out has moved earlier marks, so it is neither gain nor loss. until: the last day."""
+    days = [_day(mark) for mark in reversed(_marks(session, account, most, until))]
     falls = [one.drawdown for one in days if one.drawdown is not None]
     return EquityCurve(account=account, days=days, deepest=max(falls, default=None))
 
 
-def _marks(session: Session, account: str, most: int, until: dt.date | None = None) -> Sequence[EquityMark]:
-    query = select(EquityMark).where(col(EquityMark.account) == account)
-    if until is not None:
-        query = query.where(col(EquityMark.day) <= until)
-    return session.exec(query.order_by(col(EquityMark.day).desc()).limit(most)).all()
+def _marks(session: Session, account: str, most: int, until: dt.date = dt.date.max) -> Sequence[EquityMark]:
+    own = col(EquityMark.account) == account, col(EquityMark.day) <= until
+    return session.exec(select(EquityMark).where(*own).order_by(col(EquityMark.day).desc()).limit(most)).all()
 
 
 def _day(mark: EquityMark) -> EquityDay:
@@ -202,7 +202,7 @@ def account_state(session: Session, settings: Settings, name: str) -> AccountSta
     row, compared = session.get(Account, name), latest(session, name)
     trading, why = trading_state(session, settings, name)
     held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
-    newest = equity_now(session, name, dt.date.max)
+    marks = _marks(session, name, 1)
     return AccountState(
         account=name,
         own=name == settings.account,
@@ -211,7 +211,7 @@ def account_state(session: Session, settings: Settings, name: str) -> AccountSta
         positions=len(held),
         trading=trading,
         why=why,
-        equity=EquityDay(**{field: getattr(newest, field) for field in EquityDay.model_fields}) if newest else None,
+        equity=_day(marks[0]) if marks else None,
         agreed=compared.agreed if compared else None,
         reconciled_at=compared.at if compared else None,
     )

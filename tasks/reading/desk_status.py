@@ -36,6 +36,7 @@ from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.runs import turn_phases
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import entries, of_settings
@@ -155,11 +156,13 @@ class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
-    not. plans: of the positions. scheduled: entries of the schedule that are on. unprotected: shares without the stop
+    not. equity: of the account's newest mark, None before the first. plans: of the positions. scheduled: entries of the
+    schedule that are on. unprotected: shares without the stop
     that they ought to have. notifications: how each channel stands."""
 
     trading: TradingState
     why: str
+    equity: EquityNow | None
     runs: dict[str, int]
     steps: dict[str, int]
     phases: dict[str, int] = {}
@@ -313,6 +316,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
     return DatabaseState(
         trading=trading,
         why=why,
+        equity=equity_now(session, settings.account, standing_of(settings).day),
         runs=_runs(session),
         steps=_steps(session),
         phases=turn_phases(session, select(Run.id).where(col(Run.state).in_(RUN_LIVE))),

@@ -16,7 +16,6 @@ from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.engine.budgets import DayUse, use_of_day
-from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.desk_status import DatabaseState, database_state
 from chordesk.tasks.reading.outcome import outcome
 from chordesk.tasks.reading.runs import Progress, progress
@@ -59,7 +58,7 @@ class LastRun(Frozen):
 
 class Glance(Frozen):
     """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
-    the oldest first of each; equity: None while the account has no mark; scheduled: the soonest first; short: on this
+    the oldest first of each; scheduled: the soonest first; short: on this
     machine; last: the newest run, None before the first; troubles: runs of the last TROUBLE_HOURS that failed or are
     not whole; spent: today, of budget_tokens (0: no limit)."""
 
@@ -68,7 +67,6 @@ class Glance(Frozen):
     runs: list[RunningRun]
     all_runs: int
     waiting: list[WaitingOrder | WaitingRequest]
-    equity: EquityNow | None
     database: DatabaseState
     scheduled: list[ScheduledRun]
     short: list[Shortage]
@@ -87,7 +85,6 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
         runs=running_runs(session, settings),
         all_runs=session.exec(select(func.count()).where(col(Run.state).in_(RUN_LIVE))).one(),
         waiting=waiting(session),
-        equity=equity_now(session, settings.account, standing.day),
         database=database_state(session, settings),
         scheduled=[ScheduledRun(name=one.name, kind=one.kind, at=at) for one, at in starting(session, settings, now)],
         short=shortages(settings),

@@ -54,8 +54,7 @@ from chordesk.tasks.reports.sections import (
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
-_DAYS = 5000  # marks of an account that are looked through
-_SHOWN = 260  # of them, the newest up to the run's day
+_SHOWN = 260  # marks of an account, the newest up to the run's day
 
 
 def run_document(desk: Desk, run_id: str) -> RunDocument:
@@ -114,13 +113,8 @@ def _board(session: Session, run: Run) -> BoardView | None:
 def _equity(session: Session, run: Run) -> EquityCurve | None:
     if run.kind == RunKind.BACKTEST:
         return None
-    day: dt.date = exchange_day(run.market_now)
-    curve = equity_curve(session, run.account, _DAYS)
-    days = [one for one in curve.days if one.day <= day][-_SHOWN:]
-    falls = [one.drawdown for one in days if one.drawdown is not None]
-    if len(days) < 2:
-        return None
-    return EquityCurve(account=curve.account, days=days, deepest=max(falls, default=None))
+    curve = equity_curve(session, run.account, _SHOWN, exchange_day(run.market_now))
+    return curve if len(curve.days) > 1 else None
 
 
 MOST_OF_DAY = 1000  # rows of each list
@@ -134,7 +128,7 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
         orders = [
             order for order, _ in list_orders(session, None, None, None, MOST_OF_DAY, account=settings.account, day=day)
         ]
-        curve = _until(equity_curve(session, settings.account, _DAYS), day)
+        curve = equity_curve(session, settings.account, _SHOWN, day)
         equity = next((one for one in curve.days if one.day == day), None)
         halts, lost = _halts(session, day)
         verdicts = [one for row in runs for one in _verdicts(session, row.run, pages)]
@@ -174,12 +168,6 @@ def _verdicts(session: Session, run: Run, pages: PageLinks) -> Iterator[DayVerdi
     for found in candidate_table(session, run).rows:
         if (verdict := found.verdict) is not None:
             yield DayVerdict.of(verdict, rule=found.rule, page=pages.verdict(verdict.id))
-
-
-def _until(curve: EquityCurve, day: dt.date) -> EquityCurve:
-    days = [one for one in curve.days if one.day <= day][-_SHOWN:]
-    falls = [one.drawdown for one in days if one.drawdown is not None]
-    return EquityCurve(account=curve.account, days=days, deepest=max(falls, default=None))
 
 
 def _movements(session: Session, account: str, day: dt.date) -> list[LedgerRow]:

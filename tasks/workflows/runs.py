@@ -8,11 +8,12 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from sqlmodel import Session, select
 
 from chordesk.agents.prompting import require_contexts, require_prompts
 from chordesk.models.answers import Frozen
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, snapshot
 from chordesk.models.states import RunState, StepKind
@@ -89,6 +90,15 @@ def planned(app: DeskApp, asked: Request) -> Run:
 def request_type() -> Any:
     """Return the type of all requests, which `kind` tells apart."""
     return Annotated[reduce(or_, kinds.requests()), Field(discriminator="kind")]
+
+
+def request_of(text: str) -> Request:
+    """Read a request from JSON. Raises UsageError."""
+    try:
+        return TypeAdapter[Request](request_type()).validate_json(text)
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, one['loc'][1:])) or 'the request'}: {one['msg']}" for one in error.errors())
+        raise UsageError("; ".join(wrong), remedy="give what POST /runs takes") from None
 
 
 def new_run(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chordesk.models.room import Shortage
     from chordesk.models.settings.running_desk import Standing
     from chordesk.tasks.notifications.messages import NotificationsState
+    from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
     from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
     from chordesk.tasks.worker.schedule import BeatState
@@ -33,6 +34,8 @@ def status_report(found: DeskStatus) -> RenderableType:
     parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
     if found.database is not None and found.database.trading is not TradingState.ACTIVE:
         parts.append(_not_trading(found.standing.account, found.database))
+    if found.database is not None:
+        parts.append(_equity(found.standing.account, found.database.equity))
     parts += [Text(str(one), style="bold yellow") for one in found.short]
     parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
     if found.workers:
@@ -65,6 +68,12 @@ def _workers(workers: list[WorkerRow], turns: int, known: Sequence[Shortage]) ->
 def _not_trading(account: str, found: DatabaseState) -> Text:
     state = "is halted" if found.trading is TradingState.HALTED else "gives exposure back only"
     return Text(f"account {account} {state}: {paragraph(found.why)}; `desk resume` lets it trade", style="bold yellow")
+
+
+def _equity(account: str, found: EquityNow | None) -> Text:
+    if found is None:
+        return Text(f"account {account}: no equity is marked yet")
+    return Text(f"account {account}: equity {found.equity:,.2f} as of {found.day}, {found.change:+,.2f} on the day")
 
 
 def _own(one: WorkerRow, standing: Standing) -> Text:

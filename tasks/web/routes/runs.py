@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AfterValidator, Json, RootModel
+from pydantic import AfterValidator
 from sqlmodel import select
 
 from chordesk.models.database.artifacts import path_in_home, removed_at, stored
@@ -52,17 +52,15 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.stopping import Stop, stop_runs
-from chordesk.tasks.workflows.runs import Request, planned, request_type, with_budget
+from chordesk.tasks.workflows.runs import Request, planned, request_of, request_type, with_budget
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
 
 if TYPE_CHECKING:
     RunRequest = Request
-    AskedRun = RootModel[Request]
 else:
     RunRequest = request_type()
-    AskedRun = RootModel[request_type()]
 
 STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
 
@@ -119,11 +117,11 @@ def start(context: Context, asked: RunRequest) -> Run:
 
 @router.get("/spending")
 def run_spending(
-    context: Context, asked: Annotated[Json[AskedRun], Query(description="what POST /runs would be given")]
+    context: Context, asked: Annotated[str, Query(description="what POST /runs would be given, as JSON")]
 ) -> Spending:
     """Forecast the turns, tokens and money of a run that is not started, by earlier turns of its roles and models."""
     app = context.notifier.app()
-    run = planned(app, asked.root)
+    run = planned(app, request_of(asked))
     with context.store.read() as session:
         return spending(session, app.desk.settings, run)
 

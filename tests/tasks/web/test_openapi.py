@@ -39,13 +39,14 @@ OPERATIONS = {
 # A stream without an end, which a client of one request after another would wait for.
 ENDLESS = {"GET /events"}
 # These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs, an
-# order's id, an episode, a code that `desk page` made, two runs of one kind, the arms of an experiment, and a thread
-# that a role goes on in.
+# order's id, a request as text, an episode, a code that `desk page` made, two runs of one kind, the arms of an
+# experiment, and a thread that a role goes on in.
 NEEDS_MORE = {
     "POST /session",
     "POST /approvals/{id_}",
     "GET /artifacts/{digest}",
     "GET /experiments/{experiment_id}",
+    "GET /spending",
     "GET /runs/{run_id}/board",
     "GET /runs/{run_id}/compare/{other_id}",
     "GET /runs/{run_id}/episode",

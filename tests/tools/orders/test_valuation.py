@@ -17,6 +17,7 @@ from sqlmodel import select
 from chordesk.models.orders import PAID_FOR
 from chordesk.models.tables.orders import BookedSettlement, EquityMark, Fill
 from chordesk.tasks.reading.accounts import account_detail, equity_curve, equity_now, held_symbols
+from chordesk.tasks.reading.desk_status import database_state
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
@@ -101,7 +102,8 @@ def _is_one(desk: Desk) -> None:
         past = value(session, Quotes(market), "paper", now)
         detail = account_detail(session, desk.settings, "paper", take_snapshot(market, held_symbols(session, "paper")))
         curve = equity_curve(session, "paper", 100).days  # of GET /accounts/paper/equity, the record and reports
-        tile = equity_now(session, "paper", now.date())  # of the front door and `GET /desk`
+        tile = equity_now(session, "paper", now.date())  # of the front door
+        status = database_state(session, desk.settings).equity  # of `desk status` and `GET /desk`
         if not curve:
             return  # no order of it was ever checked
         assert session.get(EquityMark, ("paper", now.date())) is not None
@@ -111,7 +113,9 @@ def _is_one(desk: Desk) -> None:
     assert own == pytest.approx(found.equity, abs=1e-6)
     assert detail.equity is not None
     assert tile is not None
+    assert status is not None
     assert found.equity == past.equity == detail.value == curve[-1].equity == detail.equity.equity == tile.equity
+    assert status.equity == tile.equity
     assert tool["equity"] == round(own, 2)
     first, last = curve[0].day, curve[-1].day
     assert [one.day for one in curve] == [day for day in market.sessions(100) if first <= day <= last]

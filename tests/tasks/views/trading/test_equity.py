@@ -31,13 +31,16 @@ def test_a_curve_is_in_order_and_has_the_deepest_fall(store: Store) -> None:
         assert (equity_curve(session, "none", 2).days, equity_curve(session, "none", 2).deepest) == ([], None)
 
 
-def test_today_is_the_newest_day_that_is_not_later_than_the_markets(store: Store) -> None:
+def test_books_that_are_ahead_of_a_replay_or_behind_the_market_name_their_day(store: Store) -> None:
     add(store, (0, 100.0, 110.0, 110.0), (1, 110.0, 0.0, 110.0))
     with store.read() as session:
-        today, before, later = (equity_now(session, "paper", DAY + dt.timedelta(days=n)) for n in (0, -1, 7))
-    assert (today is not None and (today.equity, today.current)) == (110.0, True)
-    assert before is None
-    assert (later is not None and (later.equity, later.current, later.drawdown)) == (0.0, False, 1.0)
+        found = [equity_now(session, "paper", DAY + dt.timedelta(days=n)) for n in (0, 1, 7)]
+        until = equity_curve(session, "paper", 10, DAY)
+    newest = DAY + dt.timedelta(days=1)
+    assert [one and (one.day, one.equity, one.current) for one in found] == [
+        (newest, 0.0, False), (newest, 0.0, True), (newest, 0.0, False),
+    ]  # fmt: skip
+    assert ([one.day for one in until.days], until.deepest) == ([DAY], 0.0)
 
 
 def test_shares_of_nothing_are_none(store: Store) -> None:

@@ -50,7 +50,7 @@ def mark(session: Session, day: dt.date, opening: float, last: float, high: floa
 def test_a_first_look_waits_for_no_worker(running: Service, client: httpx.Client) -> None:
     found = look(client)
     fleet = found["fleet"]
-    assert found["equity"] is None
+    assert found["database"]["equity"] is None
     assert (fleet["age"], fleet["workers"], fleet["refreshing"]) == (None, None, True)
     wait_for(lambda: look(client)["fleet"]["workers"] == [], "the workers were asked")
     assert "workers" in look(client)["fleet"]["trouble"]
@@ -72,7 +72,7 @@ def test_running_and_waiting_and_scheduled_work_is_shown_at_once(running: Servic
     assert (first["run"]["id"] != run.id, found["all_runs"]) == (True, 2)
     (waits,) = found["waiting"]
     assert (waits["kind"], waits["approval"]["id"]) == ("request", "request-1")
-    equity = found["equity"]
+    equity = found["database"]["equity"]
     assert (equity["equity"], equity["change"], equity["change_share"], equity["drawdown"]) == (
         90,
         -30,

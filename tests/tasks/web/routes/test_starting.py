@@ -51,7 +51,10 @@ def test_what_a_run_would_cost_is_said_without_starting_it(floor: Floor) -> None
     assert found.json()["said"] == "at most 10 turns of rules, which are no model: no cost"
     assert problem(asked(kind="trade", run="none"), 404) == "not_found"
     assert problem(asked(kind="research", symbols=["NOSUCH"]), 409) == "usage_error"
-    assert problem(asked(kind="screen", budget_tokens=0), 422) == "wrong_request"
+    refused = asked(kind="screen", budget_tokens=0)
+    assert problem(refused, 409) == "usage_error"
+    assert refused.json()["detail"] == "budget_tokens: Input should be greater than or equal to 1"
+    assert problem(floor.client.get("/spending?asked={"), 409) == "usage_error"
     assert len(floor.client.get("/runs?limit=1000").json()) == before
     budgeted = floor.client.post("/runs", json={"kind": "backtest", "first": "2010-08-09", "last": "2010-08-10",
         "symbols": ["KO"], "budget_tokens": 1_000_000, **BY})  # fmt: skip

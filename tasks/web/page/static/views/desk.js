@@ -70,7 +70,8 @@ const First = ({ desk: { fleet, standing } }) => html`<section class="panel firs
   </section>`;
 
 /** How good the account has been, and what the day cost. */
-function Results({ found: { equity, standing, spent, budget_tokens: budget, database } }) {
+function Results({ found: { standing, spent, budget_tokens: budget, database } }) {
+  const { equity } = database;
   const record = useGet(`/accounts/${standing.account}/record`, {}, { every: 60_000, deps: [equity?.marked_at] });
   const days = record.data?.days ?? [];
   const [first, last] = [days[0], days.at(-1)];
@@ -80,9 +81,10 @@ function Results({ found: { equity, standing, spent, budget_tokens: budget, data
       ? `Equity ${money(last.equity)} on ${last.day}, and the universe at equal parts ${money(last.equal_weight)}` : ''}
       lines=${[['quiet-line', days.map((one) => one.equal_weight)], ['accent-line', days.map((one) => one.equity)]]} />
     <${Facts} rows=${[
-      ['Equity', html`<strong class="num big">${equity ? money(equity.equity) : 'not marked yet'}</strong>`],
-      ['Today', equity ? html`<${Figure} value=${equity.change} sign>${signedMoney(equity.change)}
-        <//> ${quietOf(equity.current ? '' : `as of ${equity.day}`)}` : null],
+      ['Equity', html`<strong class="num big">${equity ? money(equity.equity) : 'not marked yet'}</strong>
+        ${' '}${quietOf(equity && `as of ${equity.day}`)}`],
+      [equity?.current ? 'Today' : 'On that day', equity ? html`<${Figure} value=${equity.change} sign>${
+        signedMoney(equity.change)}<//>` : null],
       ['Since the first mark', days.length > 1
         ? html`${signedPercent(last.equity / first.equity - 1)} <span class="quiet">against ${last.equal_weight
         ? signedPercent(last.equal_weight / first.equal_weight - 1) : 'no benchmark'}</span>` : null],

@@ -126,7 +126,7 @@ function Spending({ asked }) {
   }, [asked]);
   const { problem, data } = useGet(still && '/spending', { asked: still });
   const said = still === null ? 'what is required comes first'
-    : problem ? plain(problem.detail).replace(/^query\.asked\.\w+\./, '') : data?.said ?? '…';
+    : problem ? plain(problem.detail) : data?.said ?? '…';
   return html`<p class="quiet num" role="status">Forecast: ${said}</p>`;
 }
 
