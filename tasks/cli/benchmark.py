@@ -38,7 +38,7 @@ QUESTIONS = 50
 
 @commands.command("benchmark")
 def run(
-    name: Annotated[str, typer.Argument(help="forecastbench, stockbench, or one that a package adds.")],
+    name: Annotated[str, typer.Argument(help="forecastbench, stockbench, trades, or one that a package adds.")],
     folder: Annotated[Path, typer.Option("--from", help="Your copy of the benchmark's data.")],
     sets: Annotated[list[str] | None, typer.Option("--set", help="A question set's day, YYYY-MM-DD; all else.")] = None,
     forecasts: Annotated[Path | None, typer.Option(help="Score this file, in the leaderboard's format, too.")] = None,

@@ -52,8 +52,9 @@ from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.questions.resolving import resolve_due
 
 # Sessions that are open at once where they may be: a screen has a turn for each lens and shard, so a few fill the turns
-# of two workers, and more would only wait in the queues, in front of everything else that the desk does.
-OPEN_SESSIONS = 6
+# of two workers, and more would only wait in the queues, in front of everything else that the desk does. One of a whole
+# market has turns enough, and what is computed of its names fills the memory.
+OPEN_SESSIONS, OPEN_NAMES = 6, 3_000
 
 
 def open_backtest(
@@ -140,7 +141,7 @@ def _open(
 
 def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     walk, days = _walk_of(desk, step)
-    open_at_once = OPEN_SESSIONS if walk.parallel else 1
+    open_at_once = _open_at_once(walk) if walk.parallel else 1
     with desk.store.read() as session:
         needed = [_needs_screen(desk, session, walk, day) for day in days[:open_at_once]]
     result = NewStep(StepKind.BACKTEST_RESULT, str(step.parent_id), waits=True)
@@ -157,6 +158,10 @@ def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done({"sessions": len(days)}, children=steps, runs=runs)
 
 
+def _open_at_once(walk: Walk) -> int:
+    return max(1, min(OPEN_SESSIONS, OPEN_NAMES // len(walk.symbols)))
+
+
 def _needs_screen(desk: Desk, session: Session, walk: Walk, day: dt.date) -> bool:
     """Return whether a day has no screen of an earlier run of this backtest, nor orders."""
     now = walk.market(desk, day).clock.now()
@@ -168,7 +173,7 @@ def _needs_screen(desk: Desk, session: Session, walk: Walk, day: dt.date) -> boo
 def open_trade_of_day(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     walk, days = _walk_of(desk, step)
     number = step.payload["number"]
-    now, later = walk.market(desk, days[number]).clock.now(), number + OPEN_SESSIONS
+    now, later = walk.market(desk, days[number]).clock.now(), number + _open_at_once(walk)
     with desk.store.read() as session:
         decided = decided_before(session, walk.account, now)
         screen = run_of_step(session, step.id) or screened_before(session, research_account(walk.account), now)

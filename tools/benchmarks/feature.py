@@ -10,6 +10,7 @@ FEATURE = Feature(
     markets={"calendar": Market("chordesk.tools.benchmarks.calendar", replays=True)},
     benchmarks={
         "forecastbench": "chordesk.tools.benchmarks.forecastbench:BENCHMARK",
+        "trades": "chordesk.tools.benchmarks.trades:BENCHMARK",
         "stockbench": "chordesk.tools.benchmarks.stockbench:BENCHMARK",
     },
 )

@@ -89,14 +89,14 @@ def passive(prices: Prices) -> list[float]:
 
 
 def performance(who: str, values: Sequence[float]) -> Performance:
-    """values: the account at each day, from the first one, on which it is CAPITAL."""
+    """values: the account at the beginning, and after each session."""
     account = np.array(values)
     daily = np.append(0.0, account[1:] / account[:-1] - 1)
     below = daily[daily < 0]
     spread = float(below.std(ddof=1)) if len(below) > 1 else math.nan
     sortino = float(daily.mean()) / spread if spread > 0 else None
     found = estimate(Observation(float(value), place, place + 1) for place, value in enumerate(daily[1:]))
-    return Performance(who, float(account[-1] / CAPITAL - 1), drawdown(values), sortino, len(values), found)
+    return Performance(who, float(account[-1] / account[0] - 1), drawdown(values), sortino, len(values), found)
 
 
 def measure(root: Path, given: Given) -> Measured:
@@ -105,14 +105,13 @@ def measure(root: Path, given: Given) -> Measured:
         played = given.play(Play(root, FIRST, LAST, COST_BASIS_POINTS))
         found.append(performance(f"the desk, {played.model}", [CAPITAL, *played.values]))
     rows = [Row(one.who, {"return": one.returned, "drawdown": one.drawdown, "sortino": one.sortino}) for one in found]
-    lines = [f"{one.who}: {_daily(one)}" for one in found]
-    return Measured(rows, [asdict(one) for one in found], lines)
+    return Measured(rows, [asdict(one) for one in found], list(map(daily_line, found)))
 
 
-def _daily(found: Performance) -> str:
+def daily_line(found: Performance) -> str:
     """Return the mean daily return with its error, of which the whole return is made."""
     assert found.daily is not None
-    return f"{found.daily.mean:+.3%} {reach_text(found.daily, '.3%')} a session, n {found.daily.n}"
+    return f"{found.who}: {found.daily.mean:+.3%} {reach_text(found.daily, '.3%')} a session, n {found.daily.n}"
 
 
 BENCHMARK = Benchmark(

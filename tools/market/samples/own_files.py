@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
 
@@ -133,6 +134,7 @@ COLUMNS = {
         ("datetime", "date", "day", "timestamp", "tradedate", "time", "price", "t", "indexlevel0", "unnamed0", "")
     ),
     "clock": Column(("time", "hour")),
+    "zone": Column(("timezone", "tz", "zone")),
     "symbol": Column(("symbol", "ticker", "sym", "name")),
 }
 FIGURES = ("open", "high", "low", "close", "adjusted", "volume")
@@ -150,12 +152,13 @@ _NOISE = re.compile(
 
 
 class Cells(NamedTuple):
-    """A row of bars as it is written. row: of its file."""
+    """A row of bars as it is written. row: of its file. zone: of its time, where the file names one beside it."""
 
     row: int
     symbol: str
     day: str
     clock: str
+    zone: str
     figures: Mapping[str, str]
 
 
@@ -204,9 +207,8 @@ def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
         has = [name for name in FIGURES if name in part.cells]
         for at in range(len(part)):
             figures = {name: part.text(name, at) for name in has}
-            yield Cells(
-                int(part.rows[at]), part.text("symbol", at), part.text("day", at), part.text("clock", at), figures
-            )
+            symbol, day, clock, zone = (part.text(name, at) for name in ("symbol", "day", "clock", "zone"))
+            yield Cells(int(part.rows[at]), symbol, day, clock, zone, figures)
     for one in problems.found:
         aside.add(one.file, one.row, "a row or file that cannot be read", one.message)
 
@@ -237,14 +239,15 @@ def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(found, dict):
         return
     meta = next((one for name, one in found.items() if plain(name) == "metadata" and isinstance(one, dict)), found)
-    symbol = next((str(one) for name, one in meta.items() if plain(_NUMBERED.sub("", name)) == "symbol"), "")
+    named = {plain(_NUMBERED.sub("", name)): str(one) for name, one in meta.items() if not isinstance(one, dict | list)}
+    symbol, zone = named.get("symbol", ""), {"timezone": named["timezone"]} if "timezone" in named else {}
     series = [one for name, one in found.items() if plain(name).startswith("timeseries") and isinstance(one, dict)]
     lists = [one for one in found.values() if isinstance(one, list)]
     if series:
         rows = ({"date": day, **one} for by_day in series for day, one in by_day.items() if isinstance(one, dict))
-        yield from ((symbol, row) for row in rows)
+        yield from ((symbol, {**zone, **row}) for row in rows)
     elif lists:
-        yield from ((symbol, one) for rows in lists for one in rows if isinstance(one, dict))
+        yield from ((symbol, {**zone, **one}) for rows in lists for one in rows if isinstance(one, dict))
     else:
         yield symbol, found
 
@@ -259,7 +262,7 @@ def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
     }
     figures = {name: held[name] for name in FIGURES if name in held}
     clock = held.get("clock", "") if held.get("clock") != held.get("day") else ""
-    return Cells(row, held.get("symbol", symbol), held.get("day", ""), clock, figures)
+    return Cells(row, held.get("symbol", symbol), held.get("day", ""), clock, held.get("zone", ""), figures)
 
 
 def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
@@ -279,6 +282,7 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
         if isinstance(moment, dt.datetime):
             times[moment.date()].add(moment)
     if any(len(one) > 1 for one in times.values()):
+        aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
         return _of_parts(name, moments, aside)
     return [Bar((name, cells.row), str(_day(moment)), _plain_figures(cells)) for moment, cells in moments]
 
@@ -312,7 +316,7 @@ def _months_first(rows: Sequence[Cells]) -> bool | None:
 
 def _moment(cells: Cells, months_first: bool | None) -> dt.datetime | dt.date:
     """Return a row's day, or its time in New York, which is that of one without a zone. Midnight names a day alone."""
-    text = cells.day.strip()
+    text, zone = cells.day.strip(), NEW_YORK if is_empty(cells.zone) else _zone(cells.zone.strip())
     if _EPOCH.fullmatch(text):
         seconds = float(text) / (1000 if len(text.partition(".")[0]) > 10 else 1)
         moment: dt.datetime | dt.date = dt.datetime.fromtimestamp(seconds, dt.UTC)
@@ -322,7 +326,7 @@ def _moment(cells: Cells, months_first: bool | None) -> dt.datetime | dt.date:
                 raise Unreadable(f"{text[:40]!r} may begin with the day or the month; write days as YYYY-MM-DD")
             month, day = (found[1], found[2]) if months_first else (found[2], found[1])
             text = f"{found[3]}-{int(month):02}-{int(day):02}{found[4]}"
-        moment = moment_of(text, NEW_YORK)
+        moment = moment_of(text, zone)
     if isinstance(moment, dt.datetime):
         return moment.date() if moment.time() == dt.time() else moment.astimezone(NEW_YORK)
     clock = _CLOCK.fullmatch(cells.clock.strip().zfill(6) if cells.clock.strip().isdigit() else cells.clock.strip())
@@ -334,7 +338,14 @@ def _moment(cells: Cells, months_first: bool | None) -> dt.datetime | dt.date:
         time = dt.time(int(clock[1]), int(clock[2]), int(clock[3] or 0))
     except ValueError:
         raise Unreadable(f"{cells.clock[:40]!r} is no time of day") from None
-    return dt.datetime.combine(moment, time, NEW_YORK) if time != dt.time() else moment
+    return dt.datetime.combine(moment, time, zone).astimezone(NEW_YORK) if time != dt.time() else moment
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise Unreadable(f"{name[:40]!r} is no time zone, such as America/New_York or UTC") from None
 
 
 def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]], aside: SetAside) -> list[Bar]:

@@ -179,11 +179,15 @@ def shapes(folder: Path) -> Path:
     write_table(market / "HistoricalData_CCC.csv", ("Date", "Close/Last", "Volume", "Open", "High", "Low"), nasdaq)
     names = ("1. buy price", "2. high", "3. low", "4. sell price", "5. volume")
     series = {f"{early} {time}:00": dict(zip(names, map(str, row), strict=True)) for time, *row in HOURS}
-    meta = {"Meta Data": {"2. Symbol": "DDD", "4. Interval": "60min"}, "Time Series (60min)": series}
+    meta = {"Meta Data": {"2. Symbol": "DDD", "6. Time Zone": "US/Eastern"}, "Time Series (60min)": series}
     (market / "daily_prices_DDD.json").write_text(json.dumps(meta), encoding="utf-8")
     eee = {"Meta Data": {"2. Symbol": "EEE"}, "Time Series (60min)": series}
     (market / "merged.jsonl").write_text(json.dumps(eee) + "\n", encoding="utf-8")
     zoned = [(f"{early}T{int(time[:2]) + 4:02}{time[2:]}:00Z", *figures) for time, *figures in HOURS]
+    chicago = [
+        (f"{early} {int(time[:2]) - 1:02}{time[2:]}:00", "America/Chicago", *figures) for time, *figures in HOURS
+    ]
+    write_table(market / "GGG.csv", ("time", "timezone", "open", "high", "low", "close", "volume"), chicago)
     write_table(market / "fff_1h.csv", ("timestamp", "open", "high", "low", "close", "volume"), zoned)
     write_table(market / "a$b!.csv", HEADER, walk(sessions(early, 3)))
     (market / "notes.pdf").write_bytes(b"x")
@@ -202,13 +206,29 @@ def test_a_folder_or_archive_of_the_usual_shapes_is_one_import(tmp_path: Path, p
     market = shapes(tmp_path)
     source = archive(tmp_path / "market.zip", market) if packed else market
     done = import_data([str(source)], tmp_path / "own", force=False)
-    assert sorted(path.stem for path in (done.folder / "bars").iterdir()) == ["AAA", "BBB", "CCC", "DDD", "EEE", "FFF"]
+    assert sorted(path.stem for path in (done.folder / "bars").iterdir()) == [
+        "AAA",
+        "BBB",
+        "CCC",
+        "DDD",
+        "EEE",
+        "FFF",
+        "GGG",
+    ]
     assert made(done.folder, "AAA")[1:] == ['2020-06-15,100,105,98,99,49.5,"1,035"', "2020-06-16,50,52,49,51,51,900"]
     assert made(done.folder, "CCC")[1:] == ["2020-06-16,50,52,49,51.00,900", "2020-06-15,100,105,98,99.00,35"]
-    for name in ("BBB", "DDD", "EEE", "FFF"):
+    for name in ("BBB", "DDD", "EEE", "FFF", "GGG"):
         assert made(done.folder, name)[1:] == ["2020-06-15,100,105,98,99,35"]
     left = {(one.file.rpartition("/")[2], one.row) for one in done.aside.rows}
-    assert left == {*(("AAA.csv", row) for row in (4, 5, 6, 7)), ("a$b!.csv", None), ("notes.pdf", None)}
+    within = {
+        "bbb.us.txt",
+        "daily_prices_DDD.json",
+        "merged.jsonl",
+        "fff_1h.csv",
+        "GGG.csv",
+    }  # whose hours are not kept
+    whole = {(name, None) for name in (*within, "a$b!.csv", "notes.pdf")}
+    assert left == {*(("AAA.csv", row) for row in (4, 5, 6, 7)), *whole}
     report = (done.folder / "set-aside.csv").read_text(encoding="utf-8").splitlines()
     assert len(report) == 1 + len(done.aside.rows)
     assert check_folder(done.folder, "auto", 9).problems.errors == 0
