@@ -2,9 +2,9 @@
 
 import { render } from 'preact';
 import {
-  Badge, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, Loading, match, moment, moveRow, place,
-  plain, ProblemBox, reloadAll, replace, Segments, setZone, Shielded, shortId, standingOf, useAction, useEffect,
-  useGet, useNow, usePreference, useRef, useState, zone,
+  badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, inPlace, Later, match, moment, moveRow,
+  place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId, standingOf,
+  useAction, useEffect, useGet, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Palette } from './lib/palette.js';
@@ -56,8 +56,7 @@ function App() {
     { keys: 'k', what: 'Previous row', group: 'Everywhere', run: () => moveRow(-1) },
     { keys: '/', what: 'To the first filter', group: 'Everywhere',
       run: () => /** @type {HTMLElement} */ (document.querySelector('main input, main select'))?.focus() },
-    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: () => setZone(zone.value === 'ny'
-      ? 'local' : 'ny') },
+    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: turnZone },
   ]), []);
   const { state } = session.value;
   const seen = session.value.logins > 0;
@@ -79,23 +78,12 @@ function App() {
 }
 
 function View({ view, params, query, desk }) {
-  const [module, setModule] = useState(null);
-  const [problem, setProblem] = useState(null);
-  const load = () => {
-    setProblem(null);
-    import(`./views/${view.module}.js`)
-      .then(setModule, (error) => setProblem({ title: 'The view does not load', detail: String(error.message),
-      remedy: 'is the desk up? Try again when it is' }));
-  };
-  useEffect(load, [view]);
-  const title = [view.name, ...Object.values(params)
-    .map((value) => (value.length === ID ? shortId(value) : plain(value)))].join(' ');
+  const title = [view.name, ...Object.values(params).map((value) => (value.length === ID ? shortId(value)
+    : plain(value)))].join(' ');
   useEffect(() => {
     document.title = `${title} - Chordesk`;
   }, [title]);
-  if (problem) return html`<${ProblemBox} problem=${problem} again=${load} />`;
-  if (!module) return html`<${Loading} what=${title} />`;
-  return html`<${module[view.part ?? view.name]} params=${params} query=${query} desk=${desk} />`;
+  return html`<${Later} of=${[view.module, view.part ?? view.name]} what=${title} given=${{ params, query, desk }} />`;
 }
 
 function Frame({ path, desk, children, onHelp }) {
@@ -109,18 +97,17 @@ function Frame({ path, desk, children, onHelp }) {
   }, [theme]);
   const standing = desk.data?.standing;
   const danger = standing?.real_money;
+  const all = leaving === 'all';
   return html`
-    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.querySelector('main')
-      .focus(); }}>To the content</a>
+    <a class="skip" href="#content" onClick=${inPlace(() => document.querySelector('main').focus())}>To the content</a>
     <header class=${`top ${danger ? 'real' : ''}`}>
       <nav aria-label="Views" class=${open ? 'open' : ''}><a class="brand" href=${href('/')}>Chordesk</a>
         <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
-        ${VIEWS.filter((view) => view.menu)
-          .map((view) => html`<a href=${href(view.path)} aria-current=${isIn(view.path, path) ? 'page' : undefined}
-          title=${view.key && `g ${view.key}`}>${view.name}</a>`)}</nav>
+        ${VIEWS.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} title=${`g ${view.key}`}
+          aria-current=${isIn(view.path, path) ? 'page' : undefined}>${view.name}</a>`)}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
-        ${desk.problem && html`<${Badge} tone="bad" title=${plain(desk.problem.detail)}>${desk.problem.status
-          ? 'not loaded' : 'no connection'}<//>`}</div>
+        ${desk.problem && badgeOf(desk.problem.status ? 'not loaded' : 'no connection', 'bad',
+          plain(desk.problem.detail))}</div>
       <div class="own">
         <${Clock} />
         <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'],
@@ -132,33 +119,32 @@ function Frame({ path, desk, children, onHelp }) {
       </div>
     </header>
     <main id="content" tabindex="-1"><${Decisions} />${children}</main>
-    ${leaving && html`<${Confirm} title=${leaving === 'all' ? 'End all sessions' : 'Log out'} action=${leaving === 'all'
-      ? 'End all' : 'Log out'} danger=${false} run=${() => logout(leaving === 'all')} onClose=${() => setLeaving(null)}>
-      <p>${leaving === 'all' ? 'Every browser that is logged in to this desk is logged out, this one too.'
+    ${leaving && html`<${Confirm} title=${all ? 'End all sessions' : 'Log out'} action=${all ? 'End all' : 'Log out'}
+      danger=${false} run=${() => logout(all)} onClose=${() => setLeaving(null)}>
+      <p>${all ? 'Every browser that is logged in to this desk is logged out, this one too.'
         : 'The tabs of this session are logged out.'} Runs go on. <code>desk page</code> makes a new link.</p><//>`}`;
 }
 
 const isIn = (view, path) => (view === '/' ? path === '/' : path === view || path.startsWith(`${view}/`));
 
 function Standing({ standing, desk: { running, waiting, database, short } }) {
+  const { account, market, day, model } = standing;
   return html`${standingOf(standing)}
-    ${database.trading !== 'active' && html`<${Badge} tone="bad" title=${plain(database.why)}>${database.trading}<//>`}
-    ${short.map((one) => html`<a href=${href('/fleet')}><${Badge} tone=${one.out ? 'bad'
-      : 'warn'} title=${plain(one.where)}>${one.out ? 'no room' : 'little room'}: ${one.what}<//></a>`)}
-    ${waiting.length > 0 && html`<a href=${href('/approvals')}><${Badge} tone="warn">${waiting.length} waiting<//></a>`}
-    <span class="quiet">${plain(standing.account)} · ${plain(standing.market)} ${plain(standing.day)} · ${plain(
-      standing.model)}</span>
-    ${!running && html`<${Badge} tone="warn" title="start it: desk up">no desk up<//>`}`;
+    ${database.trading !== 'active' && badgeOf(database.trading, 'bad', plain(database.why))}
+    ${short.map((one) => html`<a href=${href('/fleet')}>${roomOf(one)}</a>`)}
+    ${waiting.length > 0 && html`<a href=${href('/approvals')}>${badgeOf(`${waiting.length} waiting`, 'warn')}</a>`}
+    ${quietOf([account, `${market} ${day}`, model].map(plain).join(' · '))}
+    ${!running && badgeOf('no desk up', 'warn', 'start it: desk up')}`;
 }
 
 function Clock() {
   const now = new Date(useNow());
   const ny = zone.value === 'ny';
-  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${() =>
-    setZone(ny ? 'local' : 'ny')}>
-    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span> <span class=${ny ? 'quiet'
-      : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
+  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${turnZone}>
+    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span>
+    ${' '}<span class=${ny ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
 }
+const turnZone = () => setZone(zone.value === 'ny' ? 'local' : 'ny');
 
 /** over: above what was shown when the session ended, an open dialog too. */
 function Login({ over }) {
@@ -192,10 +178,10 @@ function Login({ over }) {
 
 function Help({ onClose }) {
   const groups = Object.groupBy(bindings.value, (one) => one.group);
-  return html`<${Dialog} title="The keys" onClose=${onClose}><div class="keys">${Object.entries(groups)
-    .map(([group, keys]) => html`<section><h3>${group}</h3>
-    <dl>${keys.map((one) => html`<div><dt>${one.keys.split(' ').map((key) => html`<kbd>${key}</kbd> `)}</dt>
-      <dd>${one.what}</dd></div>`)}</dl></section>`)}</div><//>`;
+  return html`<${Dialog} title="The keys" onClose=${onClose}><div class="keys">
+    ${Object.entries(groups).map(([group, keys]) => html`<section><h3>${group}</h3><dl>${keys.map((one) => html`<div>
+      <dt>${one.keys.split(' ').map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${one.what}</dd></div>`)}</dl>
+      </section>`)}</div><//>`;
 }
 
 await begin();

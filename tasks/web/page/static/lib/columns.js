@@ -1,6 +1,9 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
-import { figure, html, plain, signedMoney, signedPercent, span, words } from './view.js';
+import {
+  compact, count, figure, html, MISSING, part, percent, plain, shortId, signedMoney, signedPercent, span, symbolOf,
+  words,
+} from './view.js';
 import { badgeOf, Figure, Link, quietOf, Text, textOf } from './ui.js';
 
 const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
@@ -19,8 +22,15 @@ export const number = (label, show, field = undefined, looks = '', title = undef
 // What cells show, beside the figures of format.js and the parts of ui.js.
 export const gain = (value, text = signedMoney(value)) => html`<${Figure} value=${value} sign>${text}<//>`;
 export const gainShare = (value) => gain(value, signedPercent(value));
+export const tickerOf = (symbol) => html`<span class="symbol">${plain(symbol)}</span>`;
+export const symbolsOf = (symbols) => symbols.map((symbol) => html`${symbolOf(symbol)} `);
+export const voiceOf = (voice) => html`<${Link} to=${`/scores/voice/${part(voice)}`}>${textOf(voice)}<//>`;
+export const questionOf = (id, text, most) => html`<${Link} to=${`/questions/${id}`}>${textOf(text, most)}<//>`;
 export const codeOf = (value) => html`<code>${textOf(value)}</code>`;
-export const seconds = (value) => span(value * 1000);
+/** The beginning of a hash or of an id that leads nowhere, and all of it in the tooltip. */
+export const hashOf = (hash) => (hash ? html`<code title=${plain(hash)}>${shortId(hash)}</code>` : MISSING);
+export const tokensOf = (value) => html`<span class="num" title=${count(value)}>${compact(value)}</span>`;
+export const seconds = (value) => span(value === null ? null : value * 1000);
 /** Text of at most so many characters. */
 export const upTo = (most, className = '') => (value) =>
   html`<${Text} most=${most} className=${className}>${value}<//>`;
@@ -28,11 +38,29 @@ export const prose = (most) => (value) => html`<div class="prose">${textOf(value
 /** What a question came to, from 0 to 1. */
 export const outcomeOf = (value) => ({ 0: 'no', 1: 'yes' }[value] ?? figure(value));
 
+/** The 95 % interval of an estimate, or why there is none. */
+export const rangeOf = ({ low, high, lack }, show) => (low === null ? lack : `${show(low)} to ${show(high)}`);
+/** That of a share, which is none below 0 or above 1. */
+export const shareRange = (found) => rangeOf(found, (value) => percent(Math.min(Math.max(value, 0), 1), 0));
+/** How many buys beat the median of their universe. */
+export const hitsOf = (hits) => (hits
+  ? html`${percent(hits.mean, 0)} ${quietOf(`of ${count(hits.n)}, ${shareRange(hits)}`)}` : 'none has its outcome yet');
+
+/** A rating with its confidence. id: of the verdict, which it then leads to. */
+export function ratingOf(rating, confidence, id = null) {
+  if (!rating) return quietOf('none');
+  const shown = badgeOf(rating);
+  return html`${id ? html`<${Link} to=${`/verdicts/${id}`}>${shown}<//>` : shown} ${quietOf(textOf(confidence))}`;
+}
+
+/** What kind a run is, and what schedule it is of. */
+export const KIND = ['Kind', (run) => html`${run.kind} ${run.schedule && quietOf(textOf(run.schedule))}`, '', 'kind'];
+/** Steps of a run by their kind, together: [ended, all]. */
+export const stepsOf = (steps) => Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
 /** The columns of reports, wherever they are listed. */
 export const REPORT = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],
-  ['Answer', (row) => html`${badgeOf(row.verdict ?? row.status)} ${quietOf(plain(row.confidence))}`, '',
-    (row) => row.verdict ?? row.status],
+  ['Answer', (row) => ratingOf(row.verdict ?? row.status, row.confidence), '', (row) => row.verdict ?? row.status],
 ];
 export const SOURCED = ['Sourced', (row) => (row.grounding === null ? quietOf('none')
   : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'];

@@ -2,12 +2,12 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, Badge, date, Facts, Field, FormDialog, get, html, Loaded, MISSING, money, newKey, numOf, orderOf, Panel, part,
-  percent, plain, post, reloadAll, runOf, shortId, signal, span, Text, textOf, threadOf, timeOf, useAction, useDraft,
-  useGet, useKeys, useNow, useRef, useResource, useState,
+  Ago, badgeOf, date, Facts, Field, FormDialog, get, hashOf, html, Loaded, money, numOf, orderOf, Panel, percent, plain,
+  post, quietOf, reloadAll, runOf, shortId, signal, span, textOf, threadOf, tickerOf, timeOf, useAction, useDraft,
+  useGet, useKeys, useNow, useResource, useState,
 } from './view.js';
-import { Lines } from './lines.js';
-import { instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
+import { Closes } from './lines.js';
+import { Denied, instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
 
 const LOOK_MS = 2_000;
 const CHECK_MS = 5_000;
@@ -21,10 +21,12 @@ const ask = (items, answer) => {
   asking.value = { items, answer };
 };
 
+const Both = ({ items, said: of = '', first = '' }) => html`<span class="row">
+  <button type="button" class=${first} onClick=${() => ask(items, 'approve')}>Approve${of}…</button>
+  <button type="button" onClick=${() => ask(items, 'deny')}>Deny${of}…</button></span>`;
+
 /** The two buttons for something that waits, of GET /approvals. */
-export const Answering = ({ item }) => !fateOf(item, useNow()) && html`<span class="row">
-  <button type="button" class="primary" onClick=${() => ask([item], 'approve')}>Approve…</button>
-  <button type="button" onClick=${() => ask([item], 'deny')}>Deny…</button></span>`;
+export const Answering = ({ item }) => !fateOf(item, useNow()) && html`<${Both} items=${[item]} first="primary" />`;
 
 /** The dialog of the answer that is being given, and above the view what came of the last one. */
 export function Decisions() {
@@ -57,19 +59,18 @@ function AnswerDialog({ items, answer, onClose }) {
   const [first] = items;
   const single = items.length === 1;
   const questions = (single && answer === 'approve' && first.approval.detail?.questions) || [];
-  const keys = useRef({}); // a second try after a lost answer is the same request
-  const act = useAction(async () => {
-    const more = questions.length ? { answers: Object.fromEntries(questions.filter((one) => answers[one.id]?.trim())
-      .map((one) => [one.id, [answers[one.id]]])) } : {};
-    const body = { answer, ...(why.trim() ? { why: why.trim() } : {}), ...more };
+  const act = useAction(async (key) => {
+    const told = questions.filter((one) => answers[one.id]?.trim()).map((one) => [one.id, [answers[one.id]]]);
+    const body = { answer, ...(why.trim() ? { why: why.trim() } : {}),
+      ...(questions.length ? { answers: Object.fromEntries(told) } : {}) };
     let last = null;
     said.value = [];
     for (const item of open) {
       try {
-        say(await answered(item, body, (keys.current[idOf(item)] ??= newKey())));
+        say(await answered(item, body, `${key}.${ids.indexOf(idOf(item))}`));
       } catch (problem) {
         last = problem;
-        say(html`<${Badge} tone="bad">not done<//> ${about(item)}: ${plain(problem.detail || problem.title)}`);
+        say(html`${badgeOf('not done', 'bad')} ${about(item)}: ${plain(problem.detail || problem.title)}`);
       }
     }
     reloadAll();
@@ -107,7 +108,7 @@ async function answered(item, body, key) {
   const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer`
     : state === 'approved' && !notified ? late : GOES_ON[state];
   const which = item.order ? html`order ${orderOf(item.order.id)}` : about(item);
-  return html`<${Badge} tone=${state === 'approved' ? 'good' : 'warn'}>${state}<//> ${which}: ${after}`;
+  return html`${badgeOf(state, state === 'approved' ? 'good' : 'warn')} ${which}: ${after}`;
 }
 
 // The desk keeps reasons as single lines.
@@ -115,25 +116,20 @@ const oneLine = (text) => text.replace(/\s*\n\s*/g, ' ');
 
 /** What has become of a question; null while it waits. */
 function fateOf({ approval, order }, now) {
-  if (approval.state === 'expired' || (approval.state === 'pending' && date(approval.expires_at) <= now)) {
-    return html`<${Badge} tone="warn">expired<//> at ${timeOf(approval.expires_at, 'time')}: nobody had
-      answered by then`;
+  const { state, why, expires_at: until } = approval;
+  if (state === 'expired' || (state === 'pending' && date(until) <= now)) {
+    return html`${badgeOf('expired')} at ${timeOf(until, 'time')}: nobody had answered by then`;
   }
-  if (approval.state !== 'pending') {
-    const tone = approval.state === 'approved' ? 'good' : 'bad';
-    const by = html`by ${textOf(approval.decided_by)} at ${timeOf(approval.decided_at, 'time')}`;
-    return html`<${Badge} tone=${tone}>${approval.state}<//> ${by}${approval.why && html`: ${textOf(approval.why)}`}`;
-  }
-  return order && order.state !== 'approval_pending' ? html`<${Badge} tone="warn">${stateName(order.state)}<//> the
-    order waits no more` : null;
+  if (state !== 'pending') return html`${badgeOf(state, state === 'approved' ? 'good' : 'bad')} by
+    ${' '}${textOf(approval.decided_by)} at ${timeOf(approval.decided_at, 'time')}${why && html`: ${textOf(why)}`}`;
+  return order && order.state !== 'approval_pending'
+    ? html`${badgeOf(stateName(order.state), 'warn')} the order waits no more` : null;
 }
 
 /** What is left of the time to answer, counted down, or what has become of the question. */
 export function Until({ item }) {
   const now = useNow();
-  const fate = fateOf(item, now);
-  return html`<span class="quiet">${fate
-    ?? html`${numOf(span(date(item.approval.expires_at).getTime() - now))} left`}</span>`;
+  return quietOf(fateOf(item, now) ?? html`${numOf(span(date(item.approval.expires_at).getTime() - now))} left`);
 }
 
 function One({ item, answer, now }) {
@@ -154,10 +150,8 @@ function Several({ items, now }) {
     .reduce((all, item) => all + item.approval.notional, 0);
   return html`<${Facts} rows=${[['Buys together', numOf(money(sum('buy')))],
     ['Sells together', numOf(money(sum('sell')))]]} />
-    <ul class="waiting">
-      ${items.map((item) => html`<li key=${idOf(item)}>${item.order ? html`<${WaitingOrder} item=${item} />`
-      : textOf(item.what)}
-      <${Until} item=${item} /></li>`)}</ul>`;
+    <ul class="waiting">${items.map((item) => html`<li key=${idOf(item)}>${item.order
+      ? html`<${WaitingOrder} item=${item} />` : textOf(item.what)} <${Until} item=${item} /></li>`)}</ul>`;
 }
 
 const OrderAsked = ({ item: { order, approval } }) => html`<${Facts} rows=${[
@@ -167,13 +161,12 @@ const OrderAsked = ({ item: { order, approval } }) => html`<${Facts} rows=${[
   ['Of', html`<strong class="symbol">${instrument(order)}</strong>`],
   ['Price', html`<span class="num">${priceTerms(order)}, ${plain(order.time_in_force)}</span>`],
   ['Money', html`<strong class="num">${money(approval.notional)}</strong>`],
-  ['Preview', html`<code title=${plain(approval.payload_hash)}>${shortId(approval.payload_hash)}</code>`],
+  ['Preview', hashOf(approval.payload_hash)],
   ['Answer by', html`${timeOf(approval.expires_at)}, <${Until} item=${{ order, approval }} />`],
 ]} />`;
 
-const RequestAsked = ({ item: { approval } }) =>
-  html`<p><strong>${textOf(approval.role)}</strong> asks ${approval.kind === 'interrupt' ? 'and waits for the answer'
-  : 'in the middle of a turn, which waits for the answer'}.</p>
+const RequestAsked = ({ item: { approval } }) => html`<p><strong>${textOf(approval.role)}</strong> asks
+    ${' '}${approval.kind === 'interrupt' ? '' : 'in the middle of a turn '}and waits for the answer.</p>
   <${RequestDetail} kind=${approval.kind} detail=${approval.detail} />
   <p class="quiet">Answer by ${timeOf(approval.expires_at)}, <${Until} item=${{ approval }} /></p>`;
 
@@ -195,20 +188,14 @@ export function Waiting({ from, most = Infinity }) {
   const all = from.data ?? [];
   const rows = all.slice(0, most);
   const picked = rows.filter((item) => chosen.has(idOf(item)));
-  const focused = () => {
+  const key = (answer) => () => {
     const list = [...document.querySelectorAll('.waiting > [data-row]')];
-    return rows[Math.max(list.findIndex((row) => row.contains(document.activeElement)), 0)];
+    const focused = rows[Math.max(list.findIndex((row) => row.contains(document.activeElement)), 0)];
+    if (focused) ask([focused], answer);
   };
-  const key = (answer) => () => focused() && ask([focused()], answer);
-  useKeys([['a', 'Approve the row', key('approve')], ['d', 'Deny the row', key('deny')]], 'What waits', [all]);
-  const turn = (item) => setChosen((before) => {
-    const next = new Set(before);
-    if (!next.delete(idOf(item))) next.add(idOf(item));
-    return next;
-  });
-  const tools = picked.length > 1 && html`<span class="row"><button type="button" onClick=${() =>
-    ask(picked, 'approve')}>Approve ${picked.length}…</button>
-    <button type="button" onClick=${() => ask(picked, 'deny')}>Deny ${picked.length}…</button></span>`;
+  useKeys([['a', 'Approve the row', key('approve')], ['d', 'Deny the row', key('deny')]], 'What waits', [from.data]);
+  const turn = (item) => setChosen((before) => before.symmetricDifference(new Set([idOf(item)])));
+  const tools = picked.length > 1 && html`<${Both} items=${picked} said=${` ${picked.length}`} />`;
   return html`<${Panel} title="Waits for a person" tools=${tools}>
     <${Loaded} from=${from} what="what waits" empty="Nothing waits for you">${() => html`<ul class="waiting">
       ${rows.map((item) => html`<li key=${idOf(item)} data-row>
@@ -223,20 +210,11 @@ export function Waiting({ from, most = Infinity }) {
 
 /** An order that waits, as a card: the reason, the price of the last weeks, and what it would do to the account. */
 function OrderCard({ item: { order, why } }) {
-  const bars = useGet(`/symbols/${part(order.symbol)}/bars`, { sessions: 60, run: order.run_id });
-  const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS });
-  const closes = bars.data?.bars.map((one) => one.close) ?? [];
-  const { stop, target } = order.plan ?? {};
-  const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
-  const words = [`${order.symbol}, the last ${closes.length} sessions`,
-    ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
-  return html`${why && html`<p class="why"><${Text} most=${220}>${why}<//></p>`}
-    ${closes.length > 1 && html`<figure class="mini"><${Lines} lines=${[['accent-line', closes]]} levels=${levels}
-      label=${words} />
-      <figcaption class="quiet small">${words}</figcaption></figure>`}
-    <${Effect} effect=${checks.data?.effect} />
-    ${checks.data?.changes?.denied
-      && html`<p class="notice bad">would be denied now: ${textOf(checks.data.changes.denied.reason)}</p>`}`;
+  const { effect, changes } = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS }).data ?? {};
+  return html`${why && html`<p class="why">${textOf(why, 220)}</p>`}
+    <${Closes} symbol=${order.symbol} run=${order.run_id} stop=${order.plan?.stop} target=${order.plan?.target} />
+    <${Effect} effect=${effect} />
+    ${changes?.denied && html`<p class="notice bad">would be denied now: ${textOf(changes.denied.reason)}</p>`}`;
 }
 
 /** What an order would do to its account. */
@@ -253,14 +231,14 @@ function Effect({ effect }) {
 }
 
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
-  <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))} <span
-  class="symbol">${instrument(order)}</span></strong>
-  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong> <span
-    class="quiet">account ${textOf(order.account)}, order ${orderOf(order.id)}</span></span>`;
+  <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))}
+    ${' '}${tickerOf(instrument(order))}</strong>
+  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong>
+  ${quietOf(html`account ${textOf(order.account)}, order ${orderOf(order.id)}`)}</span>`;
 
 const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">
-  <${Badge} tone="warn">${approval.kind}<//> <strong>
-  ${textOf(approval.role)}</strong> of run ${runOf(approval.run_id)}, thread ${threadOf(approval.thread_id)}:
+  ${badgeOf(approval.kind, 'warn')} <strong>${textOf(approval.role)}</strong>
+  of run ${runOf(approval.run_id)}, thread ${threadOf(approval.thread_id)}:
   ${approval.kind === 'command' || approval.kind === 'file_change'
     ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
 
@@ -268,23 +246,17 @@ const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what"
 export function Changes({ from }) {
   const changes = from.data?.changes;
   if (!changes) return null;
-  const over = changes.moved !== null && changes.moved > changes.collar;
+  const { mandate_then: then, mandate_now: now } = changes;
   return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
-    ${changes.denied && html`<p class="notice bad"><${Badge} tone="bad">would be denied now<//> <code>
-      ${plain(changes.denied.code)}</code>: ${textOf(changes.denied.reason)}. Measured <span class="num">
-      ${textOf(changes.denied.measured || MISSING)}</span>, limit <span class="num">
-      ${textOf(changes.denied.limit || MISSING)}</span></p>`}
+    ${changes.denied && html`<${Denied} title="would be denied now" ...${changes.denied} />`}
     <${Facts} rows=${[
       ['Price then', numOf(money(changes.price_then))],
       ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
-      ['Moved', changes.moved === null ? null
-        : html`${numOf(percent(changes.moved))} of ${numOf(percent(changes.collar))} allowed ${over
-        ? html`<${Badge} tone="bad">too far<//>` : ''}`],
-      ['Order and hash', html`<${Badge} tone=${changes.intact ? 'good' : 'bad'}>${changes.intact
-        ? 'as they were checked' : 'altered'}<//>`],
-      ['Mandate', changes.mandate_then === changes.mandate_now ? (changes.mandate_now ?? 'none, as then')
-        : html`<${Badge} tone="warn">
-        ${`was ${changes.mandate_then ?? 'none'}, is ${changes.mandate_now ?? 'none'}`}<//>`],
+      ['Moved', changes.moved === null ? null : html`${numOf(`${percent(changes.moved)} of ${
+        percent(changes.collar)}`)} allowed ${changes.moved > changes.collar && badgeOf('too far', 'bad')}`],
+      ['Order and hash', changes.intact ? badgeOf('as they were checked', 'good') : badgeOf('altered', 'bad')],
+      ['Mandate', then === now ? (now ?? 'none, as then')
+        : badgeOf(`was ${then ?? 'none'}, is ${now ?? 'none'}`, 'warn')],
       ['Time left', changes.seconds_left === null ? undefined : numOf(span(Math.max(changes.seconds_left, 0) * 1000))],
     ]} /></div>`;
 }

@@ -1,6 +1,6 @@
 // Small charts: lines in one picture, without axes, for cards and tiles; the words beside them have the figures.
 
-import { html, plain } from './view.js';
+import { html, money, part, plain, useGet } from './view.js';
 
 const WIDE = 200;
 const HIGH = 60;
@@ -8,9 +8,9 @@ const HIGH = 60;
 /** Lines of equally many values, null where there is none. lines: [[class, values]]; levels: [[class, value]], drawn
  * across. label: what they show. */
 export function Lines({ lines, levels = [], label, className = '' }) {
-  const known = [...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)].filter((one) =>
-    one !== null && one !== undefined);
-  if (!lines.some(([, values]) => values.filter((one) => (one ?? null) !== null).length > 1)) return null;
+  const given = (values) => values.filter((one) => one !== null && one !== undefined);
+  const known = given([...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)]);
+  if (!lines.some(([, values]) => given(values).length > 1)) return null;
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const y = (value) => HIGH - 2 - ((value - low) / (high - low || 1)) * (HIGH - 4);
   const path = (values) => values.reduce((text, value, at) => (value === null || value === undefined ? text
@@ -20,4 +20,17 @@ export function Lines({ lines, levels = [], label, className = '' }) {
     role="img" aria-label=${plain(label)}>
     ${levels.map(([name, value]) => html`<path class=${`level ${name}`} d=${`M0 ${y(value)}H${WIDE}`} />`)}
     ${lines.map(([name, values]) => html`<path class=${name} d=${path(values)} />`)}</svg>`;
+}
+
+/** The closes of a symbol over the last weeks, as its run saw them, with its stop and its target, and the same in
+ * words. */
+export function Closes({ symbol, run, stop, target }) {
+  const bars = useGet(`/symbols/${part(symbol)}/bars`, { sessions: 60, run });
+  const closes = bars.data?.bars.map((one) => one.close) ?? [];
+  const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
+  const said = [`${symbol}, the last ${closes.length} sessions`,
+    ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
+  return closes.length > 1 && html`<figure class="mini">
+    <${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${said} />
+    <figcaption class="quiet small">${said}</figcaption></figure>`;
 }

@@ -201,6 +201,16 @@ export class Live {
   }
 }
 
+/** Follow the desk's events of some types, and load resources anew, within ms, when there is one that `of` finds to
+ * concern them. run: of one run alone; null: not known yet. Returns {state, problem}.
+ * @param {string[]} type
+ * @param {{ soon: (ms: number) => void, reload: () => void }[]} resources
+ * @param {{ ms?: number, run?: string | null, of?: (event: any) => boolean }} [options] */
+export const useFollowed = (type, resources, { ms = 700, run = undefined, of = (_event) => true } = {}) => useLive(
+  run === null ? null : '/events', { query: { type, run, bodies: false },
+    onEvents: (events) => events.some(of) && resources.forEach((one) => one.soon(ms)),
+    onGap: () => resources.forEach((one) => one.reload()) });
+
 /** Follow a stream while the component is shown. Returns {state, problem}. A path of null follows nothing.
  * @param {string | null} path
  * @param {{ query?: object, since?: any, onEvents: Function, onGap?: Function }} options */

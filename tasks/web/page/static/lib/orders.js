@@ -1,7 +1,7 @@
 // An order in words: its instrument, its terms and its state.
 
 import {
-  Badge, badgeOf, Block, figure, html, Link, MISSING, money, part, plain, shortId, textOf, words,
+  badgeOf, Block, figure, html, Link, MISSING, money, part, plain, shortId, standingOf, textOf, words,
 } from './view.js';
 
 const TONES = {
@@ -16,20 +16,25 @@ export const STATES = [
 ];
 export const stateName = (state) => NAMES[state] ?? words(state);
 export const stateTone = (state) => TONES[state] ?? 'plain';
-export const OrderState = ({ state }) => html`<${Badge} tone=${stateTone(state)}>${stateName(state)}<//>`;
+export const orderState = (state) => badgeOf(stateName(state), stateTone(state));
 
 /** What an order trades: its contract, the legs together, or the symbol itself. */
 export function instrument(order) {
-  if (order.legs?.length) return order.legs.map((leg) => `${leg.side === 'buy' ? '+' : '-'}${leg.ratio
-    ?? 1} ${plain(leg.contract)}`).join(' ');
-  return plain(order.contract ?? order.symbol);
+  const leg = ({ side, ratio, contract }) => `${side === 'buy' ? '+' : '-'}${ratio ?? 1} ${plain(contract)}`;
+  return order.legs?.length ? order.legs.map(leg).join(' ') : plain(order.contract ?? order.symbol);
 }
 
 export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 'contracts' : 'shares');
 
 /** A quantity as the order has it: whole ones without decimals. */
-export const quantity = (value) => (value === null || value === undefined ? MISSING : Number.isInteger(Number(value))
-  ? figure(value, 0) : figure(value, 4));
+export const quantity = (value) => figure(value, Number.isInteger(Number(value)) ? 0 : 4);
+/** What an order does: its action, and its side where it has one. */
+export const actionOf = ({ action, side }) => [action, side].filter(Boolean).map(plain).join(', ');
+
+/** Why an order is denied, with what was measured and its limit. */
+export const Denied = ({ title, code, reason, measured, limit }) => html`<p class="notice bad" role="status">
+  ${badgeOf(title, 'bad')} <code>${plain(code)}</code>: ${textOf(reason)}. Measured <strong class="num">
+  ${textOf(measured || 'nothing')}</strong>, limit <strong class="num">${textOf(limit || 'none')}</strong></p>`;
 
 /** The price terms: "limit at $24.10", "stop $20.00 limit at $19.90", "market". */
 export function priceTerms(order) {
@@ -44,11 +49,9 @@ export function priceTerms(order) {
 /** The name of a variable, with places where a narrow column may break it. */
 export const breakable = (name) => plain(name).split('_').flatMap((one, n) => (n ? [html`<wbr />`, `_${one}`] : [one]));
 
-// Links to what a model did.
 /** A link to a turn of a thread. turn: the runtime's id of it; without one, to the thread. */
-export const TurnLink = ({ thread, turn, children }) => (thread
-  ? html`<${Link} to=${`/threads/${part(thread)}`} query=${{ turn }} className=${children ? '' : 'id'} title=${thread}>
-  ${children ?? shortId(thread)}<//>` : MISSING);
+export const turnOf = (thread, turn, said = '') => (thread ? html`<${Link} to=${`/threads/${part(thread)}`}
+  query=${{ turn }} className=${said ? '' : 'id'} title=${thread}>${said || shortId(thread)}<//>` : MISSING);
 
 // What an answer moves, and what a model asks for.
 /** Whether this moves real money, in text and not by colour alone. */
@@ -59,10 +62,8 @@ export function MoneyNotice({ standing }) {
     : 'Asking whether this moves real money …'}</p>`;
   if (found.real_money) return html`<p class="notice bad" role="alert"><strong>REAL MONEY.</strong> This goes to the
     broker ${textOf(found.broker)} and moves real money.</p>`;
-  if (found.live) return html`<p class="notice"><${Badge} tone="warn">live, play money<//> It goes to the
-    broker ${textOf(found.broker)}.</p>`;
-  return html`<p class="notice"><${Badge} tone="plain">preview<//> Live trading is off: nothing is sent to a
-    broker.</p>`;
+  return html`<p class="notice">${standingOf(found)} ${found.live ? html`It goes to the broker ${textOf(found.broker)}.`
+    : 'Live trading is off: nothing is sent to a broker.'}</p>`;
 }
 
 /** What a model asks for, whole: it is the model's own words. */

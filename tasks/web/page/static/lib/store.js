@@ -103,6 +103,16 @@ export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useRe
   [path && pathWith(path, query)], { every, again: deps },
 );
 
+const MOST = 1_000; // rows of an answer
+
+/** A list of GET whose beginning is shown, and more of it when a person asks: {from, most, more}, as TablePanel takes
+ * them. */
+export function useList(path, query, options = {}) {
+  const [most, setMost] = useState(200);
+  const from = useGet(path, { ...query, limit: most }, options);
+  return { from, most, more: most < MOST ? () => setMost(Math.min(most * 2, MOST)) : null };
+}
+
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */
 export const joined = (name) => ({ [name]: row, ...more }) => ({ ...row, ...more });
 

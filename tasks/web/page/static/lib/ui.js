@@ -7,7 +7,7 @@ import {
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { Problem } from './request.js';
-import { href, part } from './router.js';
+import { href, part, setQuery } from './router.js';
 import { useResource } from './store.js';
 
 /** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the
@@ -20,13 +20,23 @@ export function Text({ children, most = 0, className = '' }) {
 
 /** A text field of a filter. What is typed stays the field's own until Enter or until it is left: views render anew
  * whenever the desk's events arrive, and would take a half-typed symbol away. onChange gets the text. */
-export function FilterField({ label, value = '', onChange, ...rest }) {
+function FilterField({ label, value = '', onChange, ...rest }) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
   return html`<label class="inline">${label}
     <input type="text" ...${rest} value=${typed} onInput=${(event) => setTyped(event.target.value)}
     onChange=${(event) => onChange(event.target.value.trim())} /></label>`;
 }
+
+/** The filters of a list, which the address keeps: [[name, label, of], ...]. of: the values to choose from, 'date',
+ * 'symbol', or else any text. also: what changes with each of them. */
+export const Filters = ({ query, of: filters, also = {} }) => filters.map(([name, label, of]) => {
+  const set = (value) => setQuery({ [name]: of === 'symbol' ? value.toUpperCase() : value, ...also });
+  const field = { label, value: query[name] ?? '' };
+  if (Array.isArray(of)) return html`<${Choice} class="inline" ...${field} values=${of} onChange=${set} />`;
+  return of === 'date' ? html`<${Field} className="inline" type="date" ...${field} onText=${set} />`
+    : html`<${FilterField} ...${field} size=${of === 'symbol' ? 7 : 11} maxlength="64" onChange=${set} />`;
+});
 
 /** A field that is one of some values, each as text or as [value, text]. none: the text of no choice; null: one is
  * chosen always. */
@@ -46,8 +56,9 @@ export const Field = ({ label, onText, className, of = 'input', type, ...rest })
 export const Check = ({ label, checked, onChange }) => html`<label class="check">
   <input type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} />${label}</label>`;
 
-/** Things one below the other, each with a dot. */
-export const Dots = ({ of }) => html`<ul class="dots">${of.map((one) => html`<li>${one}</li>`)}</ul>`;
+/** Things one below the other, each with a dot; none: what there is to say without any. */
+export const Dots = ({ of, none = 'none' }) => (of.length
+  ? html`<ul class="dots">${of.map((one) => html`<li>${one}</li>`)}</ul>` : html`<p class="quiet">${none}</p>`);
 
 /** The first rows of many, and the button that shows all of them. */
 export function useFirst(rows, most) {
@@ -56,6 +67,13 @@ export function useFirst(rows, most) {
   return [left ? rows.slice(0, most) : rows, left
     && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${count(rows.length)}</button></p>`];
 }
+
+/** What a click on a link does in its place, unless it is meant for another tab. */
+export const inPlace = (act) => (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  act();
+};
 
 /** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
@@ -135,17 +153,19 @@ export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
 export const dayOf = (at) => timeOf(at, 'day');
+export const badgeOf = (word, tone = undefined, title = undefined) =>
+  html`<${Badge} tone=${tone} title=${title}>${word}<//>`;
 /** What a run waits for, as the desk says it. */
-export const waitOf = ({ what, count, unit, until }) =>
-  html`${textOf(what)}${until
+export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${until
   && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
-export const badgeOf = (word) => html`<${Badge}>${word}<//>`;
+/** A place of the desk that is short of room, as a badge. */
+export const roomOf = ({ what, where, out }) =>
+  badgeOf(`${out ? 'no' : 'little'} room: ${what}`, out ? 'bad' : 'warn', plain(where));
 
 /** Whether orders are sent, and whether they move real money, as a badge. */
 export const standingOf = ({ real_money: real, live, broker, account }) =>
-  html`<${Badge} tone=${real ? 'bad' : live ? 'warn' : 'plain'}
-  title=${`broker ${broker}, account ${account}`}>${real ? 'LIVE, REAL MONEY' : live ? 'live, play money'
-    : 'preview'}<//>`;
+  badgeOf(real ? 'LIVE, REAL MONEY' : live ? 'live, play money' : 'preview', real ? 'bad' : live ? 'warn' : 'plain',
+    `broker ${broker}, account ${account}`);
 
 /** What a run cost: in dollars as far as the models' prices are known, else why not. */
 export function costOf({ cost }) {
@@ -154,11 +174,11 @@ export function costOf({ cost }) {
   const { usd, rules, local, unpriced = [], uncounted } = cost;
   if (rules) return said('none', 'the rulebook is no model, and costs nothing');
   if (local && !usd && !unpriced.length) return said('local', 'local models have no price');
-  if (usd === null) return said(MISSING, unpriced.length ? `no price of ${unpriced.join(', ')}`
-    : 'no turn was counted yet');
+  const none = unpriced.length ? `no price of ${unpriced.join(', ')}` : 'no turn was counted yet';
+  if (usd === null) return said(MISSING, none);
   const left = [...unpriced, uncounted && `${uncounted} turns that were not counted`].filter(Boolean).join(', ');
-  return html`<span class="num" title=${left ? `without ${plain(left)}` : undefined}>${left
-    && '≥ '}${money(usd)}</span>`;
+  return html`<span class="num" title=${left ? `without ${plain(left)}` : undefined}>
+    ${left && '≥ '}${money(usd)}</span>`;
 }
 
 /** What went wrong, plainly: what, why, and what a person can do. again: offered as a button. */
@@ -173,8 +193,8 @@ export function ProblemBox({ problem, again, what = '' }) {
 }
 
 /** Nothing to show, and why; children: what a person can do. */
-export const Empty = ({ title, children }) => html`<div class="empty"><p><strong>${title}</strong></p>${children
-  && html`<p>${children}</p>`}</div>`;
+export const Empty = ({ title, children }) => html`<div class="empty"><p><strong>${title}</strong></p>
+  ${children && html`<p>${children}</p>`}</div>`;
 const nothingIn = (data) => Array.isArray(data) && !data.length;
 const emptyOf = (empty, hint) => (typeof empty === 'string' ? html`<${Empty} title=${empty}>${hint}<//>` : empty);
 export const Loading = ({ what = '' }) =>
@@ -250,13 +270,30 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowCla
 }
 
 /** A panel of one table; the table's label is the panel's title, if none is given. from: a resource of rows, in place
- * of rows; most: as many as were asked for at most. */
-export function TablePanel({ title, label = title, className, id, tools, from, most, what = title.toLowerCase(),
+ * of rows; most: as many as were asked for; more: asks for more; of useList. fits: which rows are shown. */
+export function TablePanel({ title, label = title, className, id, tools, from, most, more, fits = (_row) => true,
   ...table }) {
-  const shown = (rows) => html`<${Table} label=${label} rows=${rows} ...${table} />
-    ${rows.length === most && html`<p class="quiet">The first ${count(most)}.</p>`}`;
+  const shown = (rows) => html`<${Table} label=${label} rows=${rows.filter(fits)} ...${table} />
+    ${rows.length === most && html`<p class="row"><span class="quiet">The first ${count(most)}.</span>
+      ${more && html`<button type="button" onClick=${more}>More</button>`}</p>`}`;
   return html`<${Panel} title=${title} className=${className} id=${id} tools=${tools}>${from
-    ? html`<${Loaded} from=${from} what=${what}>${shown}<//>` : shown(table.rows)}<//>`;
+    ? html`<${Loaded} from=${from} what=${title.toLowerCase()}>${shown}<//>` : shown(table.rows)}<//>`;
+}
+
+/** A component of a view's module, loaded when it is needed. of: [module, component]; given: its properties. */
+export function Later({ of: [module, component], what = module, given }) {
+  const found = useResource(() => import(`../views/${module}.js`).catch((error) => {
+    throw new Problem({ title: 'The view does not load', detail: String(error.message),
+      remedy: 'is the desk up? Try again when it is' });
+  }), [module]);
+  return html`<${Loaded} from=${found} what=${what}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
+}
+
+/** A view of several parts, of which the address says which is shown. parts: [[name, label, component], ...]. */
+export function Parts({ title, parts, query }) {
+  const [shown, , Part] = parts.find(([name]) => name === query.show) ?? parts[0];
+  return html`<div class="view stack"><h1>${title} <${Segments} label="What is shown" options=${parts} value=${shown}
+    onChange=${(show) => setQuery({ show })} /></h1><${Part} key=${shown} query=${query} /></div>`;
 }
 
 /** A modal dialog. onClose: also on Escape. */
@@ -330,28 +367,21 @@ export function useAction(run) {
   return { ...state, run: start };
 }
 
-/** A button that writes: post(path, body). confirm: {title, word, children} asks first. done: called with the
- * answer. */
-export function ActionButton({ label, path, body = {}, confirm, done = (_answer) => {}, className = '', disabled }) {
+/** A button that writes: post(path, body), or does what `run` does. confirm: {title, word, children} asks first. done:
+ * called with the answer. */
+export function ActionButton({ label, path = '', body = {}, confirm, done = (_answer) => {}, className = '', disabled,
+  run = async (key) => done(await post(path, body, { key })) }) {
   const [asking, setAsking] = useState(false);
-  const send = async (key) => {
-    const answer = await post(path, typeof body === 'function' ? body() : body, { key });
-    done(answer);
-    return answer;
-  };
-  const act = useAction(send);
+  const act = useAction(run);
   return html`<button type="button" class=${className} disabled=${disabled || act.busy} onClick=${() =>
     (confirm ? setAsking(true) : act.run())}>${act.busy ? '…' : label}</button>
-    ${act.problem && html`<${ProblemBox} problem=${act.problem} />`}
-    ${asking && html`<${Confirm} ...${confirm} action=${label} run=${send} onClose=${() => setAsking(false)} />`}`;
+    <${ProblemBox} problem=${act.problem} />
+    ${asking && html`<${Confirm} ...${confirm} action=${label} run=${run} onClose=${() => setAsking(false)} />`}`;
 }
 
 /** A button that saves what a path answers as a file. */
-export function SaveButton({ label, path, name }) {
-  const act = useAction(() => saveFile(path, name));
-  return html`<button type="button" disabled=${act.busy} onClick=${() => act.run()}>${act.busy ? '…' : label}</button>
-    ${act.problem && html`<${ProblemBox} problem=${act.problem} />`}`;
-}
+export const SaveButton = ({ label, path, name }) =>
+  html`<${ActionButton} label=${label} run=${() => saveFile(path, name)} />`;
 
 /** Choices as buttons of which one is pressed. options: [[value, label], ...]. */
 export function Segments({ label, options, value, onChange }) {
@@ -361,15 +391,12 @@ export function Segments({ label, options, value, onChange }) {
 }
 
 const LIVE = {
-  live: ['good', 'receiving'], connecting: ['busy', 'connecting'], polling: ['busy', 'polling'],
-    hidden: ['plain', 'paused'],
-  away: ['bad', 'no connection'], ended: ['plain', 'ended'], refused: ['bad', 'no events'],
+  live: ['receiving', 'good'], connecting: ['connecting', 'busy'], polling: ['polling', 'busy'],
+  hidden: ['paused', 'plain'], away: ['no connection', 'bad'], ended: ['ended', 'plain'], refused: ['no events', 'bad'],
 };
 /** The state of a stream, of useLive. */
-export function LiveBadge({ live }) {
-  const [tone, word] = LIVE[live.state] ?? ['plain', live.state];
-  return html`<${Badge} tone=${tone} title=${live.problem ? plain(live.problem.detail) : undefined}>${word}<//>`;
-}
+export const LiveBadge = ({ live: { state, problem } }) =>
+  badgeOf(...LIVE[state], problem ? plain(problem.detail) : undefined);
 
 /** Keeps a view that fails from taking the page along. */
 export class Shielded extends Component {
@@ -440,14 +467,10 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
   return html`<div class=${`virtual ${className}`} ref=${box} onScroll=${scrolled} tabindex="0" role="group"
     aria-label=${label}>
     <ul style=${{ height: `${items.length * height}px` }}>
-      ${items.slice(first, last).map(
-        (item, index) => html`<li key=${first + index + dropped} class="virtual-row" aria-posinset=${first + index + 1}
-          aria-setsize=${items.length}
-          style=${{ height: `${height}px`, transform: `translateY(${(first + index) * height}px)` }}>
-            ${row(item, first + index)}</li>`,
-      )}
-    </ul>
-  </div>`;
+      ${items.slice(first, last).map((item, index) => html`<li key=${first + index + dropped} class="virtual-row"
+        aria-posinset=${first + index + 1} aria-setsize=${items.length}
+        style=${{ height: `${height}px`, transform: `translateY(${(first + index) * height}px)` }}>
+        ${row(item, first + index)}</li>`)}</ul></div>`;
 }
 
 /** An event in a list: when, what, and to what. run: of several runs, so it is named. Few elements: there are many
@@ -470,17 +493,16 @@ function about({ type, payload }) {
     'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
     'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
     'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
-    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${compact(
-      payload.tokens)} tokens, call ${payload.calls}`,
+    'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${
+      compact(payload.tokens)} tokens, call ${payload.calls}`,
     'turn.completed': () => `${subject} ${span(payload.ms)}`,
     'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
     'item.started': () => payload.type ?? '',
-    'order.fill': () => `${payload.side} ${figure(payload.quantity, 0)} ${payload.symbol} at ${figure(
-      payload.price, 4)}`,
-    'order.state': () => `${payload.symbol} ${payload.was ? `${payload.was} → `
-      : ''}${payload.state} ${payload.why ?? ''}`,
-    'status.started': () => `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}`
-      : ''} on ${payload.owner}`,
+    'order.fill': () => `${payload.side} ${count(payload.quantity)} ${payload.symbol} at ${figure(payload.price, 4)}`,
+    'order.state': () => [payload.symbol, payload.was && `${payload.was} →`, payload.state, payload.why]
+      .filter(Boolean).join(' '),
+    'status.started': () =>
+      `${subject}${payload.attempt > 1 ? `, attempt ${payload.attempt}` : ''} on ${payload.owner}`,
     'status.again': () => `${subject}, attempt ${payload.attempt} ${payload.outcome}: ${payload.why ?? ''}`,
     'status.ended': () => `${subject} ${payload.state} ${payload.why ?? ''}`,
     'run.completed': () => `${payload.state} ${(payload.notes ?? []).join('; ')}`,
@@ -500,8 +522,7 @@ export function Picture({ digest, caption }) {
 }
 
 /** The pictures of rows of a run's artifacts, each once for a role. */
-export const Gallery = ({ rows }) =>
-  html`<div class="pictures">${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row]))
-  .values()].map((row) => html`
-  <${Picture} key=${row.id} digest=${row.digest} caption=${`${plain(row.tool)} for ${plain(row.role)}${row.subject
-    ? `, ${plain(row.subject)}` : ''}`} />`)}</div>`;
+export const Gallery = ({ rows }) => html`<div class="pictures">
+  ${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row])).values()].map((row) => html`<${Picture}
+    key=${row.id} digest=${row.digest} caption=${[`${row.tool} for ${row.role}`, row.subject].filter(Boolean)
+      .map(plain).join(', ')} />`)}</div>`;

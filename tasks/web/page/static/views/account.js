@@ -1,12 +1,12 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
 import {
-  Ago, Badge, badgeOf, column, Confirm, Empty, Facts, Field, Figure, gain, html, joined, Link, Loaded, money, number,
-  numOf, orderOf, Panel, part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent,
-  symbolOf, Table, TablePanel, textOf, timeOf, toneOf, useDraft, useGet, useLive, useState,
+  Ago, badgeOf, codeOf, column, Confirm, Empty, Facts, Field, gain, html, joined, Link, Loaded, money, number, numOf,
+  orderOf, Panel, part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf,
+  symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useDraft, useFollowed, useGet, useList, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
-import { MoneyNotice, OrderState, priceTerms, quantity } from '../lib/orders.js';
+import { MoneyNotice, orderState, priceTerms, quantity } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
 
@@ -14,10 +14,10 @@ export function Account({ params, query }) {
   const accounts = useGet('/accounts', {}, { every: EVERY_MS });
   const name = params.account ?? accounts.data?.[0]?.account;
   // An account of the address needs no list first.
-  if (name) return html`<div class="view"><${One} key=${name} name=${name} rows=${accounts.data
-    ?? []} query=${query} changed=${accounts.reload} /></div>`;
-  return html`<div class="view"><${Loaded} from=${accounts} what="accounts"
-    empty="There is no account yet" hint="It is opened with the desk's first order.">${() => null}<//></div>`;
+  return html`<div class="view">${name ? html`<${One} key=${name} name=${name} rows=${accounts.data ?? []}
+      query=${query} changed=${accounts.reload} />`
+    : html`<${Loaded} from=${accounts} what="accounts" empty="There is no account yet"
+      hint="It is opened with the desk's first order.">${() => null}<//>`}</div>`;
 }
 
 function One({ name, rows, query, changed }) {
@@ -28,14 +28,12 @@ function One({ name, rows, query, changed }) {
     changed();
     setVersion((n) => n + 1);
   };
-  useLive('/events', { query: { type: ['order.fill', 'order.trading'], bodies: false }, onEvents: () =>
-    detail.soon(700), onGap: again });
+  useFollowed(['order.fill', 'order.trading'], [{ soon: detail.soon, reload: again }]);
   return html`<h1><span>Account ${textOf(name)}</span>
-      ${detail.data && html`<${Badge} title=${plain(detail.data.why)}>${detail.data.trading}<//>`}</h1>
-    ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">
-      ${rows.map((row) => html`<${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>
-      ${plain(row.account)} <span class="quiet">
-      ${row.own ? '' : 'other broker, '}${plain(row.trading)}</span><//>`)}</nav>`}
+      ${detail.data && badgeOf(detail.data.trading, undefined, plain(detail.data.why))}</h1>
+    ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">${rows.map((row) => html`
+      <${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>${plain(row.account)}
+      ${' '}${quietOf(`${row.own ? '' : 'other broker, '}${plain(row.trading)}`)}<//>`)}</nav>`}
     <${Loaded} from=${detail} what="the account">${(found) => html`<div class="grid">
       <${Panel} title="Standing" className="whole" tools=${found.own
         && html`<${Switch} account=${name} state=${found.trading} done=${again} />`}><${Standing} found=${found} /><//>
@@ -52,13 +50,13 @@ function Standing({ found }) {
   const { equity } = found;
   return html`${found.trading !== 'active'
     && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
-    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing)
-      .map(([why, symbols]) => html`${symbols.map((symbol) => html`${symbolOf(symbol)} `)}${textOf(why)}. `)}</p>`}
+    ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing).map(
+      ([why, rows]) => html`${symbolsOf(rows.map(([symbol]) => symbol))}${textOf(why)}. `)}</p>`}
     <${Facts} rows=${[
       ['Value now', html`<strong class="num big">${money(found.value)}</strong>`],
       ['Cash', numOf(money(found.cash))],
-      ['Change on the day', equity ? html`<${Figure} value=${equity.change} sign>
-        ${signedMoney(equity.change)} (${signedPercent(equity.change_share)})<//>` : null],
+      ['Change on the day', equity
+        ? gain(equity.change, `${signedMoney(equity.change)} (${signedPercent(equity.change_share)})`) : null],
       ['Drawdown', equity ? numOf(percent(equity.drawdown)) : null],
       ['Highest', equity ? numOf(money(equity.high_water)) : null],
       ['Gross exposure', numOf(money(found.gross))],
@@ -69,72 +67,57 @@ function Standing({ found }) {
 }
 
 /** Symbols that are not valued, by why. */
-function byReason(missing) {
-  const found = new Map();
-  for (const [symbol, why] of Object.entries(missing)) found.set(why, [...(found.get(why) ?? []), symbol]);
-  return [...found];
-}
+const byReason = (missing) => [...Map.groupBy(Object.entries(missing), ([, why]) => why)];
 
 const POSITIONS = [
-  ['Symbol', (row) => (row.symbol === row.underlying ? symbolOf(row.symbol)
-    : html`<span class="symbol">${plain(row.symbol)}</span> ${symbolOf(row.underlying)}`), '', 'symbol'],
+  ['Symbol', (row) => html`${row.symbol !== row.underlying && tickerOf(row.symbol)} ${symbolOf(row.underlying)}`, '',
+    'symbol'],
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
   number('Quantity', quantity), number('Average cost', money, 'average_cost', 'wide'),
   ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>`
     : money(row.market_price)), 'num', null, 'hover for its time'],
-  number('Value', money),
-  ['Share', (row) => percent(row.share, 1), 'num wide', 'share'],
-  ['Gain', (row) => gain(row.gain), 'num', 'gain'],
+  number('Value', money), number('Share', (value) => percent(value, 1), 'share', 'wide'), number('Gain', gain),
   ['Gain %', (row) => gain(row.gain, signedPercent(row.gain_share)), 'num wide', 'gain_share'],
-  ['Protected by', (row) => (row.protected_by.length
-    ? row.protected_by.map(joined('order')).map((one) => html`<span class="row">
-    ${orderOf(one.id)} ${numOf(priceTerms(one))} <${OrderState} state=${one.state} /></span>`) : quietOf('no stop')),
-    'wide'],
+  ['Protected by', (row) => (row.protected_by.length ? row.protected_by.map(joined('order')).map((one) => html`
+    <span class="row">${orderOf(one.id)} ${numOf(priceTerms(one))} ${orderState(one.state)}</span>`)
+    : quietOf('no stop')), 'wide'],
 ];
 
 const Positions = ({ found }) => html`<${Table} label="Positions" columns=${POSITIONS} rows=${found.holdings}
   rowKey="symbol" empty="Nothing is held" />
-  ${found.unprotected.length > 0 && html`<div class="notice warn"><${Badge}
-    tone="warn">without a stop<//> ${found.unprotected.map((one) => html`<span>
-    ${symbolOf(one.symbol)} ${numOf(quantity(one.quantity))} ${textOf(one.why)} </span>`)}</div>`}`;
+  ${found.unprotected.length > 0 && html`<div class="notice warn">${badgeOf('without a stop', 'warn')}
+    ${' '}${found.unprotected.map((one) => html`<span>
+      ${symbolOf(one.symbol)} ${numOf(quantity(one.quantity))} ${textOf(one.why)} </span>`)}</div>`}`;
 
 function Sectors({ found: { sectors, gross } }) {
-  if (!sectors.length) return html`<${Empty} title=${gross === null ? 'Not known: a price is missing'
-    : 'Nothing is held'} />`;
-  const most = Math.max(...sectors.map((one) => Math.abs(one.exposure)));
-  return html`<ul class="bars">
-    ${sectors.map((one) => html`<li><span class="name">
-    ${one.sector ? textOf(one.sector)
-    : 'sector not known'} ${quietOf(one.symbols.map((symbol) => html`${symbolOf(symbol)} `))}</span>
+  if (!sectors.length) return html`<${Empty}
+    title=${gross === null ? 'Not known: a price is missing' : 'Nothing is held'} />`;
+  const most = Math.max(...sectors.map((one) => Math.abs(one.exposure))) || 1;
+  return html`<ul class="bars">${sectors.map((one) => html`<li>
+    <span class="name">${textOf(one.sector || 'sector not known')} ${quietOf(symbolsOf(one.symbols))}</span>
     <span class="num">${money(one.exposure, 0)} ${quietOf(percent(one.share, 1))}</span>
-    <span class="bar" aria-hidden="true"><span style=${{ width: `${most ? (Math.abs(one.exposure) / most) * 100
-      : 0}%` }}></span></span></li>`)}</ul>`;
+    <span class="bar" aria-hidden="true">
+      <span style=${{ width: `${(Math.abs(one.exposure) / most) * 100}%` }}></span></span></li>`)}</ul>`;
 }
 
 function Comparison({ found }) {
   if (!found) return html`<${Empty} title="Not compared with the broker yet"><code>desk reconcile</code> compares; so
     does the trade worker, each minute.<//>`;
-  return html`<p><${Badge} tone=${found.agreed ? 'good' : 'bad'}>${found.agreed ? 'the books agree'
-    : 'the books differ'}<//> <${Ago} at=${found.at} />, by <code>${textOf(found.owner)}</code></p>
+  return html`<p>${found.agreed ? badgeOf('the books agree', 'good') : badgeOf('the books differ', 'bad')}
+      ${' '}<${Ago} at=${found.at} />, by ${codeOf(found.owner)}</p>
     ${found.differences.length > 0
       && html`<ul class="lines">${found.differences.map((line) => html`<li>${textOf(line)}</li>`)}</ul>`}`;
 }
 
 const LEDGER = [
-  column('Market time', timeOf, 'at'), column('What', textOf, 'kind'),
-  ['Symbol', (row) => html`<span class="symbol">${plain(row.symbol)}</span>`, '', 'symbol'],
+  column('Market time', timeOf, 'at'), column('What', textOf, 'kind'), column('Symbol', tickerOf),
   number('Quantity', quantity), number('Price', money),
-  ['Commission', (row) => money(row.commission ?? 0), 'num wide'],
-  ['Cash', (row) => gain(row.cash), 'num', 'cash'],
+  ['Commission', (row) => money(row.commission ?? 0), 'num wide'], number('Cash', gain),
   column('Order', orderOf, 'order_id', 'wide'), column('Run', runOf, 'run_id', 'wide'),
 ];
-const MOST = 100;
-function Ledger({ name, version }) {
-  const rows = useGet(`/accounts/${part(name)}/ledger`, { limit: MOST },
-    { deps: [version], as: (found) => found.map(joined('row')) });
-  return html`<${TablePanel} title="Movements" className="whole" from=${rows} columns=${LEDGER} most=${MOST}
-    empty="Nothing has moved yet" />`;
-}
+const Ledger = ({ name, version }) => html`<${TablePanel} title="Movements" className="whole" columns=${LEDGER}
+  ...${useList(`/accounts/${part(name)}/ledger`, {}, { deps: [version], as: (found) => found.map(joined('row')) })}
+  empty="Nothing has moved yet" />`;
 
 // The equity curve of an account, and below it how far it is under its highest.
 const SPANS = [['20', '1 month'], ['65', '3 months'], ['260', '1 year'], ['5000', 'all']];
@@ -145,24 +128,16 @@ function Equity({ account, span, setSpan, version }) {
     tools=${html`<${Segments} label="Span" options=${SPANS} value=${span} onChange=${setSpan} />`}>
     <${Loaded} from=${curve} what="equity" isEmpty=${(found) => !found.days.length}  empty="No equity is marked yet"
       hint="The desk marks it on each session day on which the account trades or is compared.">
-      ${(found) => html`<${Curve} found=${found} />`}<//><//>`;
-}
-
-function Curve({ found: { days, deepest } }) {
-  const last = days.at(-1);
-  return html`<${EquityChart} days=${days}
-    label=${`Equity ${money(last.equity)} on ${last.day}, ${days.length} session days, deepest drawdown ${percent(
-    deepest)}`} />
-    <p class="quiet">Money paid in or out counts as neither gain nor loss.</p>
-    ${days.length > 1 && html`<details><summary>As a table</summary><${Table} label="Equity by day" columns=${COLUMNS}
-      rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`}`;
+      ${({ days, deepest }) => html`<${EquityChart} days=${days} label=${`Equity ${money(days.at(-1).equity)} on ${
+        days.at(-1).day}, ${days.length} session days, deepest drawdown ${percent(deepest)}`} />
+      <p class="quiet">Money paid in or out counts as neither gain nor loss.</p>
+      ${days.length > 1 && html`<details><summary>As a table</summary><${Table} label="Equity by day"
+        columns=${COLUMNS} rows=${[...days].reverse().slice(0, 260)} rowKey="day" /></details>`}`}<//><//>`;
 }
 
 const COLUMNS = [
-  column('Day', numOf), number('Equity', money),
-  ['Change', (row) => gain(row.change), 'num'],
-  ['Share', (row) => gain(row.change, signedPercent(row.change_share)), 'num'],
-  number('Drawdown', percent),
+  column('Day', numOf), number('Equity', money), number('Change', gain),
+  ['Share', (row) => gain(row.change, signedPercent(row.change_share)), 'num'], number('Drawdown', percent),
 ];
 
 // The kill switch: halt, flatten and resume. A halt takes one click and a confirmation; what cannot be undone, or lets
@@ -182,15 +157,14 @@ const WAYS = {
 function Switch({ account, state, done }) {
   const [asked, setAsked] = useState(null);
   const [report, setReport] = useState(null);
-  const ways = state === 'halted' ? ['resume', 'reduce', 'flatten'] : state === 'reducing'
-    ? ['halt', 'flatten', 'resume'] : ['halt', 'flatten'];
+  const ways = { halted: ['resume', 'reduce', 'flatten'], reducing: ['halt', 'flatten', 'resume'] }[state]
+    ?? ['halt', 'flatten'];
   const thrown = (way, found) => {
     setReport({ way, found });
     done();
   };
-  return html`<div class="row">
-    ${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''} onClick=${() =>
-    setAsked(way)}>${WAYS[way].label}</button>`)}</div>
+  return html`<div class="row">${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''}
+      onClick=${() => setAsked(way)}>${WAYS[way].label}</button>`)}</div>
     ${asked && html`<${Ask} way=${asked} account=${account} thrown=${thrown} onClose=${() => setAsked(null)} />`}
     ${report && html`<${Report} ...${report} />`}`;
 }
@@ -219,17 +193,17 @@ function Ask({ way, account, thrown, onClose }) {
     <${Field} label="Reason, for the record (may be left out)" maxlength="500" value=${why} onText=${setWhy} /><//>`;
 }
 
-export function Report({ way, found }) {
+function Report({ way, found }) {
   if (WAYS[way].path === '/resume') {
-    return html`<div class="notice" role="status"><${Badge} tone=${found.state === 'active' ? 'good'
-      : 'warn'}>${found.state}<//> account ${textOf(found.account)}
-      ${found.still_halted.length > 0 && html`; still halted: ${textOf(found.still_halted.join(', '))}`}</div>`;
+    return html`<div class="notice" role="status">${badgeOf(found.state, found.state === 'active' ? 'good' : 'warn')}
+      ${' '}account ${textOf(found.account)}
+      ${found.still_halted.length > 0 && `; still halted: ${plain(found.still_halted.join(', '))}`}</div>`;
   }
   const listed = (name, ids) => ids?.length > 0 && html`<p>${name}: ${ids.map((id) => html`${orderOf(id)} `)}</p>`;
   return html`<div class=${`notice ${found.complete ? '' : 'warn'}`} role="status">
-    <p><${Badge} tone=${found.complete ? 'good' : 'warn'}>
-      ${found.complete ? 'halted, nothing is left open'
-      : 'halted, something is left to do'}<//> ${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
+    <p>${found.complete ? badgeOf('halted, nothing is left open', 'good')
+      : badgeOf('halted, something is left to do', 'warn')}
+      ${' '}${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
     ${listed('Denied', found.accounts.flatMap((one) => one.denied))}
     ${listed('Not confirmed as cancelled', found.open_orders)}${listed('Stops that stay', found.protective_orders)}
     ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) =>

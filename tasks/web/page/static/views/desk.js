@@ -2,9 +2,9 @@
 // lineage.
 
 import {
-  ActionButton, Badge, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, Figure, go, html, joined,
-  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, symbolOf,
-  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
+  ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, Figure, go, hitsOf, html, joined, KIND,
+  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, stepsOf,
+  symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
@@ -19,14 +19,11 @@ const SAMPLE = ['AAPL', 'IBM', 'KO', 'MMM', 'XOM', 'JPM', 'GE', 'WMT'];
 
 export function Desk({ desk }) {
   const [events, add] = useBounded(MOST_EVENTS);
-  const live = useLive('/events', {
-    query: { type: WATCHED, bodies: false },
+  const live = useLive('/events', { query: { type: WATCHED, bodies: false }, onGap: () => desk.soon(0),
     onEvents: (found) => {
       add(found.filter((event) => SHOWN.test(event.type)));
       desk.soon(LATER_MS);
-    },
-    onGap: () => desk.soon(0),
-  });
+    } });
   const asking = desk.data && !desk.data.fleet.workers;
   useEffect(() => {
     if (asking) desk.soon(LATER_MS); // the service asks the workers when it is asked itself
@@ -34,27 +31,27 @@ export function Desk({ desk }) {
   return html`<div class="view"><h1>Desk <${LiveBadge} live=${live} /></h1>
     <nav class="row starts" aria-label="Start a run">Start: ${KINDS.map((kind) =>
       html`<${Link} to="/runs" query=${{ start: kind }}>${kind}<//>`)}</nav>
-    <${Loaded} from=${desk} what="the desk">${(found) => (found.last ? html`<div class="stack">
-      <p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
-      <div class="front">
-        <${Results} found=${found} />
-        <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} />
-      </div>
-      ${deciding(found) && html`<${Building} key=${deciding(found).id} run=${deciding(found)} at=${desk.at} />`}
-      <${Newest} at=${desk.at} />
-      ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
-        rows=${found.troubles} rowKey="run_id" />` : html`<p class="quiet">No run failed in the last 24 hours.</p>`}
-      <${Fleet} found=${found} at=${desk.at} />
-      ${found.runs.length > 0
-        && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${found.runs.map(joined('run'))}
-        tools=${found.all_runs > found.runs.length
-          ? html`<${Link} to="/runs" query=${{ state: 'running' }}>all ${found.all_runs}<//>` : ''} />`}
-      <${Panel} title="As it happens">
-        ${events.items.length
-          ? html`<${VirtualList} label="Events" items=${events.items} dropped=${events.dropped} stick
-          row=${(event) => html`<${EventRow} event=${event} run />`} className="low" />`
-          : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//>
-      </div>` : html`<${First} desk=${found} />`)}<//></div>`;
+    <${Loaded} from=${desk} what="the desk">${(found) => (found.last
+      ? html`<${Front} found=${found} desk=${desk} events=${events} />` : html`<${First} desk=${found} />`)}<//></div>`;
+}
+
+function Front({ found, desk, events }) {
+  const runs = found.runs.map(joined('run'));
+  const deciding = runs.find((run) => ['screen', 'research', 'trade'].includes(run.kind));
+  return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
+    <div class="front"><${Results} found=${found} />
+      <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} /></div>
+    ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
+    <${Newest} at=${desk.at} />
+    ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
+      rows=${found.troubles} rowKey="run_id" />` : html`<p class="quiet">No run failed in the last 24 hours.</p>`}
+    <${Fleet} found=${found} at=${desk.at} />
+    ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
+      tools=${found.all_runs > runs.length
+        && html`<${Link} to="/runs" query=${{ state: 'running' }}>all ${found.all_runs}<//>`} />`}
+    <${Panel} title="As it happens">${events.items.length ? html`<${VirtualList} label="Events" className="low" stick
+        items=${events.items} dropped=${events.dropped} row=${(event) => html`<${EventRow} event=${event} run />`} />`
+      : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//></div>`;
 }
 
 /** The first visit: one button. What it starts is the front from then on. */
@@ -62,12 +59,10 @@ const First = ({ desk: { fleet, standing } }) => html`<section class="panel firs
   <p class="lead">Nothing has run yet.</p>
   <${ActionButton} label="Run a sample screen" className="primary big" path="/runs" body=${{ kind: 'screen',
     symbols: SAMPLE, most: 3 }} done=${() => go('/')} />
-  <p class="quiet">${SAMPLE.length} names on the ${plain(standing.market)} market of ${plain(
-    standing.day)} with ${plain(standing.model)}: screened,
-    researched and decided on; each step is shown here as it happens.</p>
-  ${fleet.workers && !fleet.workers.length
-    && html`<p class="notice warn">No worker answers, so it would wait: start them with <code>desk up</code>.</p>`}
-  </section>`;
+  <p class="quiet">${SAMPLE.length} names on the ${plain(standing.market)} market of ${plain(standing.day)}
+    ${' '}with ${plain(standing.model)}: screened, researched and decided on; each step is shown here as it happens.</p>
+  ${fleet.workers?.length === 0 && html`<p class="notice warn">No worker answers, so it would wait: start them
+    with <code>desk up</code>.</p>`}</section>`;
 
 /** How good the account has been, and what the day cost. */
 function Results({ found: { standing, spent, budget_tokens: budget, database } }) {
@@ -75,7 +70,7 @@ function Results({ found: { standing, spent, budget_tokens: budget, database } }
   const record = useGet(`/accounts/${standing.account}/record`, {}, { every: 60_000, deps: [equity?.marked_at] });
   const days = record.data?.days ?? [];
   const [first, last] = [days[0], days.at(-1)];
-  const hits = record.data?.hits;
+  const since = (field) => signedPercent(last[field] / first[field] - 1);
   return html`<${Panel} title="How good it has been" tools=${html`<${Link} to="/scores">The record<//>`}>
     <${Lines} className="tall" label=${last
       ? `Equity ${money(last.equity)} on ${last.day}, and the universe at equal parts ${money(last.equal_weight)}` : ''}
@@ -83,35 +78,25 @@ function Results({ found: { standing, spent, budget_tokens: budget, database } }
     <${Facts} rows=${[
       ['Equity', html`<strong class="num big">${equity ? money(equity.equity) : 'not marked yet'}</strong>
         ${' '}${quietOf(equity && `as of ${equity.day}`)}`],
-      [equity?.current ? 'Today' : 'On that day', equity ? html`<${Figure} value=${equity.change} sign>${
-        signedMoney(equity.change)}<//>` : null],
-      ['Since the first mark', days.length > 1
-        ? html`${signedPercent(last.equity / first.equity - 1)} <span class="quiet">against ${last.equal_weight
-        ? signedPercent(last.equal_weight / first.equal_weight - 1) : 'no benchmark'}</span>` : null],
-      ['Drawdown', equity ? html`${percent(equity.drawdown)} <span class="quiet">
-        deepest ${percent(record.data?.deepest)}</span>` : null],
-      ['Buys that beat the median', hits
-        ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}${hits.low === null
-        ? `, ${plain(hits.lack)} to tell` : `, ${percent(hits.low, 0)} to ${percent(hits.high, 0)}`}</span>`
-        : 'none has its outcome yet'],
-      ['Cost today', html`${costOf(spent)} <span class="quiet">· ${compact(spent.tokens)} tokens${budget
-        ? ` of ${compact(budget)}` : ''}</span>`],
-      ['Trading', html`<${Badge} tone=${database.trading === 'active' ? 'good' : 'bad'} title=${database.why}>
-        ${database.trading}<//>`],
+      [equity?.current ? 'Today' : 'On that day', equity ? gain(equity.change) : null],
+      ['Since the first mark', days.length > 1 ? html`${since('equity')} ${
+        quietOf(`against ${last.equal_weight ? since('equal_weight') : 'no benchmark'}`)}` : null],
+      ['Drawdown', equity ? html`${percent(equity.drawdown)} ${
+        quietOf(`deepest ${percent(record.data?.deepest)}`)}` : null],
+      ['Buys that beat the median', hitsOf(record.data?.hits)],
+      ['Cost today', html`${costOf(spent)} ${
+        quietOf(`· ${compact(spent.tokens)} tokens${budget ? ` of ${compact(budget)}` : ''}`)}`],
+      ['Trading', badgeOf(database.trading, database.trading === 'active' ? 'good' : 'bad', database.why)],
     ]} />
     ${record.data?.lacking && html`<p class="quiet">No benchmark: ${textOf(record.data.lacking)}.</p>`}<//>`;
 }
-
-/** The newest run that decides now. */
-const deciding = (found) => found.runs.map(joined('run'))
-  .find((run) => ['screen', 'research', 'trade'].includes(run.kind));
 
 /** The newest decision that became an order, from the screener's hit to the fill. at: when the desk was last read. */
 function Newest({ at }) {
   const newest = useGet('/orders', { limit: 1 }, { deps: [at] });
   const id = newest.data?.[0]?.order.id;
-  return id ? html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
-    <${OrderLineage} key=${id} id=${id} at=${at} /><//>` : null;
+  return id && html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
+    <${Chain} path=${`/orders/${id}`} at=${at} /><//>`;
 }
 
 /** A run that decides now, by the candidate that is furthest: hits, reports, verdict, order, as they come. */
@@ -125,23 +110,17 @@ function Building({ run, at }) {
   const symbol = row?.candidate.symbol;
   return html`<${Panel} title="Decided now"
     tools=${html`${symbol && symbolOf(symbol)} ${quietOf(`${plain(run.kind)} now`)} ${runOf(run.id)}`}>
-    ${order ? html`<${OrderLineage} key=${order.id} id=${order.id} at=${at} />`
-      : symbol ? html`<${CandidateLineage} key=${symbol} run=${run.id} symbol=${symbol} at=${at} />`
-        : html`<p role="status"><${Progress} steps=${run.progress.steps} /> The screeners look for
+    ${order ? html`<${Chain} key="order" path=${`/orders/${order.id}`} at=${at} />`
+      : symbol ? html`<${Chain} key="candidate" path=${`/runs/${run.id}/lineage/${symbol}`} at=${at}
+        as=${(chain) => ({ chain, order: { run_id: run.id, symbol } })} />`
+        : html`<p role="status">${progressOf(run.progress.steps)} The screeners look for
           candidates: ${count(run.progress.turns_in_flight)} turns in flight, ${count(run.progress.turns)} ended.</p>`}
-          <//>`;
+    <//>`;
 }
 
-function OrderLineage({ id, at }) {
-  const found = useGet(`/orders/${id}`, {}, { deps: [at] });
-  return html`<${Loaded} from=${found} what="the decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//>`;
-}
-
-function CandidateLineage({ run, symbol, at }) {
-  const found = useGet(`/runs/${run}/lineage/${symbol}`, {}, { deps: [at] });
-  return html`<${Loaded} from=${found} what="the decision">${(chain) =>
-    html`<${Lineage} detail=${{ chain, order: { run_id: run, symbol } }} />`}<//>`;
-}
+/** The lineage of an order, or of a candidate that has none yet. as: makes the order's detail of the answer. */
+const Chain = ({ path, at, as = undefined }) => html`<${Loaded} from=${useGet(path, {}, { deps: [at], as })}
+  what="the decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//>`;
 
 const TROUBLES = [
   column('What', upTo(240), 'said'), column('State', badgeOf), column('Began', timeOf, 'at', 'wide'),
@@ -167,12 +146,11 @@ function Fleet({ found: { fleet, queues, redis_trouble: away, database, schedule
       ? html`Next: ${plain(next.name)} ${plain(next.kind)} ${timeOf(next.at)}.`
       : queues?.beat.running ? 'Nothing is scheduled.' : html`Nothing starts by itself: ${queues ? 'no beat runs'
         : 'Redis does not answer'}.`} <${Link} to="/settings" query=${{ show: 'schedule' }}>Schedule<//></p>
-    ${wrong.map(([what, why]) => html`<p><${Badge} tone="warn">${what}<//> ${textOf(why)}</p>`)}</section>`;
+    ${wrong.map(([what, why]) => html`<p>${badgeOf(what, 'warn')} ${textOf(why)}</p>`)}</section>`;
 }
 
 const RUNNING = [
-  ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`],
-  ['Steps', (run) => html`<${Progress} steps=${run.progress.steps} />`],
+  KIND, ['Steps', (run) => progressOf(run.progress.steps)],
   ['Turns', (run) => `${run.progress.turns_in_flight} + ${run.progress.turns}`, 'num', null, 'in flight, and ended'],
   ['Waits for', (run) => run.progress.waits.map((one) => html`<p>${waitOf(one)}</p>`), 'wide'],
   ['Symbols', (run) => textOf(run.symbols.join(' '), 40), 'wide'],
@@ -181,8 +159,8 @@ const RUNNING = [
 ];
 
 /** Steps that have ended, of those that are there: as a bar and as text. */
-function Progress({ steps }) {
-  const [ended, all] = Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+function progressOf(steps) {
+  const [ended, all] = stepsOf(steps);
   const title = Object.entries(steps).map(([kind, [c, d]]) => `${kind} ${c}/${d}`).join('\n');
   return html`<span class="progress" title=${title}><progress value=${ended} max=${Math.max(all, 1)} aria-label="Steps">
     </progress> <span class="num">${ended}/${all}</span></span>`;

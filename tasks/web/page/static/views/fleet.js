@@ -1,8 +1,8 @@
 // The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
 import {
-  Ago, Badge, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf,
-  Panel, plain, runOf, seconds, span, symbolOf, TablePanel, textOf, useGet,
+  Ago, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf, Panel,
+  plain, roomOf, runOf, seconds, symbolOf, TablePanel, textOf, useGet,
 } from '../lib/view.js';
 
 const EVERY_MS = 5_000;
@@ -17,35 +17,39 @@ export function Fleet() {
 
 function Whole({ status, age }) {
   const { database, redis } = status;
-  return html`${age > OLD_S
-    && html`<p class="stale" role="status"><${Badge} tone="warn">stale<//> read ${numOf(span(age * 1000))} ago</p>`}
+  return html`${age > OLD_S && html`<p class="stale" role="status">${badgeOf('stale', 'warn')}
+      ${' '}read ${numOf(seconds(age))} ago</p>`}
     ${Object.entries(status.trouble).map(([part, why]) =>
-      html`<p class="notice bad" role="status"><${Badge} tone="bad">${part}<//> ${textOf(why)}</p>`)}
-    ${status.short.map((one) => html`<p class="notice bad" role="status"><${Badge} tone=${one.out ? 'bad'
-      : 'warn'}>${one.out ? 'no room' : 'little room'}<//> ${one.what} ${textOf(one.where)}: ${share(one)} left${one.out
-      ? '; no step is taken until there is room' : ''}</p>`)}
+      html`<p class="notice bad" role="status">${badgeOf(part, 'bad')} ${textOf(why)}</p>`)}
+    ${status.short.map((one) => html`<p class="notice bad" role="status">${roomOf(one)} ${textOf(one.where)}:
+      ${' '}${figure((100 * one.left) / one.whole, 1)} % left${
+        one.out && '; no step is taken until there is room'}</p>`)}
     <div class="grid">
     <${Panel} title="Now" className="whole"><${Facts} rows=${[
-      ['Desk', html`<${Badge} tone=${status.running ? 'good' : 'warn'}>${status.running ? 'up' : status.held
-        ? 'starting or ending' : 'no desk up'}<//>`],
+      ['Desk', status.running ? badgeOf('up') : badgeOf(status.held ? 'starting or ending' : 'no desk up', 'warn')],
       ['Workers', html`<strong class="num big">${count(status.workers.length)}</strong>`],
       ['Turns in flight', html`<strong class="num big">${count(status.turns_in_flight)}</strong>`],
       ['Steps held', numOf(count(status.workers.reduce((sum, one) => sum + one.steps_held, 0)))],
       ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
         ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
-      ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${redis ? redis.beat.running
-        ? html`<${Badge} tone="good">beat runs<//>` : html`<${Badge} tone="bad">no beat runs<//>` : 'not known'}<//>`],
-      ['Read', html`${numOf(span(age * 1000))} ago`],
+      ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${!redis ? 'not known'
+        : redis.beat.running ? badgeOf('beat runs', 'good') : badgeOf('no beat runs', 'bad')}<//>`],
+      ['Read', html`${numOf(seconds(age))} ago`],
     ]} /><//>
     <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node"
       empty="No worker answers" hint=${html`<code>desk up</code> starts them.`} />
     <${TablePanel} title="App-servers" className="whole" columns=${SERVERS}
       rows=${status.workers.flatMap((worker) => worker.app_servers.map((one) => ({ ...one, node: worker.node })))}
-      rowKey=${(row) => `${row.node}${row.pid}`}
-      empty="No app-server runs" hint="A worker starts one with its first turn." />
-    <${Panel} title="Queues"><${Queues} redis=${redis} /><//>
-    <${Panel} title="Steps"><${Steps} database=${database} /><//>
+      rowKey=${(row) => `${row.node}${row.pid}`} empty="No app-server runs"
+      hint="A worker starts one with its first turn." />
+    <${Panel} title="Queues">${redis ? html`<${Facts} rows=${[
+      ...Object.entries(redis.queued).map(([queue, length]) => [queue, html`${numOf(count(length))} waiting`]),
+      ['Held by workers', numOf(count(redis.held))],
+      ...Object.entries(redis.places).map(([model, turns]) => [`Turns of ${plain(model)}`, numOf(count(turns))]),
+    ]} />` : html`<${Empty} title="Not known: Redis does not answer" />`}<//>
+    <${Panel} title="Steps">${database ? html`<${Steps} database=${database} />`
+      : html`<${Empty} title="Not known: the database does not answer" />`}<//>
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
       empty=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />
     ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS}
@@ -55,7 +59,6 @@ function Whole({ status, age }) {
   </div>`;
 }
 
-const share = ({ left, whole }) => `${figure((100 * left) / whole, 1)} %`;
 const WORKERS = [
   column('Worker', codeOf, 'node'),
   ['Queues', (row) => textOf(row.queues.join(', '))],
@@ -64,11 +67,9 @@ const WORKERS = [
   number('MiB', count, 'rss_mb'),
   ['Process', (row) => row.pid, 'num wide'],
   ['Settings', (row) => (Object.keys(row.differs).length
-    ? html`<${Badge} tone="warn">differ<//> ${textOf(Object.keys(row.differs).join(', '), 60)}`
-    : html`<${Badge} tone="good">agree<//>`), 'wide'],
-  ['Room', (row) => row.short.map((one) => html`<${Badge} tone=${one.out ? 'bad' : 'warn'} title=${one.where}>${one.out
-    ? 'no' : 'little'} ${one.what}<//>`), 'wide'],
-  ['Trouble', (row) => (row.trouble ? textOf(row.trouble, 80) : ''), 'wide'],
+    ? html`${badgeOf('differ', 'warn')} ${textOf(Object.keys(row.differs).join(', '), 60)}`
+    : badgeOf('agree', 'good')), 'wide'],
+  ['Room', (row) => row.short.map(roomOf), 'wide'], ['Trouble', (row) => textOf(row.trouble, 80), 'wide'],
 ];
 const SERVERS = [
   column('Kind'), column('Worker', codeOf, 'node'), number('In flight', count), number('Turns ended', count, 'turns'),
@@ -79,21 +80,11 @@ const PARKED = [column('Model'), number('For', seconds, 'seconds'), column('Why'
 const PLANS = [
   column('Symbol', symbolOf), number('Shares', count, 'quantity'), number('Stop', money), number('Target', money),
   column('Ends'),
-  ['Review', (row) => (row.due ? html`<${Badge} tone="warn">due<//> ${textOf(row.review)}` : textOf(row.review))],
+  ['Review', (row) => html`${row.due && badgeOf('due', 'warn')} ${textOf(row.review)}`],
 ];
 const LACKING = [column('Symbol', symbolOf), number('Shares', count, 'quantity'), column('Why')];
 
-function Queues({ redis }) {
-  if (!redis) return html`<${Empty} title="Not known: Redis does not answer" />`;
-  return html`<${Facts} rows=${[
-    ...Object.entries(redis.queued).map(([queue, length]) => [queue, html`${numOf(count(length))} waiting`]),
-    ['Held by workers', numOf(count(redis.held))],
-    ...Object.entries(redis.places).map(([model, turns]) => [`Turns of ${plain(model)}`, numOf(count(turns))]),
-  ]} />`;
-}
-
 function Steps({ database }) {
-  if (!database) return html`<${Empty} title="Not known: the database does not answer" />`;
   const { sweep } = database;
   const oldest = database.oldest && joined('step')(database.oldest);
   return html`<${Facts} rows=${[
@@ -103,9 +94,8 @@ function Steps({ database }) {
   ${oldest ? html`<h3>The oldest step</h3>
     <p>${badgeOf(oldest.state)} ${plain(oldest.kind)} <strong>
     ${textOf([oldest.role, oldest.subject].filter(Boolean).join(' '))}</strong> of run ${runOf(oldest.run_id)},
-    attempt <span class="num">${oldest.attempt} of ${oldest.max_attempts}</span>
-      , for ${numOf(span(oldest.seconds * 1000))}${oldest.owner
-      && html`, held by <code>${textOf(oldest.owner)}</code>`}</p>
+    attempt ${numOf(`${oldest.attempt} of ${oldest.max_attempts}`)}, for ${numOf(seconds(oldest.seconds))}${oldest.owner
+      && html`, held by ${codeOf(oldest.owner)}`}</p>
     ${oldest.error && html`<p class="notice warn">${textOf(oldest.error)}</p>`}`
-      : html`<p class="quiet">No step is unfinished.</p>`}`;
+    : html`<p class="quiet">No step is unfinished.</p>`}`;
 }

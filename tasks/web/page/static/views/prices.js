@@ -3,8 +3,8 @@
 
 import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
-  compact, count, figure, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
-  signedPercent, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
+  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
+  Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { Chart, pointsOf, Zones } from '../lib/chart.js';
 
@@ -33,8 +33,8 @@ export function Prices({ path, symbol, query, detail }) {
   for (const name of ['run', 'day']) if (query[name]) picture.set(name, query[name]);
   const turned = (all, name) => (all.includes(name) ? all.filter((one) => one !== name) : [...all, name]).join(',');
   const chips = (label, rows, turn) => html`<div class="row chips" role="group" aria-label=${label}>
-    ${rows.map(([name, text, on]) => html`<button type="button" key=${name} aria-pressed=${on} onClick=${() =>
-      turn(name)}>${text}</button>`)}</div>`;
+    ${rows.map(([name, text, on]) => html`<button type="button" key=${name} aria-pressed=${on}
+      onClick=${() => turn(name)}>${text}</button>`)}</div>`;
   const segments = (label, name, value, options, usual) => html`<${Segments} label=${label} value=${value}
     options=${options} onChange=${(next) => setQuery({ [name]: next === usual ? '' : next })} />`;
   return html`<${Panel} title="Prices" tools=${html`${segments('Span', 'sessions', sessions, offered)}
@@ -43,12 +43,11 @@ export function Prices({ path, symbol, query, detail }) {
       <${SaveButton} label="Save picture" path=${`${path}/picture?${picture}`} name=${`${symbol}.png`} />`}>
     ${chips('Indicators', INDICATORS.map(([name, label]) => [name, label, lines.includes(name)]),
       (name) => setQuery({ lines: turned(lines, name) || 'none' }))}
-    ${chips('What the desk did', KINDS.map(({ kind, name, mark }) => [kind,
+    ${chips('What the desk did', KINDS.map(([kind, mark, name = kind]) => [kind,
       html`<span aria-hidden="true">${mark}</span> ${name}`, !hidden.includes(kind)]),
       (name) => setQuery({ hide: turned(hidden, name) }))}
-    <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length}
-      empty="No prices" hint=${(shown.data?.missing ?? [])
-        .map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ') || null}>
+    <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length} empty="No prices"
+      hint=${shown.data?.missing.map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ')}>
       ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden}
         log=${query.scale === 'log'} />`}<//><//>`;
 }
@@ -63,23 +62,22 @@ function Drawn({ data, symbol, detail, hidden, log }) {
   const before = data.bars[at - 1];
   const change = before?.close && bar?.close ? bar.close / before.close - 1 : null;
   const [first, last] = [data.bars[0], data.bars.at(-1)];
+  const label = [`${symbol}: ${data.bars.length} bars from ${first.at} to ${last.at}`,
+    `last close ${figure(last.close)}`, ...data.levels.map((one) => `${one.id} ${figure(one.price)}`)].join(', ');
   return html`<${PriceChart} data=${data} events=${events} held=${held} log=${log} onOver=${setOver}
-    label=${`${plain(symbol)}: ${data.bars.length} bars from ${first.at} to ${last.at}, last close ${figure(
-      last.close)}${data.levels.map((one) => `, ${one.id} ${figure(one.price)}`).join('')}`} />
+      label=${plain(label)} />
     <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))}
-      ${['open', 'high', 'low', 'close'].map((name) => html`<span class="num">${name[0].toUpperCase()} ${figure(
-        bar?.[name])}</span>`)}
-      <span class=${`num ${change > 0 ? 'gain' : change < 0 ? 'loss' : ''}`}>${signedPercent(change)}</span>
-      <span class="num">vol ${compact(bar?.volume)}</span>
+      ${['open', 'high', 'low', 'close'].map((name) => numOf(`${name[0].toUpperCase()} ${figure(bar?.[name])}`))}
+      ${gainShare(change)} ${numOf(`vol ${compact(bar?.volume)}`)}
       ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
         ${words(name)} ${figure(values[at])}</span>`)}
       ${(events.get(at) ?? []).map((event) => html` <a href=${event.href}>${event.text}</a>`)}</p>
-    <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${ADJUSTED[data.adjusted]}${
-      data.incomplete ? ', the last bar goes on' : ''}.
-      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)} ${detail?.plan_notes.length
-        ? `Plan: ${detail.plan_notes.map(plain).join(', ')}.` : ''} Charts by <a
-        href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
+    <p class="quiet small">Prices of ${plain(data.market)} as of ${timeOf(data.as_of)}, ${ADJUSTED[data.adjusted]}
+      ${data.incomplete && ', the last bar goes on'}.
+      ${data.missing.map((gap) => ` Missing: ${plain(gap.what)} (${plain(gap.reason)}).`)}
+      ${detail?.plan_notes.length > 0 && ` Plan: ${detail.plan_notes.map(plain).join(', ')}.`}
+      ${' '}Charts by <a href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
         class="in-text">TradingView</a> Lightweight Charts™.</p>
     <${AsTable} data=${data} />`;
 }
@@ -117,18 +115,17 @@ function PriceChart({ data, events, held, log, onOver, label }) {
   const intraday = data.bars[0].at.length > 10;
   const times = useMemo(() => data.bars.map((bar) => (intraday ? Date.parse(`${bar.at}Z`) / 1000 : bar.at)), [data]);
   const build = (chart, colours) => {
-    const candles = chart.addSeries(CandlestickSeries,
-      { upColor: 'transparent', downColor: colours.chart_down, borderUpColor: colours.chart_up,
-      borderDownColor: colours.chart_down, wickUpColor: colours.chart_up, wickDownColor: colours.chart_down });
+    const [up, down] = [colours.chart_up, colours.chart_down];
+    const candles = chart.addSeries(CandlestickSeries, { upColor: 'transparent', downColor: down, borderUpColor: up,
+      borderDownColor: down, wickUpColor: up, wickDownColor: down });
     const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' },
       lastValueVisible: false, priceLineVisible: false });
     chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
     candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 }, mode: log ? LOG : 0 });
-    const whole = (bar) => [bar.open, bar.high, bar.low, bar.close].every((value) => value !== null);
-    candles.setData(data.bars.map((bar, at) => ({ time: times[at], ...(whole(bar)
-      ? { open: bar.open, high: bar.high, low: bar.low, close: bar.close } : {}) })));
+    candles.setData(data.bars.map(({ open, high, low, close }, at) => ({ time: times[at],
+      ...([open, high, low, close].includes(null) ? {} : { open, high, low, close }) })));
     volume.setData(pointsOf(times, data.bars.map((bar) => bar.volume)).map((point, at) => ({ ...point,
-      color: faint(data.bars[at].close >= data.bars[at].open ? colours.chart_up : colours.chart_down) })));
+      color: faint(data.bars[at].close >= data.bars[at].open ? up : down) })));
     addLines(chart, data, times, colours);
     addStudy(chart, candles, data, times, colours);
     const places = new Map(times.map((time, index) => [time, index]));
@@ -184,13 +181,8 @@ function addStudy(chart, candles, { levels, lines }, times, colours) {
 
 // What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds
 // to.
-const KINDS = [
-  { kind: 'hits', name: 'hits', mark: '○' },
-  { kind: 'verdicts', name: 'verdicts', mark: '■' },
-  { kind: 'orders', name: 'orders', mark: '□' },
-  { kind: 'fills', name: 'fills', mark: '▲▼' },
-  { kind: 'levels', name: 'cost, stops and plan', mark: '┄' },
-];
+const KINDS = [['hits', '○'], ['verdicts', '■'], ['orders', '□'], ['fills', '▲▼'],
+  ['levels', '┄', 'cost, stops and plan']];
 
 const TEXTS = {
   hits: (row) => ({ text: `hit: ${row.lens}`, href: `#/runs/${row.run_id}?stage=hits` }),
@@ -209,7 +201,7 @@ function eventsByBar(bars, detail, hidden) {
   for (const kind of Object.keys(TEXTS).filter((one) => !hidden.includes(one))) {
     for (const row of detail[kind] ?? []) {
       const when = moment(row.market_at ?? row.filled_at, 'both', 'ny');
-      const at = lastUpTo(starts, when);
+      const at = starts.findLastIndex((start) => start <= when);
       if (at < 0) continue;
       const { text, ...more } = TEXTS[kind](row);
       const day = when.slice(0, 10);
@@ -220,21 +212,11 @@ function eventsByBar(bars, detail, hidden) {
   return found;
 }
 
-function lastUpTo(days, day) {
-  let [low, high] = [0, days.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (days[middle] <= day) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
 /** Marks for the chart, few on a bar: of each kind one, which counts the others. */
 function marksOf(events, colours) {
   const marks = [];
   for (const [at, list] of [...events].sort(([a], [b]) => a - b)) {
-    for (const { kind } of KINDS) {
+    for (const [kind] of KINDS) {
       const same = list.filter((event) => event.kind === kind);
       if (!same.length) continue;
       const names = [...new Set(same.map((event) => event.text))];

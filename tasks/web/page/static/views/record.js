@@ -1,10 +1,10 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, and the backtests.
 
 import {
-  Badge, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, Figure, figure, FilterField, gain, gainShare,
-  html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, percent, plain,
-  quietOf, runOf, saveRows, Segments, setQuery, shortId, signedMoney, signedPercent, symbolOf, Table, TablePanel,
-  Text, textOf, timeOf, upTo, useGet, useState, words,
+  badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, gain, gainShare, hitsOf, html, joined,
+  Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent, plain, questionOf,
+  quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent, symbolOf, symbolsOf,
+  Table, TablePanel, textOf, timeOf, upTo, useGet, useList, useState, voiceOf, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -19,47 +19,34 @@ function signed(mean) {
   return `${text} ±${reach < 0.0001 ? reach.toPrecision(1) : figure(reach, 4)}`;
 }
 
-/** The 95 % interval of a share, or why there is none. */
-const reach = ({ low, high, lack }) =>
-  (low === null ? lack : `${percent(Math.max(low, 0), 0)} to ${percent(Math.min(high, 1), 0)}`);
-
 /** A row without any record yet has a baseline's score, which is none of its own. */
 const unscored = (row) => row.unrecorded !== undefined && row.unrecorded === row.forecasts;
 
 /** The columns of scores. account: of the record, where it is not the desk's own. */
 const scoreColumns = (account) => [
-  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}>${textOf(row.name)}
-    <//>`, '', 'name'],
+  ['Name', (row) => html`<${Link} to=${`/scores/${row.kind}/${part(row.name)}`} query=${{ account }}>
+    ${textOf(row.name)}<//>`, '', 'name'],
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
   ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
-  ['Came true', (row) => html`${percent(row.rate.mean, 0)} <span class="quiet">${reach(row.rate)}</span>`, 'num',
+  ['Came true', (row) => html`${percent(row.rate.mean, 0)} ${quietOf(shareRange(row.rate))}`, 'num',
     (row) => row.rate.mean, 'of its questions, with the 95 % interval'],
-  ['Brier', (row) => (unscored(row) ? MISSING
-    : html`${figure(row.brier.mean, 4)} <span class="quiet wide">${row.brier.high === null ? ''
-    : `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num', (row) => row.brier.mean],
+  ['Brier', (row) => (unscored(row) ? MISSING : html`${figure(row.brier.mean, 4)} <span class="quiet wide">
+    ${row.brier.high !== null && `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num',
+    (row) => row.brier.mean],
   ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
-  ['Alpha', (row) => (unscored(row) ? 'no record yet'
-    : html`<${Figure} value=${row.alpha.mean} sign>${signed(row.alpha)}${row.told ? '*' : ''}<//>`), 'num',
+  ['Alpha', (row) => (unscored(row) ? 'no record yet' : told(row, row.alpha.mean, signed(row.alpha))), 'num',
     (row) => row.alpha.mean],
 ];
 
-const SHOWN = [['record', 'Account'], ['scores', 'Scores'], ['questions', 'Questions'], ['episodes', 'Episodes'],
-  ['backtests', 'Backtests']];
-const VIEWS = { record: AccountPart, scores: ScoresPart, questions: Questions, episodes: Episodes,
-  backtests: Backtests };
+const PARTS = [['record', 'Account', AccountPart], ['scores', 'Scores', ScoresPart],
+  ['questions', 'Questions', Questions], ['episodes', 'Episodes', Episodes], ['backtests', 'Backtests', Backtests]];
 const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position',
   tool: 'Tools, by what their signals implied',
   lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
   rating: 'Verdicts, by their record up to each day' };
 
-export function Record({ query }) {
-  const shown = VIEWS[query.show] ? query.show : 'record';
-  const Part = VIEWS[shown];
-  return html`<div class="view stack"><h1>Record <${Segments} label="What is shown" options=${SHOWN} value=${shown}
-    onChange=${(show) => setQuery({ show })} /></h1>
-    <${Part} key=${shown} query=${query} /></div>`;
-}
+export const Record = ({ query }) => html`<${Parts} title="Record" parts=${PARTS} query=${query} />`;
 
 /** How good an account has been, and what may be concluded from it. */
 function AccountPart({ query: { account, against } }) {
@@ -73,10 +60,9 @@ function AccountPart({ query: { account, against } }) {
     values=${values} value=${shown} none=${none} onChange=${(text) => setQuery({ [field]: text })} />`;
   return html`<div class="filters">${choice('account', 'Account', name, names)}${choice('against', 'Compared with',
     against, names.filter((one) => one !== name), 'none')}
-      ${record.data && html`<button type="button" onClick=${() => saveRows(`equity-${name}.csv`, record.data.days)}>
-        Equity as CSV</button>
-      <button type="button" onClick=${() => saveRows(`trades-${name}.csv`, record.data.trades)}>Trades as CSV</button>`}
-        </div>
+      ${record.data && [['Equity', 'days'], ['Trades', 'trades']].map(([label, rows]) => html`<button type="button"
+        onClick=${() => saveRows(`${label.toLowerCase()}-${name}.csv`, record.data[rows])}>${label} as CSV</button>`)}
+    </div>
     <${Loaded} from=${record} what="the record">${(found) => html`<${WholeRecord} found=${found} />`}<//>`;
 }
 
@@ -88,21 +74,17 @@ function WholeRecord({ found }) {
   const plotted = rows.find((row) => `${row.kind} ${row.name}` === chosen)
     ?? rows.find((row) => row.name === 'BUY') ?? rows[0];
   const step = (one) =>
-    (one ? html`<${Figure} value=${one.mean} sign>${signedPercent(one.mean, 3)}<//> <span class="quiet">
-    from mark to mark, ${one.low === null ? one.lack : `${signedPercent(one.low, 3)} to ${signedPercent(one.high, 3)}`}
-    </span>` : null);
+    (one ? html`${gain(one.mean, aStep(one.mean))} ${quietOf(`from mark to mark, ${rangeOf(one, aStep)}`)}` : null);
   return html`<p class="lead">${textOf(found.said)}</p>
     <div class="grid"><${Panel} title="Equity" className="whole">
       <${EquityChart} days=${days} other=${against}
-        label=${`Equity of ${found.account} on ${days.length} session days, deepest drawdown ${percent(
-        found.deepest)}`} />
+        label=${`Equity of ${found.account} on ${days.length} session days, deepest drawdown ${percent(found.deepest)}`}
+        />
       ${found.lacking && html`<p class="quiet">No benchmark: ${textOf(found.lacking)}.</p>`}
       <${Facts} rows=${[
         ['Against equal weight', step(edge)],
         [`Against ${plain(against)}`, against ? step(difference) : undefined],
-        ['Buys that beat the median', hits
-          ? html`${percent(hits.mean, 0)} <span class="quiet">of ${count(hits.n)}, ${reach(hits)}</span>`
-          : 'none has its outcome yet'],
+        ['Buys that beat the median', hitsOf(hits)],
       ]} /><//>
     <${TablePanel} title="Months" columns=${MONTHS} rows=${months} rowKey="month" empty="No month yet" />
     <${TablePanel} title="Return by lens" columns=${RETURNS} rows=${lenses} rowKey="name" empty="No trade yet" />
@@ -123,14 +105,11 @@ const MONTHS = [
   number('Held', signedPercent, 'held', 'wide'),
 ];
 const RETURNS = [
-  column('Of', textOf, 'name'), number('Trades', count), number('Won', count, 'won', 'wide'),
-  ['Profit', (row) => gain(row.profit), 'num', 'profit'],
+  column('Of', textOf, 'name'), number('Trades', count), number('Won', count, 'won', 'wide'), number('Profit', gain),
   number('Of what was staked', gainShare, 'share'),
 ];
 const TRADES = [
-  column('Symbol', symbolOf),
-  ['Profit', (row) => gain(row.profit), 'num', 'profit'],
-  number('Return', gainShare, 'share'),
+  column('Symbol', symbolOf), number('Profit', gain), number('Return', gainShare, 'share'),
   ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`}>${row.bought}<//>`, '', 'bought'],
   ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')),
     '', 'until'],
@@ -142,52 +121,43 @@ function ScoresPart({ query: { account } }) {
   const scores = useGet('/scores', { account });
   const columns = scoreColumns(account);
   return html`<${Loaded} from=${scores} what="scores">${(board) => html`
-    <p class="lead">Account ${textOf(board.account)}. Questions: ${Object.entries(board.questions)
-      .map(([state, number]) => html`<${Link} to="/scores" query=${{ show: 'questions', state }}>
-      ${numOf(number)} ${state}<//> `)}${!Object.keys(board.questions).length && 'none yet'}</p>
-    ${!board.rows.length ? html`<${Empty}
-      title="No forecast of a resolved question to score yet">A verdict is a question too: it resolves
-        after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the voices.<//>`
-        : html`<div class="grid">
-      ${Object.entries(TITLES).map(([kind, title]) => [kind, title, board.rows.filter((row) => row.kind === kind)])
-        .filter(([, , rows]) => rows.length)
-        .map(([kind, title, rows]) => html`<${TablePanel} title=${title} className="whole" key=${kind}
+    <p class="lead">Account ${textOf(board.account)}. Questions: ${Object.entries(board.questions).map(([state, n]) =>
+      html`<${Link} to="/scores" query=${{ show: 'questions', state }}>${numOf(n)} ${state}<//> `)}
+      ${!Object.keys(board.questions).length && 'none yet'}</p>
+    ${!board.rows.length ? html`<${Empty} title="No forecast of a resolved question to score yet">A verdict is a
+      question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the
+      voices.<//>` : html`<div class="grid">
+      ${Object.entries(TITLES).map(([kind, title]) => [title, board.rows.filter((row) => row.kind === kind)])
+        .map(([title, rows]) => rows.length > 0 && html`<${TablePanel} title=${title} className="whole" key=${title}
           columns=${columns} rows=${rows} rowKey="name" />`)}
       ${board.crowd && html`<${Panel} title="All voices together, same questions"><${Table} label="All voices together"
-        columns=${PARTS} rows=${board.crowd.rounds} rowKey="name" />
+        columns=${ROUND} rows=${board.crowd.rounds} rowKey="name" />
         <p class="quiet">Round 2 gained ${numOf(signed(board.crowd.gain))}; round ${board.crowd.better_round} is
           used.</p><//>`}
-      ${board.published && html`<${Panel} title="What the episodes published">
-        <${Table} label="What the episodes published" columns=${PARTS} rows=${[board.published]} rowKey="name" /><//>`}
+      ${board.published && html`<${TablePanel} title="What the episodes published" columns=${ROUND}
+        rows=${[board.published]} rowKey="name" />`}
     </div><p class="quiet">Brier: (p - o)², 0 is right, 0.25 is one half each time. Alpha is against the
       baseline: above 0 is skill, and .018 shows from 350 questions on. ± is half of the 95 % interval: so many
       independent questions as are effective would have it. * is told from 0 among all of its kind.</p>`}`}<//>`;
 }
-const PARTS = [
+const ROUND = [
   column('Round', textOf, 'name'),
   ...scoreColumns().filter(([name]) => ['Questions', 'Brier', 'Alpha'].includes(String(name))),
 ];
 
-const STATES = ['open', 'resolved', 'void'];
 const SOURCES = ['desk', 'verdict', 'person', 'manifold', 'polymarket', 'kalshi'];
-function Questions({ query }) {
-  const questions = useGet('/questions', { state: query.state, source: query.source, about: query.about, limit: 200 });
-  const choice = (name, label, values) => html`<${Choice} class="inline" label=${label} values=${values}
-    value=${query[name]} onChange=${(value) => setQuery({ [name]: value })} />`;
-  return html`<${TablePanel} title="Questions" from=${questions} columns=${QUESTIONS} most=${200}
-    empty="No question is like that" tools=${html`
-      ${choice('state', 'State', STATES)}${choice('source', 'Source', SOURCES)}
-    <${FilterField} label="About" size="7" maxlength="16" value=${query.about}
-      onChange=${(text) => setQuery({ about: text.toUpperCase() })} />`} />`;
+const FILTERS = [['state', 'State', ['open', 'resolved', 'void']], ['source', 'Source', SOURCES],
+  ['about', 'About', 'symbol']];
+function Questions({ query: { state, source, about } }) {
+  const asked = { state, source, about };
+  return html`<${TablePanel} title="Questions" ...${useList('/questions', asked)} columns=${QUESTIONS}
+    empty="No question is like that" tools=${html`<${Filters} query=${asked} of=${FILTERS} />`} />`;
 }
+const sourceOf = ({ source, url }) => html`${textOf(source)} ${url && html`<${OutLink} url=${url}>venue<//>`}`;
 const QUESTIONS = [
-  ['Question', (row) => html`<${Link} to=${`/questions/${row.id}`}>${textOf(row.text, 120)}<//>`, 'prose'],
-  column('State', badgeOf),
-  number('Outcome', outcomeOf),
-  number('Baseline', figure),
-  ['Source', (row) => html`${textOf(row.source)}${row.url && html` <${OutLink} url=${row.url}>venue<//>`}`,
-    'wide', 'source'],
-  ['About', (row) => row.subjects.map((symbol) => html`${symbolOf(symbol)} `), 'wide'],
+  ['Question', (row) => questionOf(row.id, row.text, 120), 'prose'],
+  column('State', badgeOf), number('Outcome', outcomeOf), number('Baseline', figure),
+  ['Source', sourceOf, 'wide', 'source'], column('About', symbolsOf, 'subjects', 'wide'),
   column('Closes', dayOf, 'closes_at', 'wide'),
 ];
 
@@ -208,17 +178,14 @@ function Episodes() {
     hint=${html`<code>desk episode</code> holds one; screens with <code>DESK_ROUNDS</code> have a board too.`} />`;
 }
 
-const result = (row, name) => row.summary?.backtest?.returns?.[name];
+const came = (row) => row.summary?.backtest;
 const BACKTESTS = [
-  ['Backtest', (row) => html`<${Link} to=${`/runs/${row.id}`} className="id" title="its curve and hit rates">
-    ${shortId(row.id)}<//>`],
-  COMMON[1],
-  ['Sessions', (row) => (row.summary?.backtest
-    ? html`<span class="num">${row.summary.backtest.first} to ${row.summary.backtest.last}</span>` : '\u2014')],
-  ['Desk', (row) => gainShare(result(row, 'desk')), 'num', (row) => result(row, 'desk')],
-  ['Held', (row) => gainShare(result(row, 'held')), 'num'],
-  ['Drawdown', (row) => percent(row.summary?.backtest?.drawdown?.desk), 'num wide'],
-  ['Capital', (row) => money(row.summary?.backtest?.capital, 0), 'num wide'],
+  column('Backtest', runOf, 'id'), COMMON[1],
+  ['Sessions', (row) => (came(row) ? numOf(`${came(row).first} to ${came(row).last}`) : MISSING)],
+  ['Desk', (row) => gainShare(came(row)?.returns?.desk), 'num', (row) => came(row)?.returns?.desk],
+  ['Held', (row) => gainShare(came(row)?.returns?.held), 'num'],
+  ['Drawdown', (row) => percent(came(row)?.drawdown?.desk), 'num wide'],
+  ['Capital', (row) => money(came(row)?.capital, 0), 'num wide'],
 ];
 function Backtests() {
   return html`<${RunsOf} kind="backtest" title="Backtests" columns=${BACKTESTS} empty="No backtest was run yet"
@@ -228,11 +195,11 @@ function Backtests() {
 // One source in the record: a voice, tool, lens, role or kind of verdict, with its calibration.
 export function Score({ params, query: { account } }) {
   const scores = useGet('/scores', { kind: params.kind, name: params.name, account });
-  return html`<div class="view"><h1>${plain(params.kind)} ${textOf(params.name)} <${Link} to="/scores" query=${{
-    account }}>all scores${account ? html` of ${textOf(account)}` : ''}<//></h1>
+  return html`<div class="view"><h1>${plain(params.kind)} ${textOf(params.name)}
+    <${Link} to="/scores" query=${{ account }}>all scores ${account && html`of ${textOf(account)}`}<//></h1>
     <${Loaded} from=${scores} what="the score" isEmpty=${(found) => !found.rows.length}
-      empty="None of its questions has an outcome yet">
-      ${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}<//></div>`;
+      empty="None of its questions has an outcome yet">${({ rows: [row] }) => html`<${WholeScore} row=${row} />`}
+    <//></div>`;
 }
 
 function WholeScore({ row }) {
@@ -248,9 +215,8 @@ function WholeScore({ row }) {
       ['Before any record', row.unrecorded ? numOf(count(row.unrecorded)) : undefined],
     ]} /><//>
     <${Panel} title="Calibration"><${Calibration} rows=${row.calibration} /><//>
-    ${[['By round', row.rounds], ["By the models' cutoffs", row.sides],
-      ['By label', row.labels]].filter(([, parts]) => parts.length)
-      .map(([name, parts]) => html`<${TablePanel} title=${name} columns=${ROUNDS} rows=${parts} rowKey="name" />`)}
+    ${[['By round', row.rounds], ["By the models' cutoffs", row.sides], ['By label', row.labels]].map(([name, parts]) =>
+      parts.length > 0 && html`<${TablePanel} title=${name} columns=${ROUNDS} rows=${parts} rowKey="name" />`)}
   </div>`;
 }
 
@@ -277,29 +243,26 @@ function Calibration({ rows }) {
     <${Table} label="Calibration" columns=${BUCKETS} rows=${rows} rowKey="low" /></div>`;
 }
 const BUCKETS = [
-  ['Forecasts', (row) => html`<span class="num">${figure(row.low, 1)} to ${figure(row.high, 1)}</span>`],
+  ['Forecasts', (row) => numOf(`${figure(row.low, 1)} to ${figure(row.high, 1)}`)],
   number('How many', count, 'n'), number('Mean', figure, 'forecast'), number('Came true', figure, 'rate'),
   ['95 %', (row) => (row.least === null ? 'too few' : `${figure(row.least, 2)} to ${figure(row.most, 2)}`), 'num wide'],
 ];
 
 // One question: its rule, its times, its outcome with the evidence, and who forecast it.
-export function QuestionView({ params }) {
-  const found = useGet(`/questions/${part(params.question)}`);
-  return html`<div class="view"><${Loaded} from=${found} what="the question">${(detail) =>
+export const QuestionView = ({ params }) => html`<div class="view">
+  <${Loaded} from=${useGet(`/questions/${part(params.question)}`)} what="the question">${(detail) =>
     html`<${WholeQuestion} ...${detail} />`}<//></div>`;
-}
 
 function WholeQuestion({ question, verdicts, forecasts, positions }) {
   return html`<h1>${textOf(question.text)}</h1><div class="grid">
     <${Panel} title="Question"><${Facts} rows=${[
       ['State', badgeOf(question.state)],
       ['Outcome', html`<strong class="num">${outcomeOf(question.outcome)}</strong>`],
-      ['Baseline', html`${numOf(figure(question.baseline, 2))} <${Text} className="quiet">
-        ${question.baseline_source}<//>`],
-      ['About', question.subjects.map((symbol) => html`${symbolOf(symbol)} `)],
+      ['Baseline', html`${numOf(figure(question.baseline, 2))} ${quietOf(textOf(question.baseline_source))}`],
+      ['About', symbolsOf(question.subjects)],
       ['Opens', timeOf(question.opens_at)],
       ['Closes', timeOf(question.closes_at)],
-      ['Source', html`${textOf(question.source)}${question.url && html` <${OutLink} url=${question.url}>venue<//>`}`],
+      ['Source', sourceOf(question)],
       ['Resolved', question.resolved_at ? html`${timeOf(question.resolved_at)} ${textOf(question.resolved_by)}`
         : undefined],
       ['Note', question.note ? textOf(question.note) : undefined],
@@ -317,36 +280,28 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
 }
 
 const FORECASTS = [
-  ['Voice', (row) => html`<${Link} to=${`/scores/voice/${part(row.voice)}`}>${textOf(row.voice)}<//>`, '', 'voice'],
-  number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
-  column('Because', upTo(160), 'because', 'wide'),
-  ['Board', (row) => html`<${Link} to=${`/runs/${row.run_id}`} className="id">${shortId(row.run_id)}<//>`],
+  column('Voice', voiceOf), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
+  column('Because', upTo(160), 'because', 'wide'), column('Board', runOf, 'run_id'),
 ];
 const VERDICTS = [
-  column('Symbol', symbolOf),
-  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}><${Badge} tone="plain">${row.rating}<//>
-    <//> ${plain(row.confidence)}`],
+  column('Symbol', symbolOf), ['Verdict', (row) => ratingOf(row.rating, row.confidence, row.id), '', 'rating'],
   column('Run', runOf, 'run_id'),
 ];
-const POSITIONS = [
-  column('Side'), number('Shares', figure), number('Cost', money),
-  ['Payout', (row) => gain(row.payout), 'num'],
-];
+const POSITIONS = [column('Side'), number('Shares', figure), number('Cost', money), number('Payout', gain)];
 
 // A backtest: its curve beside two benchmarks, what it came to, and its sessions, as they are played.
 export function BacktestPart({ detail: { backtest, account } }) {
   const { sessions, rows, result, scored } = backtest;
+  const last = rows.at(-1);
   return html`<p><${Link} to="/scores" query=${{ account }}>Its record<//>
     , <${Link} to="/scores" query=${{ show: 'scores', account: scored }}>scores of its verdicts<//>,
     account <${Link} to=${`/accounts/${account}`}>${plain(account)}<//></p><div class="grid">
-    ${result ? html`<${Result} result=${result} />`
-      : html`<${Panel} title="Equity so far" className="whole"
+    ${result ? html`<${Result} result=${result} />` : html`<${Panel} title="Equity so far" className="whole"
       tools=${html`${numOf(rows.length)} of ${numOf(sessions)} sessions`}>
       <progress value=${rows.length} max=${sessions} aria-label="Sessions"></progress>
-      ${rows.length > 1 && html`<${Lines} className="tall"
-        label=${`Equity after ${rows.length} sessions: ${money(rows.at(-1).equity)}`}
-        lines=${[['accent-line', rows.map((row) => row.equity)]]} />`}
-      <p>${rows.length ? html`${numOf(rows.at(-1).day)}: <strong class="num">${money(rows.at(-1).equity)}</strong>`
+      <${Lines} className="tall" lines=${[['accent-line', rows.map((row) => row.equity)]]}
+        label=${`Equity after ${rows.length} sessions: ${money(last?.equity)}`} />
+      <p>${last ? html`${numOf(last.day)}: <strong class="num">${money(last.equity)}</strong>`
         : 'No session is played yet'}</p><//>`}
     <${TablePanel} title="Sessions" className="whole" columns=${SESSIONS} rows=${rows} rowKey="day"
       empty="No session is played yet" /></div>`;
@@ -359,8 +314,7 @@ function Result({ result }) {
       ['Desk', gainShare(result.returns.desk)],
       ['Bought and held', gainShare(result.returns.held)],
       ['Equal weight', gainShare(result.returns.equal_weight)],
-      ['Deepest fall', html`${numOf(percent(result.drawdown.desk))} against ${numOf(
-        percent(result.drawdown.held))} held`],
+      ['Deepest fall', numOf(`${percent(result.drawdown.desk)} against ${percent(result.drawdown.held)} held`)],
       ['Mean exposure', numOf(percent(result.exposure, 1))],
       ['Turnover', numOf(figure(result.turnover, 2))],
       ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
@@ -370,34 +324,33 @@ function Result({ result }) {
       rows=${result.performance.differences} rowKey="name" />
       <${Panel} title="Against chance"><${Table} label="Figures" columns=${MEASURES} rows=${result.performance.measures}
         rowKey="name" /><${AgainstChance} found=${result.performance} /><//>`}
-    <${Panel} title="Equity" className="whole"><${Curve} result=${result} /><//>
-    ${HIT_RATES.filter(([name]) => result[name]?.length)
-      .map(([name, heading]) => html`<${Panel} title=${heading} key=${name}>
+    <${Panel} title="Equity" className="whole"><${EquityChart} days=${withDrawdown(result.curve)}
+      label=${`Equity of the desk, ${signedPercent(result.returns.desk)}, beside the universe held, ${
+        signedPercent(result.returns.held)}`} /><//>
+    ${HIT_RATES.map(([name, heading]) => result[name]?.length > 0 && html`<${Panel} title=${heading} key=${name}>
       <p class="quiet">${textOf(result.question)}</p>
       <${Table} label=${heading} columns=${rateColumns(result[name])} rows=${result[name]} /><//>`)}`;
 }
 
-const bounds = (row, shown) => (row.low === null ? row.lack : `${shown(row.low)} to ${shown(row.high)}`);
 const aStep = (value) => signedPercent(value, 3);
 const short = (value) => figure(value, Math.abs(value) < 1000 ? 3 : 0);
+const told = (row, value, text) => gain(value, `${text}${row.told ? '*' : ''}`);
 const DIFFERENCES = [
   column('Less', textOf, 'name'), number('Its return', signedPercent, 'returned'),
-  ['A step', (row) => html`<${Figure} value=${row.mean} sign>${aStep(row.mean)}${row.told ? '*' : ''}<//>`, 'num'],
-  ['95 %', (row) => bounds(row, aStep), 'num wide'],
+  ['A step', (row) => told(row, row.mean, aStep(row.mean)), 'num'],
+  ['95 %', (row) => rangeOf(row, aStep), 'num wide'],
 ];
-const MEASURES = [['Figure', 'name'], ['Value', (row) => short(row.value), 'num'],
-  ['95 %', (row) => bounds(row, short), 'num']];
+const MEASURES = [['Figure', 'name'], number('Value', short), ['95 %', (row) => rangeOf(row, short), 'num']];
 
-function AgainstChance({ found: { random, deflated, overfitting, trials } }) {
-  return html`${random
-    && html`<p class="quiet">${numOf(count(random.lots))} lots made ${numOf(signedMoney(random.desk, 0))},
-    above ${numOf(percent(random.share, 1))} of random entries held as long.</p>`}
-    ${deflated !== null && html`<p class="quiet">The Sharpe ratio beats the best of ${numOf(count(trials))} by chance
-      with probability ${numOf(percent(deflated))}.</p>`}
-    ${overfitting !== null && html`<p class="quiet">The best of ${numOf(count(trials))} configurations is overfitted
-      with probability ${numOf(percent(overfitting))}.</p>`}
-    <p class="quiet">* is told from 0 among all benchmarks.</p>`;
-}
+const AgainstChance = ({ found: { random, deflated, overfitting, trials } }) => [
+  random && `${count(random.lots)} lots made ${signedMoney(random.desk, 0)}, above ${
+    percent(random.share, 1)} of random entries held as long.`,
+  deflated !== null && `The Sharpe ratio beats the best of ${count(trials)} by chance with probability ${
+    percent(deflated)}.`,
+  overfitting !== null && `The best of ${count(trials)} configurations is overfitted with probability ${
+    percent(overfitting)}.`,
+  '* is told from 0 among all benchmarks.',
+].map((line) => line && html`<p class="quiet">${line}</p>`);
 
 const HIT_RATES = [['ratings', 'Hit rates by rating'], ['confidences', 'Hit rates by confidence'],
   ['lenses', 'Hit rates by lens'], ['roles', 'Hit rates by role']];
@@ -405,22 +358,14 @@ const rateColumns = (rows) => Object.keys(rows[0]).map((name) => {
   const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
   const digits = name === 'effective' || known.every(Number.isInteger) ? 0 : 3;
   const text = (value) => textOf(Array.isArray(value) ? value.join(', ') : String(value ?? MISSING));
-  return [name.replaceAll('_', ' '), (row) => (known.length ? figure(row[name], digits) : text(row[name])), known.length
-    ? 'num' : ''];
+  return known.length ? number(words(name), (value) => figure(value, digits), name) : column(words(name), text, name);
 });
-
-function Curve({ result: { curve, returns } }) {
-  return html`<${EquityChart} days=${withDrawdown(curve)}
-    label=${`Equity of the desk, ${signedPercent(returns.desk)}, beside the universe held, ${signedPercent(
-    returns.held)}`} />`;
-}
 
 const tally = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${words(name)}`).join(', ');
 const SESSIONS = [
   column('Day', numOf),
-  ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 60)}`}`],
+  ['State', (row) => html`${badgeOf(row.state)} ${row.reason && textOf(row.reason, 60)}`],
   number('Equity', money), number('Cash', money, 'cash', 'wide'), number('Traded', money, 'traded', 'wide'),
-  ['Orders', (row) => textOf(tally(row.orders)), 'wide'],
-  ['Denied', (row) => textOf(tally(row.denials)), 'wide'],
+  ['Orders', (row) => tally(row.orders), 'wide'], ['Denied', (row) => tally(row.denials), 'wide'],
   column('Screen', runOf, 'screen_run_id'), column('Trade', runOf, 'trade_run_id', 'wide'),
 ];

@@ -2,20 +2,19 @@
 // gave it on which thread.
 
 import {
-  Badge, badgeOf, between, column, compact, count, Dots, Empty, Facts, href, html, joined, Link, Loaded, money, numOf,
-  orderOf, Panel, part, percent, Picture, place, plain, quietOf, REPORT, runOf, setQuery, shortId, SOURCED, span,
-  symbolOf, TablePanel, Text, textOf, threadOf, timeOf, upTo, useEffect, useGet, useKeys, useMemo, useRef, words,
+  badgeOf, between, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded, money, numOf,
+  orderOf, Panel, part, percent, Picture, place, plain, prose, quietOf, REPORT, runOf, seconds, setQuery, shortId,
+  SOURCED, span, symbolOf, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, upTo, useEffect, useGet, useKeys,
+  useMemo, useRef, words,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
-  const data = found.data;
-  return html`<div class="view report-view">
-    <h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol)} ${badgeOf(data.verdict
-      ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
+  const { data } = found;
+  return html`<div class="view report-view"><h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol)}
+    ${' '}${badgeOf(data.verdict ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) =>
-      html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//>
-  </div>`;
+      html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//></div>`;
 }
 
 function Shown({ report, query }) {
@@ -23,45 +22,41 @@ function Shown({ report, query }) {
   const missing = useMemo(() => missingOf(report), [report]);
   const chosen = figures[Number(query.figure) - 1] ?? null;
   const choose = (figure) => setQuery({ figure: figure === chosen ? '' : figure.number, call: '' });
-  const step = (by) => figures.length
-    && setQuery({ figure: ((chosen ? chosen.number - 1 + by : by > 0 ? 0 : -1) + figures.length) % figures.length + 1,
-    call: '' });
+  const step = (by) => {
+    const at = chosen ? chosen.number - 1 + by : by > 0 ? 0 : -1;
+    if (figures.length) setQuery({ figure: ((at + figures.length) % figures.length) + 1, call: '' });
+  };
   useKeys([['n', 'Next figure', () => step(1)], ['p', 'Previous figure', () => step(-1)]], 'This view',
     [figures, chosen]);
+  const cited = (text, name) => html`<${Cited} text=${text} name=${name} figures=${figures} chosen=${chosen}
+    choose=${choose} />`;
   const { grounding: sourced } = report;
   return html`<div class="report-grid">
     <div class="stack">
       <${Panel} title="Answer">
         <${Facts} rows=${[
           ['Verdict', report.verdict ? badgeOf(report.verdict) : quietOf('none')],
-          ['Confidence',
-            html`${textOf(report.confidence ?? 'none')}${report.claimed && report.claimed !== report.confidence
-            ? html` <span class="quiet">(it claimed ${textOf(report.claimed)})</span>` : ''}`],
+          ['Confidence', html`${textOf(report.confidence ?? 'none')} ${report.claimed
+            && report.claimed !== report.confidence && quietOf(html`(it claimed ${textOf(report.claimed)})`)}`],
           ['Status', badgeOf(report.status)],
           ['Figures with a source', sourced === null ? quietOf('not looked for')
-            : html`<span class="num">${count(sourced.supported)} of ${count(sourced.figures)}${sourced.figures
-            ? ` (${percent(sourced.supported / sourced.figures, 0)})` : ''}</span>`],
+            : numOf(`${count(sourced.supported)} of ${count(sourced.figures)}${sourced.figures
+              ? ` (${percent(sourced.supported / sourced.figures, 0)})` : ''}`)],
         ]} />
-        ${report.reason && html`<p class="reason"><${Badge} tone="warn">why<//> ${textOf(report.reason)}</p>`}
-        <p class="summary"><${Cited} text=${report.summary} name="summary" figures=${figures} chosen=${chosen}
-          choose=${choose} /></p>
+        ${report.reason && html`<p class="reason">${badgeOf('why', 'warn')} ${textOf(report.reason)}</p>`}
+        <p class="summary">${cited(report.summary, 'summary')}</p>
         ${report.key_risks.length > 0 && html`<h3>Key risks</h3>
-          <ul class="dots">
-          ${report.key_risks.map((risk, index) => html`<li>
-          <${Cited} text=${risk} name=${`key_risks/${index}`} figures=${figures} chosen=${chosen}
-          choose=${choose} /></li>`)}</ul>`}
+          <${Dots} of=${report.key_risks.map((risk, index) => cited(risk, `key_risks/${index}`))} />`}
         <${Tree} value=${otherFields(report)} />
         ${!report.answer && html`<${Empty} title="There is no structured answer">${report.status === 'completed'
           ? 'it was written before answers were kept' : null}<//>`}<//>
-      <${Panel} title="What was missing">${missing.length ? html`<ul class="dots">
-          ${missing.map((gap) => html`<li>${textOf([gap.symbol, gap.what].filter(Boolean).join(' '))}: <${Text}
-          className="quiet">${gap.reason}<//> ${gap.tool && html`<code>${plain(gap.tool)}</code>`}</li>`)}</ul>`
-        : html`<p class="quiet">No tool reported a gap.</p>`}<//>
+      <${Panel} title="What was missing"><${Dots} none="No tool reported a gap." of=${missing.map((gap) =>
+        html`${textOf([gap.symbol, gap.what].filter(Boolean).join(' '))}: ${quietOf(textOf(gap.reason))} ${gap.tool
+          && codeOf(gap.tool)}`)} /><//>
       <${Panel} title="Where it is from"><${Origin} report=${report} /><//>
-      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given">
-        <div class="stack">
+      ${report.pictures.length > 0 && html`<${Panel} title="Pictures that it was given"><div class="stack">
         ${report.pictures.map((one) => html`<${Picture} key=${one.digest} digest=${one.digest}
-        caption="The chart that a tool gave the turn" />`)}</div><//>`}
+          caption="The chart that a tool gave the turn" />`)}</div><//>`}
     </div>
     <${Panel} title="Sources" className="sources" tools=${quietOf(figures.some((figure) => figure.source)
       ? 'n and p go through the figures' : '')}>
@@ -69,47 +64,37 @@ function Shown({ report, query }) {
   </div>`;
 }
 
-function Origin({ report }) {
-  const { turn } = report;
-  return html`<${Facts} rows=${[
-    ['Role', textOf(report.role)],
-    ['Author', textOf(report.author)],
-    ['Thread', html`${threadOf(turn.thread_id)} ${quietOf(textOf(turn.thread_reason))}`],
-    ['Turn', turn.thread_id
-      ? html`<${Link} to=${`/threads/${part(turn.thread_id)}`} query=${{ turn: turn.id }} className="id">
-      ${shortId(turn.id)}<//>` : html`<span class="id">${shortId(turn.id)}</span>`],
-    ['Attempt', numOf(count(turn.attempt))],
-    ['Tokens', html`<span class="num" title=${count(turn.total_tokens)}>${compact(turn.total_tokens)}</span>`],
-    ['Money', turn.cost_usd === null ? quietOf('in its run') : numOf(money(turn.cost_usd, 4))],
-    ['Took', numOf(span(between(turn.started_at, turn.finished_at)))],
-    ['Market time', timeOf(report.market_at)],
-    ['Written', timeOf(report.created_at)],
-    ['Run', runOf(report.run_id)],
-    ['Verdicts that count it', report.verdicts.length
-      ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}>${badgeOf(one.rating)}<//> `)
-      : quietOf('none')],
-  ]} />`;
-}
+const Origin = ({ report, turn = report.turn }) => html`<${Facts} rows=${[
+  ['Role', textOf(report.role)],
+  ['Author', textOf(report.author)],
+  ['Thread', html`${threadOf(turn.thread_id)} ${quietOf(textOf(turn.thread_reason))}`],
+  ['Turn', html`<${Link} to=${`/turns/${part(turn.id)}`} className="id">${shortId(turn.id)}<//>`],
+  ['Attempt', numOf(count(turn.attempt))],
+  ['Tokens', tokensOf(turn.total_tokens)],
+  ['Money', turn.cost_usd === null ? quietOf('in its run') : numOf(money(turn.cost_usd, 4))],
+  ['Took', numOf(span(between(turn.started_at, turn.finished_at)))],
+  ['Market time', timeOf(report.market_at)],
+  ['Written', timeOf(report.created_at)],
+  ['Run', runOf(report.run_id)],
+  ['Verdicts that count it', report.verdicts.length
+    ? report.verdicts.map((one) => html`<${Link} to=${`/verdicts/${one.id}`}>${badgeOf(one.rating)}<//> `)
+    : quietOf('none')],
+]} />`;
 
 // The tool calls that a report rests on: arguments and answers, with the value in sight that a figure comes from.
 function Calls({ report, figures, chosen, query }) {
   const { calls } = report;
   const asked = query.call === undefined ? null : Number(query.call);
   const open = asked ?? chosen?.call ?? chosen?.other_call ?? calls[0]?.ordinal ?? null;
-  return html`${chosen
-    && html`<p class="chosen-figure" role="status"><b class="num">${textOf(chosen.figure)}</b> ${chosen.source
-      ? html`<span class="quiet">is</span> <span class="num">${textOf(chosen.value)}</span>
-        ${chosen.other_value === null || chosen.other_value === undefined ? ''
-        : html` <span class="quiet">with</span> <span class="num">
-        ${textOf(chosen.other_value)}</span>`} ${quietOf(sourceOf(chosen))}`
-      : html`<${Badge} tone="warn">no source<//> <span class="quiet">neither a tool's answer nor the question has it
-        </span>`}</p>`}
-    ${!chosen && html`<p class="quiet">Choose a figure of the answer to see what it comes from.</p>`}
+  return html`${!chosen ? html`<p class="quiet">Choose a figure of the answer to see what it comes from.</p>`
+    : html`<p class="chosen-figure" role="status"><b class="num">${textOf(chosen.figure)}</b> ${!chosen.source
+      ? html`${badgeOf('no source', 'warn')} ${quietOf("neither a tool's answer nor the question has it")}`
+      : html`${quietOf('is')} ${numOf(textOf(chosen.value))} ${(chosen.other_value ?? null) !== null
+        && html`${quietOf('with')} ${numOf(textOf(chosen.other_value))}`} ${quietOf(sourceOf(chosen))}`}</p>`}
     ${!calls.length && html`<${Empty} title="It called no tool" />`}
     <ul class="calls">${calls.map((call) => html`<${Call} key=${call.id} call=${call} open=${call.ordinal === open}
-      chosen=${chosen}
-      figures=${figures.filter((figure) => figure.call === call.ordinal || figure.other_call === call.ordinal)} />`)}
-        </ul>`;
+      chosen=${chosen} figures=${figures.filter((figure) => figure.call === call.ordinal
+        || figure.other_call === call.ordinal)} />`)}</ul>`;
 }
 
 function Call({ call, open, chosen, figures }) {
@@ -118,24 +103,21 @@ function Call({ call, open, chosen, figures }) {
     <button type="button" class="plain head" aria-expanded=${open} aria-controls=${body} onClick=${() =>
       setQuery({ call: open ? -1 : call.ordinal })}>
       <span aria-hidden="true">${open ? '▾' : '▸'}</span> ${numOf(call.ordinal)} <b><code>${plain(call.tool)}</code></b>
-      ${!call.success ? html`<${Badge} tone="bad">failed<//>` : !call.has_data
-        ? html`<${Badge} tone="warn">no data<//>` : ''}
-      <span class="quiet">${figures.length ? `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}`
-        : ''} ${span(call.seconds * 1000)}</span></button>
-    <div id=${body}>${open && html`<p class="arguments"><span class="quiet">asked</span> <code>
-      ${textOf(JSON.stringify(call.arguments))}</code></p>
-      <${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div>
-  </li>`;
+      ${!call.success ? badgeOf('failed') : !call.has_data && badgeOf('no data', 'warn')}
+      <span class="quiet">${figures.length > 0 && `${figures.length} ${figures.length === 1 ? 'figure' : 'figures'}`}
+        ${' '}${seconds(call.seconds)}</span></button>
+    <div id=${body}>${open && html`
+      <p class="arguments">${quietOf('asked')} ${codeOf(JSON.stringify(call.arguments))}</p>
+      <${Answer} call=${call} figures=${figures} chosen=${chosen} />`}</div></li>`;
 }
 
 function Answer({ call, figures, chosen }) {
   const box = useRef(null);
   const value = useMemo(() => answerOf(call), [call]);
-  const pointers = useMemo(() => new Set(figures.flatMap((figure) => [figure.call === call.ordinal && figure.path,
-    figure.other_call === call.ordinal && figure.other_path]).filter((one) => typeof one === 'string')),
-    [figures, call]);
-  const now = chosen && (chosen.call === call.ordinal ? chosen.path : chosen.other_call === call.ordinal
-    ? chosen.other_path : null);
+  const paths = (figure) => [figure.call === call.ordinal && figure.path,
+    figure.other_call === call.ordinal && figure.other_path].filter((one) => typeof one === 'string');
+  const pointers = useMemo(() => new Set(figures.flatMap(paths)), [figures, call]);
+  const now = chosen && paths(chosen)[0];
   useEffect(() => {
     const mark = box.current?.querySelector('mark.now');
     if (mark) box.current.scrollTop = mark.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
@@ -164,27 +146,18 @@ function Cited({ text, name, figures, chosen, choose }) {
   return html`<bdi>${pieces(text, name, figures).map((piece) => {
     if (typeof piece === 'string') return plain(piece);
     const { figure } = piece;
-    const source = figure.source ? sourceOf(figure) : 'no source was found for it';
     return html`<a key=${figure.number} href=${href(place.value.path, { figure: figure.number })}
       class=${`figure ${figure.source ? '' : 'unsourced'}`} aria-current=${chosen === figure ? 'true' : undefined}
-      title=${source}
-      onClick=${(event) => plainClick(event) && choose(figure)}>${plain(piece.text)}${figure.source ? '' : '?'}</a>`;
+      title=${figure.source ? sourceOf(figure) : 'no source was found for it'}
+      onClick=${inPlace(() => choose(figure))}>${plain(piece.text)}${figure.source ? '' : '?'}</a>`;
   })}</bdi>`;
-}
-
-/** Whether a click is meant for this tab; the browser then does not follow the link. */
-function plainClick(event) {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return false;
-  event.preventDefault();
-  return true;
 }
 
 /** Where a figure comes from, as a line of text. */
 function sourceOf({ source, tool, call, path, operation, other_call: other, other_path: otherPath }) {
-  const place = (number, way) => (number === null ? `the question ${way ?? ''}` : `call ${number} ${way ?? ''}`);
+  const at = (number, way) => plain(`${number === null ? 'the question' : `call ${number}`} ${way ?? ''}`);
   if (source === 'question') return `of the question ${plain(path)}`;
-  if (source === 'derived') return `derived: ${plain(operation)} of ${place(call, plain(path))} and ${place(other,
-    plain(otherPath))}`;
+  if (source === 'derived') return `derived: ${plain(operation)} of ${at(call, path)} and ${at(other, otherPath)}`;
   return `${plain(tool)}, call ${call}: ${plain(path)}`;
 }
 
@@ -193,29 +166,25 @@ function Tree({ value }) {
   const entries = Object.entries(value ?? {});
   if (!entries.length) return null;
   return html`<dl class="tree">
-    ${entries.map(([name, one]) => html`<div><dt>${words(name)}</dt><dd><${Leaf} value=${one} /></dd></div>`)}</dl>`;
+    ${entries.map(([name, one]) => html`<div><dt>${words(name)}</dt><dd>${leafOf(one)}</dd></div>`)}</dl>`;
 }
 
-function Leaf({ value }) {
-  if (value === null || value === undefined || value === '') return quietOf('none');
-  if (Array.isArray(value)) {
-    if (!value.length) return quietOf('none');
-    return html`<${Dots} of=${value.map((one) => html`<${Leaf} value=${one} />`)} />`;
-  }
+function leafOf(value) {
+  if (value === null || value === undefined || value === '' || value.length === 0) return quietOf('none');
+  if (Array.isArray(value)) return html`<${Dots} of=${value.map(leafOf)} />`;
   if (typeof value === 'object') return html`<${Tree} value=${value} />`;
-  return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>${typeof value === 'boolean'
-    ? (value ? 'yes' : 'no') : value}<//>`;
+  return html`<${Text} className=${typeof value === 'number' ? 'num' : ''}>
+    ${typeof value === 'boolean' ? (value ? 'yes' : 'no') : value}<//>`;
 }
 
 // The figures of a report's texts with their sources, and what its tools reported as missing.
 /** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path,
  * value}. A figure without a source has source null. */
 function figuresOf({ cited, unsupported }) {
-  const all = [...cited.map((one) => ({ ...one, name: one.text })),
-    ...unsupported.map((one) => ({ ...one, name: one.text, source: null }))];
-  const place = (one) => (one.name === 'summary' ? '' : one.name);
-  all.sort((a, b) => place(a).localeCompare(place(b), 'en', { numeric: true }) || a.start - b.start);
-  return all.map((one, index) => ({ ...one, number: index + 1 }));
+  const place = (one) => (one.text === 'summary' ? '' : one.text);
+  return [...cited, ...unsupported.map((one) => ({ ...one, source: null }))]
+    .sort((a, b) => place(a).localeCompare(place(b), 'en', { numeric: true }) || a.start - b.start)
+    .map((one, index) => ({ ...one, name: one.text, number: index + 1 }));
 }
 
 /** A text cut at its figures: strings and figures in turn. Offsets count characters as Python does, not UTF-16
@@ -238,18 +207,14 @@ function pieces(text, name, figures) {
 function missingOf({ calls, reason, status }) {
   const found = status === 'completed' || !reason ? [] : [{ what: status.replaceAll('_', ' '), reason }];
   for (const call of calls) {
+    const { tool } = call;
     const gaps = answerOf(call)?.missing;
-    if (Array.isArray(gaps)) {
-      for (const gap of gaps) found.push({ tool: call.tool, what: gap?.what ?? 'data', reason: gap?.reason
-        ?? 'no reason given', symbol: gap?.symbol });
+    for (const gap of Array.isArray(gaps) ? gaps : []) {
+      found.push({ tool, what: gap?.what ?? 'data', reason: gap?.reason ?? 'no reason given', symbol: gap?.symbol });
     }
-    if (!call.success) found.push({ tool: call.tool, what: 'the call failed', reason: call.output.slice(0, 300) });
+    if (!call.success) found.push({ tool, what: 'the call failed', reason: call.output.slice(0, 300) });
   }
-  const seen = new Set();
-  return found.filter((gap) => {
-    const key = JSON.stringify([gap.symbol, gap.what, gap.reason]);
-    return !seen.has(key) && seen.add(key);
-  });
+  return [...new Map(found.map((gap) => [JSON.stringify([gap.symbol, gap.what, gap.reason]), gap])).values()];
 }
 
 /** The answer of a call as a value; undefined when it is no whole JSON, since stored answers are cut at a bound. */
@@ -261,22 +226,19 @@ function answerOf(call) {
   }
 }
 
+const PLACED = ['verdict', 'confidence', 'summary', 'key_risks'];
 /** The fields of the answer that have no place of their own. */
-function otherFields({ answer }) {
-  const placed = ['verdict', 'confidence', 'summary', 'key_risks'];
-  return Object.fromEntries(Object.entries(answer ?? {}).filter(([name]) => !placed.includes(name)));
-}
+const otherFields = ({ answer }) =>
+  Object.fromEntries(Object.entries(answer ?? {}).filter(([name]) => !PLACED.includes(name)));
 
 // One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest
 // on it.
 export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
-  const data = found.data;
-  return html`<div class="view report-view">
-    <h1>${data ? html`Verdict on ${symbolOf(data.verdict.symbol)} ${badgeOf(data.verdict.rating)} <span class="quiet">
-      ${textOf(data.verdict.confidence)} confidence</span>` : html`Verdict ${shortId(params.verdict)}`}</h1>
-    <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//>
-  </div>`;
+  const { symbol, rating, confidence } = found.data?.verdict ?? {};
+  return html`<div class="view report-view"><h1>${symbol ? html`Verdict on ${symbolOf(symbol)} ${badgeOf(rating)}
+      ${' '}${quietOf(html`${textOf(confidence)} confidence`)}` : html`Verdict ${shortId(params.verdict)}`}</h1>
+    <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//></div>`;
 }
 
 function VerdictShown({ detail }) {
@@ -286,9 +248,8 @@ function VerdictShown({ detail }) {
       <${Facts} rows=${[
         ['Rating', badgeOf(verdict.rating)],
         ['Confidence', textOf(verdict.confidence)],
-        ['Beats the median', detail.probability === null
-          ? html`<span class="quiet">not known until <code>desk calibrate</code></span>`
-          : numOf(percent(detail.probability, 0))],
+        ['Beats the median', detail.probability !== null ? numOf(percent(detail.probability, 0))
+          : quietOf(html`not known until <code>desk calibrate</code>`)],
         ['Candidate', html`${numOf(count(candidate.rank))}, ${textOf(candidate.origin)}`],
         ['Market time', timeOf(detail.market_at)],
         ['Run', runOf(verdict.run_id)],
@@ -300,12 +261,9 @@ function VerdictShown({ detail }) {
     ${verdict.pooled && html`<${TablePanel} title="Theses that it is pooled from" label="Theses" columns=${THESES}
       rows=${thesesOf(detail)} empty="It rests on no thesis" />`}
     <div class="grid">
-      <${Panel} title="What was missing">${verdict.missing.length
-        ? html`<${Dots} of=${verdict.missing.map((one) => textOf(one))} />`
-        : html`<p class="quiet">Every role reported.</p>`}<//>
-      <${Panel} title="Key risks">${verdict.key_risks.length
-        ? html`<${Dots} of=${verdict.key_risks.map((one) => textOf(one))} />`
-        : html`<p class="quiet">No report names one.</p>`}<//>
+      ${[['What was missing', verdict.missing, 'Every role reported.'],
+        ['Key risks', verdict.key_risks, 'No report names one.']].map(([title, rows, none]) => html`
+        <${Panel} title=${title}><${Dots} of=${rows.map((one) => textOf(one))} none=${none} /><//>`)}
     </div>
     <${Panel} title="Summary"><pre class="words">${textOf(verdict.summary)}</pre><//>
   </div>`;
@@ -314,31 +272,26 @@ function VerdictShown({ detail }) {
 /** The arithmetic of a verdict: a row a thesis, and the sum with its 80 % interval. */
 function thesesOf({ verdict: { pooled }, reports }) {
   const stated = new Map(reports.map((row) => [row.role, row.thesis]));
-  const sum = {
-    role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], weight: pooled.theses ? 1 : null,
-      earned: null,
-    thesis: {
-      horizon: pooled.horizon, move: pooled.move, move_low: pooled.move_low, move_high: pooled.move_high,
-      invalidation_price: pooled.invalidation_price, invalidation: { level: pooled.invalidation_source },
-    },
-  };
+  const sum = { role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], earned: null,
+    weight: pooled.theses ? 1 : null, thesis: { ...pooled, invalidation: { level: pooled.invalidation_source } } };
   return [...pooled.rows.map((row) => ({ ...row, thesis: stated.get(row.role) ?? {} })), sum];
 }
 
 const known = (value, shown) => (value === null || value === undefined ? quietOf('none') : shown(value));
+const decimals = (value) => value.toFixed(2);
+const within = (low, high) => ` (${percent(low, 0)} to ${percent(high, 0)})`;
 const THESES = [
   column('Role'),
   ['Probability', (row) => known(row.probability,
-    (value) => `${percent(value, 1)}${row.range ? ` (${row.range.map((one) => percent(one, 0)).join(' to ')})` : ''}`),
-    'num', null, 'that the share beats its benchmark; pooled with its 80 % interval'],
-  ['Weight', (row) => known(row.weight, (value) => value.toFixed(2)), 'num', null, 'its share of the pooled log odds'],
-  ['By record', (row) => known(row.earned, (value) => value.toFixed(2)), 'num', null,
+    (value) => `${percent(value, 1)}${row.range ? within(...row.range) : ''}`), 'num', null,
+    'that the share beats its benchmark; pooled with its 80 % interval'],
+  ['Weight', (row) => known(row.weight, decimals), 'num', null, 'its share of the pooled log odds'],
+  ['By record', (row) => known(row.earned, decimals), 'num', null,
     'what the record of its role makes of 1, from 30 resolved theses on'],
   ['Sessions', (row) => known(row.thesis.horizon, count), 'num'],
-  ['Move', ({ thesis }) => known(thesis.move, (value) => `${percent(value, 1)}${Number.isFinite(thesis.move_low)
-    && Number.isFinite(thesis.move_high)
-    ? ` (${percent(thesis.move_low, 0)} to ${percent(thesis.move_high, 0)})` : ''}`), 'num', null,
-      'expected over its sessions, with its 10 % and 90 %'],
+  ['Move', ({ thesis: { move, move_low: low, move_high: high } }) => known(move, (value) =>
+    `${percent(value, 1)}${Number.isFinite(low) && Number.isFinite(high) ? within(low, high) : ''}`), 'num', null,
+    'expected over its sessions, with its 10 % and 90 %'],
   ['Wrong at', (row) => (row.thesis.invalidation?.event
     ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)
     : known(row.thesis.invalidation_price,
@@ -347,11 +300,10 @@ const THESES = [
   ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
 ];
 
-const pointsOf = (points) => (points?.length ? html`<${Dots} of=${points.map((one) => textOf(one.text))} />`
-  : quietOf('none'));
+const pointsOf = (points) => html`<${Dots} of=${(points ?? []).map((one) => textOf(one.text))} />`;
 
 const REPORTS = [
   ...REPORT, SOURCED,
-  ['Summary', (row) => html`<div class="prose">${textOf(row.summary || row.reason, 260)}</div>`],
+  ['Summary', (row) => prose(260)(row.summary || row.reason)],
   column('Author', upTo(40), 'author', 'wide'),
 ];

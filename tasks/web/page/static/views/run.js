@@ -1,13 +1,15 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, Badge, badgeOf, between, Check, Choice, column, compact, costOf, count, date, Empty, EventRow, Facts,
-  Field, figure, html, joined, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, PAST, percent,
-  plain, ProblemBox, quietOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf,
-  symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, toneOf, useBounded, useCallback, useEffect, useFirst,
-  useGet, useKeys, useLive, useMemo, useNow, useRef, useResource, useState, VirtualList, waitOf, words, zone,
+  ActionButton, badgeOf, between, Check, Choice, codeOf, column, compact, costOf, count, date, Empty, EventRow, Facts,
+  Field, figure, html, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, PAST,
+  percent, plain, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent, span,
+  standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded,
+  useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf,
+  words, zone,
 } from '../lib/view.js';
-import { Lines } from '../lib/lines.js';
+import { Closes } from '../lib/lines.js';
+import { quantity } from '../lib/orders.js';
 import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
@@ -18,13 +20,8 @@ const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|app
 const PARTS = { episode: ['board', 'BoardPart'], backtest: ['record', 'BacktestPart'] };
 const WITHOUT_CANDIDATES = ['episode', 'backtest', 'graph', 'flatten', 'protect'];
 
-export function Run({ params, query }) {
-  return html`<${One} key=${params.run} run=${params.run} query=${params.other ? { with: params.other, ...query }
-    : query} />`;
-}
-
-/** A part of a resource of several, as a resource. */
-const partOf = (whole, name, as = (found) => found) => ({ ...whole, data: whole.data && as(whole.data[name]) });
+export const Run = ({ params: { run, other }, query }) =>
+  html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query} />`;
 
 function One({ run, query }) {
   const path = `/runs/${part(run)}`;
@@ -32,14 +29,13 @@ function One({ run, query }) {
   const course = useGet(`${path}/course`, {}, { as: (found) => ({
     ...found, table: { ...found.table, rows: found.table.rows.map(joined('candidate')) },
   }) });
-  const [detail, funnel, timeline, table] = ['run', 'funnel', 'timeline', 'table'].map((name) => partOf(course, name));
-  const found = detail.data;
+  const found = course.data?.run;
   const ended = found && FINAL.has(found.state);
   const waits = useGet(`${path}/waits`, {}, { every: found && !ended ? WAITS_MS : 0, deps: [found?.state] });
   const [speaking, setSpeaking] = useState(false);
   const events = useEvents(path, speaking, (batch) => batch.some((event) => CHANGES.test(event.type))
     && course.soon(SOON_MS));
-  useKeys([['c', 'All candidates', () => setQuery({ stage: '', label: '' })]]);
+  useKeys([['c', 'All candidates', showAll]]);
   // A stream that ended brought the last changes; what was loaded before them is old.
   const { state } = events.live;
   useEffect(() => {
@@ -52,80 +48,67 @@ function One({ run, query }) {
     return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${course.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
-  return html`<div class="view run-view">
-    <h1>Run <span class="id">${shortId(run)}</span> ${found
-      && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
+  return html`<div class="view run-view"><h1>Run <span class="id">${shortId(run)}</span>
+      ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
       ${found && !ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
-        name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended
+          name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended
         && html`<${Stop} path=${path} state=${found.state} done=${course.reload} />`}</span></h1>
     ${found && html`<p class="lead">${textOf(found.said)}</p>`}
     <div class="stack">
-      ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong>
-        <p>What is shown is what was loaded before; nothing of it can be loaded again. <${Link}
-        to="/runs">All runs<//></p></div>`}
-      <${Loaded} from=${gone ? { ...detail, problem: null, stale: false } : detail} what="the run">${(data) => html`
-        <${Head} run=${data} waits=${waits.data ?? []} />
-        ${!ended && html`<${InFlight} timeline=${timeline.data} at=${course.at} events=${events.list.items} />`}
-        <${Kind} run=${data} funnel=${funnel} table=${table} query=${query} ended=${ended} at=${course.at} />`}<//>
-      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found
-        && !ended} sent=${found?.settings?.event_deltas} />
-      <div class="pair">
-        <${Timeline} from=${timeline} query=${query} />
-        <${Events} events=${events} query=${query} />
-      </div>
-      <${Compare} run=${found} path=${path} other=${query.with} />
-    </div>
-  </div>`;
+      ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong><p>What is shown is what
+        was loaded before; nothing of it can be loaded again. <${Link} to="/runs">All runs<//></p></div>`}
+      <${Loaded} from=${gone ? { ...course, problem: null, stale: false } : course} what="the run">${(data) => html`
+        <${Head} run=${data.run} waits=${waits.data ?? []} />
+        ${!ended && html`<${InFlight} timeline=${data.timeline} at=${course.at} events=${events.list.items} />`}
+        <${Kind} course=${data} query=${query} ended=${ended} at=${course.at} />`}<//>
+      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !ended}
+        sent=${found?.settings?.event_deltas} />
+      <div class="pair"><${Timeline} from=${course} query=${query} /><${Events} events=${events} query=${query} /></div>
+      ${found && html`<${Compare} run=${found} path=${path} other=${query.with} />`}
+    </div></div>`;
 }
+
+const showAll = () => setQuery({ stage: '', label: '' });
+const allButton = (some) => some && html`<button type="button" onClick=${showAll}>Show all candidates</button>`;
 
 /** What a run of its kind is about. */
-function Kind({ run, funnel, table, query, ended, at }) {
+function Kind({ course: { run, funnel: { stages }, table }, query, ended, at }) {
   if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${graphColumns(run.conversations)}
     rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
-  const own = (kind) => html`<${Later} name=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query,
-    changed: at }} />`;
+  const own = (kind) =>
+    html`<${Later} of=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
   if (PARTS[run.kind]) return own(run.kind);
-  if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p><${Link} to="/orders" query=${{ run: run.run_id }}>
-    Its orders<//></p>`;
-  const shown = run.kind === 'screen' ? STAGES : run.kind === 'trade' ? ['verdicts', 'orders', 'fills']
-    : ['candidates', 'verdicts', 'orders', 'fills'];
-  return html`<${Panel} title="Funnel" tools=${query.stage
-    && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
-      <${Funnel} stages=${funnel.data.stages.filter((one) => shown.includes(one.stage)
-        && (one.count || run.kind === 'screen'))} stage=${query.stage}
-        label=${query.label} /><//>
-    <${Candidates} table=${table} funnel=${funnel} query=${query} ended=${ended} />
-    <${Theses} rows=${table.data.rows} run=${run} />
-    ${run.analyses.length > 0 && html`<${Analyses} rows=${run.analyses.map(joined('analysis'))} />`}
+  if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p>
+    <${Link} to="/orders" query=${{ run: run.run_id }}>Its orders<//></p>`;
+  const shown = STAGES.slice({ screen: 0, trade: 3 }[run.kind] ?? 2);
+  return html`<${Panel} title="Funnel" tools=${allButton(query.stage)}>
+      <${Funnel} stage=${query.stage} label=${query.label} stages=${stages.filter((one) => shown.includes(one.stage)
+        && (one.count || run.kind === 'screen'))} /><//>
+    <${Candidates} table=${table} stages=${stages} query=${query} ended=${ended} />
+    <${Theses} rows=${table.rows} run=${run} />
+    ${run.analyses.length > 0 && html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${ANALYSES}
+      rows=${run.analyses.map(joined('analysis'))} />`}
     ${run.kind === 'screen' && run.settings?.rounds > 0 && own('episode')}`;
-}
-
-/** A component of another view's module, loaded when it is needed. name: [module, component]. */
-function Later({ name: [module, component], given }) {
-  const found = useResource(() => import(`./${module}.js`), [module]);
-  return html`<${Loaded} from=${found} what=${module}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
 }
 
 /** conversations: of the run; each is that of a node. */
 const graphColumns = (conversations) => [
   column('Graph'),
-  ['State', (row) => html`${badgeOf(row.state)}${row.reason && html` ${textOf(row.reason, 80)}`}`],
+  ['State', (row) => html`${badgeOf(row.state)} ${textOf(row.reason, 80)}`],
   ['Nodes that asked a model', (row) => conversations.filter((one) => one.subject === row.graph)
     .map((one, n) => html`${n > 0 && ' → '}${threadOf(one.thread_id, plain(one.role))}`)],
   number('Chapters', count), number('Turns', count),
-  ['Output', (row) => (row.output === null ? quietOf('not yet')
-    : html`<details><summary>${textOf(typeof row.output === 'object'
-      ? Object.keys(row.output).join(', ') : row.output, 80)}</summary>
-    <pre class="block">${plain(JSON.stringify(row.output, null, 1))}</pre></details>`)],
+  ['Output', ({ output }) => (output === null ? quietOf('not yet') : html`<details>
+    <summary>${textOf(typeof output === 'object' ? Object.keys(output).join(', ') : output, 80)}</summary>
+    <pre class="block">${plain(JSON.stringify(output, null, 1))}</pre></details>`)],
 ];
 
 /** Turns and tools that go on now, each with its age by the clock. */
 function InFlight({ timeline, at, events }) {
   const now = useNow() - at.getTime() + date(timeline.now).getTime();
-  const turns = timeline.steps.filter((one) => one.turn).flatMap(({ step, attempts }) =>
-    attempts.filter((one) => one.outcome === 'running')
-    .map((one) => [`${step.role || step.kind} ${step.subject ?? ''}`, one.started_at]));
+  const turns = timeline.steps.filter((one) => one.turn).flatMap(({ step, attempts }) => attempts.filter((one) =>
+    one.outcome === 'running').map((one) => [`${step.role || step.kind} ${step.subject ?? ''}`, one.started_at]));
   const tools = new Map();
   for (const event of events) {
     if (event.type === 'tool.started') tools.set(event.item_id,
@@ -135,8 +118,8 @@ function InFlight({ timeline, at, events }) {
   }
   const rows = [...turns, ...(turns.length ? tools.values() : [])];
   if (!rows.length) return null;
-  return html`<${Panel} title="In flight"><ul class="in-flight">${rows.map(([name, since]) =>
-    html`<li><span class="spin" aria-hidden="true"></span>
+  return html`<${Panel} title="In flight"><ul class="in-flight">${rows.map(([name, since]) => html`<li>
+    <span class="spin" aria-hidden="true"></span>
     ${plain(name)} <span class="num quiet">${span(Math.max(now - date(since).getTime(), 0))}</span></li>`)}</ul><//>`;
 }
 
@@ -151,23 +134,18 @@ function Theses({ rows, run }) {
 }
 
 function Pooled({ row, run }) {
-  const bars = useGet(`/symbols/${part(row.symbol)}/bars`, { sessions: 60, run: run.run_id });
   const { pooled } = row.verdict;
-  const closes = bars.data?.bars.map((one) => one.close) ?? [];
   const plan = row.orders.find((one) => one.plan)?.plan;
-  const levels = [['stop', plan?.stop ?? pooled.invalidation_price], ['target', plan?.target]].filter(
-    ([, value]) => value);
+  const { probability, horizon, low, high, move, invalidation_price: wrong, invalidation_source: source } = pooled;
   return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
-    <p>${pooled.probability === null ? 'No thesis states a probability.'
-      : html`${percent(pooled.probability, 0)} that it beats the median over ${pooled.horizon} sessions <span
-      class="quiet">(80 %: ${percent(pooled.low, 0)} to ${percent(pooled.high, 0)})</span>
-        ${pooled.move !== null ? html`, move ${signedPercent(pooled.move, 1)}` : ''}${pooled.invalidation_price
-      ? html`; wrong at ${money(pooled.invalidation_price)} <span class="quiet">${textOf(pooled.invalidation_source)}
-        </span>` : ''}`}</p>
-    <${Lines} lines=${[['accent-line', closes]]} levels=${levels}
-      label=${`${row.symbol}, the last ${closes.length} sessions`} />
+    <p>${probability === null ? 'No thesis states a probability.'
+      : html`${percent(probability, 0)} that it beats the median over ${horizon} sessions
+        ${' '}${quietOf(`(80 %: ${percent(low, 0)} to ${percent(high, 0)})`)}${move !== null
+        && `, move ${signedPercent(move, 1)}`}${wrong > 0
+        && html`; wrong at ${money(wrong)} ${quietOf(textOf(source))}`}`}</p>
+    <${Closes} symbol=${row.symbol} run=${run.run_id} stop=${plan?.stop ?? wrong} target=${plan?.target} />
     ${plan && html`<p class="quiet">Plan: entry ${money(plan.entry)}, stop ${money(plan.stop)}${plan.target
-      ? `, target ${money(plan.target)}` : ''}, ends ${plain(plan.ends)}</p>`}
+      && `, target ${money(plan.target)}`}, ends ${plain(plan.ends)}</p>`}
     <${Table} label=${`Theses on ${row.symbol}`} columns=${THESES} rows=${pooled.rows} rowKey="role" /></article>`;
 }
 
@@ -185,31 +163,27 @@ function Stop({ path, state, done }) {
 }
 
 function Head({ run, waits }) {
-  const progress = run.progress ?? {};
+  const { progress } = run;
   useNow(run.finished_at ? 0 : 1_000);
-  const [steps, ended] = useMemo(() => {
-    const counts = Object.values(progress.steps ?? {});
-    return [counts.reduce((sum, [, all]) => sum + all, 0), counts.reduce((sum, [done]) => sum + done, 0)];
-  }, [progress.steps]);
+  const [ended, steps] = stepsOf(progress.steps);
   return html`<section class="panel head" aria-label="The run"><div class="body">
     <${Facts} rows=${[
       ['Began', timeOf(run.created_at)],
       ['Took', html`${numOf(span(between(run.created_at, run.finished_at)))}${run.finished_at ? '' : ' so far'}`],
-      ['Steps', html`<span class="num">${count(ended)} of ${count(steps)}</span>`],
-      ['Turns', html`${numOf(count(progress.turns))}${progress.turns_in_flight
-        ? html` <span class="quiet">+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}</span>`
-        : ''}`],
-      ['Tokens', html`<span class="num" title=${count(progress.tokens)}>${compact(progress.tokens)}</span>`],
+      ['Steps', numOf(`${count(ended)} of ${count(steps)}`)],
+      ['Turns', html`${numOf(count(progress.turns))} ${progress.turns_in_flight > 0
+        && quietOf(`+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}`)}`],
+      ['Tokens', tokensOf(progress.tokens)],
       ['Money', costOf(run)],
       ['Market', html`${textOf(run.market)} ${timeOf(run.market_now)}`],
       ['Model', textOf(run.model, 60)],
       ['Orders', PAST.test(run.account) ? html`in the past, on ${textOf(run.account)}` : run.kind === 'episode' ? 'none'
         : html`${standingOf(run.standing)} ${textOf(run.account)}`],
-      ['Waits for', waits.length ? html`${waits.map((one) => html`<p>${waitOf(one)}</p>`)}` : undefined],
+      ['Waits for', waits.length ? waits.map((one) => html`<p>${waitOf(one)}</p>`) : undefined],
       ['Verdicts of', run.source_run ? runOf(run.source_run) : undefined],
     ]} />
-    ${run.notes?.length > 0 && html`<ul class="notes">
-      ${run.notes.map((note) => html`<li><${Badge} tone="warn">note<//> ${textOf(note)}</li>`)}</ul>`}
+    ${run.notes.length > 0 && html`<ul class="notes">
+      ${run.notes.map((note) => html`<li>${badgeOf('note', 'warn')} ${textOf(note)}</li>`)}</ul>`}
   </div></section>`;
 }
 
@@ -230,66 +204,52 @@ function Funnel({ stages, stage, label }) {
   return html`<ol class="funnel">${stages.map((one, index) => {
     const before = stages[index - 1]?.symbols;
     const share = index && before ? percent(one.symbols / before, 0) : '';
-    const chosen = stage === one.stage;
-    return html`<li class=${chosen ? 'chosen' : ''}>
-      <button type="button" class="stage" aria-pressed=${chosen && !label} onClick=${() =>
-        setQuery({ stage: chosen && !label ? '' : one.stage, label: '' })}
+    const chosen = (name) => stage === one.stage && (label ?? '') === name;
+    const choose = (name) => () => (chosen(name) ? showAll() : setQuery({ stage: one.stage, label: name }));
+    return html`<li class=${stage === one.stage ? 'chosen' : ''}>
+      <button type="button" class="stage" aria-pressed=${chosen('')} onClick=${choose('')}
         title=${`${count(one.count)} ${one.stage} of ${count(one.symbols)} symbols`}>
         <span class="count num">${count(one.count)}</span> <span>${one.stage}</span> ${share
           && html`<span class="quiet num" title="of the symbols of the stage before">${share}</span>`}
-        <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(
-          (one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg></button>
-      <div class="labels">${Object.entries(one.labels)
-        .map(([name, number]) => html`<button type="button" class="plain" aria-pressed=${chosen && label === name}
-        onClick=${() => setQuery(chosen && label === name ? { stage: '', label: '' }
-          : { stage: one.stage, label: name })}>${words(name)} <b class="num">
-          ${count(number)}</b></button>`)}</div>
-    </li>`;
+        <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+          <rect width=${Math.max((one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg></button>
+      <div class="labels">${Object.entries(one.labels).map(([name, number]) => html`<button type="button" class="plain"
+        aria-pressed=${chosen(name)} onClick=${choose(name)}>${words(name)} <b class="num">${count(number)}</b>
+        </button>`)}</div></li>`;
   })}</ol>`;
 }
 
 /** The symbols behind a stage, or behind one of its labels, in their order; null when no stage is chosen. */
 function chosenSymbols(stages, stage, label) {
-  const found = stages?.find((one) => one.stage === stage);
-  if (!found) return null;
-  return [...new Set(found.items.filter((item) => !label || item.label === label).map((item) => item.symbol))];
+  const items = stages.find((one) => one.stage === stage)?.items;
+  return items && [...new Set(items.filter((one) => !label || one.label === label).map((one) => one.symbol))];
 }
 
 /** What the universe and the hits hold by symbol: {symbol, lenses}. */
 function screened(stages, symbols) {
-  const lenses = new Map();
-  for (const hit of stages.find((one) => one.stage === 'hits')?.items ?? []) {
-    lenses.set(hit.symbol, [...(lenses.get(hit.symbol) ?? []), hit.label]);
-  }
-  return symbols.map((symbol) => ({ symbol, lenses: lenses.get(symbol) ?? [] }));
+  const hits = Object.groupBy(stages.find((one) => one.stage === 'hits')?.items ?? [], (one) => one.symbol);
+  return symbols.map((symbol) => ({ symbol, lenses: (hits[symbol] ?? []).map((one) => one.label) }));
 }
 
 // The candidates of a run: one cell a role, the verdict and its rule, and the orders; filtered by the funnel.
 const MOST = 60; // rows, before a person asks for all
 
-function Candidates({ table, funnel, query, ended }) {
-  const stages = funnel.data?.stages;
-  const symbols = useMemo(() => chosenSymbols(stages, query.stage, query.label), [stages, query.stage, query.label]);
-  const early = query.stage === 'universe' || query.stage === 'hits';
-  const what = query.stage && symbols ? `${query.stage}${query.label ? `: ${plain(query.label)}` : ''}` : '';
-  return html`<${Panel} title=${what ? `Candidates, ${what}` : 'Candidates'} tools=${what
-    && html`<button type="button" onClick=${() => setQuery({ stage: '', label: '' })}>Show all candidates</button>`}>
-    <${Loaded} from=${table} what="the candidates">${(data) => (early && symbols
-      ? html`<${Screened} rows=${screened(stages, symbols)} candidates=${data.rows} stage=${query.stage} />`
-      : html`<${Rows} data=${data} symbols=${symbols} stage=${query.stage} ended=${ended} />`)}<//><//>`;
+function Candidates({ table, stages, query: { stage, label }, ended }) {
+  const symbols = useMemo(() => chosenSymbols(stages, stage, label), [stages, stage, label]);
+  const early = stage === 'universe' || stage === 'hits';
+  const title = ['Candidates', symbols && `${stage}${label ? `: ${plain(label)}` : ''}`].filter(Boolean).join(', ');
+  return html`<${Panel} title=${title} tools=${allButton(symbols)}>${early && symbols
+    ? html`<${Screened} rows=${screened(stages, symbols)} candidates=${table.rows} stage=${stage} />`
+    : html`<${Rows} table=${table} symbols=${symbols} stage=${stage} ended=${ended} />`}<//>`;
 }
 
-function Rows({ data, symbols, stage, ended }) {
-  const columns = useMemo(() => columnsOf(data.roles), [data.roles.join()]);
-  const rows = useMemo(() => {
-    const wanted = symbols && new Set(symbols);
-    return wanted ? data.rows.filter((row) => wanted.has(row.symbol)) : data.rows;
-  }, [data.rows, symbols]);
-  const empty = html`<${Empty} title=${data.rows.length
-    ? `No candidate among the ${STAGES.includes(stage) ? stage : 'symbols'}` : ended ? 'This run has no candidates'
-    : 'No candidate yet'}>${data.rows.length || ended ? null : 'they come when the screeners are through'}<//>`;
-  const [shown, more] = useFirst(rows, MOST);
-  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} empty=${empty} />${more}`;
+function Rows({ table: { roles, rows }, symbols, stage, ended }) {
+  const columns = useMemo(() => columnsOf(roles), [roles.join()]);
+  const found = useMemo(() => (symbols ? rows.filter((row) => symbols.includes(row.symbol)) : rows), [rows, symbols]);
+  const [shown, more] = useFirst(found, MOST);
+  return html`<${Table} label="Table of candidates" columns=${columns} rows=${shown} empty=${rows.length
+    ? `No candidate among the ${stage}` : ended ? 'This run has no candidates' : 'No candidate yet'}
+    hint=${!rows.length && !ended && 'they come when the screeners are through'} />${more}`;
 }
 
 const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
@@ -297,19 +257,15 @@ const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
 function columnsOf(roles) {
   return [
     column('Symbol', symbolOf),
-    ['Verdict', (row) => verdictCell(row), '', (row) => (row.verdict ? ORDER[row.verdict.rating.toLowerCase()]
-      ?? 9 : null)],
+    ['Verdict', verdictCell, '', ({ verdict }) => (verdict ? ORDER[verdict.rating.toLowerCase()] ?? 9 : null)],
     ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
     ['Orders', (row) => row.orders.map(orderCell)],
-    ...roles.map((role) => [
-      words(role), (row) => roleCell(row.cells[role], row.verdict), '', ({ cells }) =>
-        cells[role]?.verdict ?? cells[role]?.status,
-    ]),
-    ['Screened by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : plain(row.origin)), 'wide',
-      (row) => row.lenses.join() || row.origin],
-    number('Score', figure, 'score', 'wide'), number('#', count, 'rank'),
+    ...roles.map((role) => [words(role), (row) => roleCell(row.cells[role], row.verdict), '',
+      ({ cells }) => cells[role]?.verdict ?? cells[role]?.status]),
+    ['Screened by', lensesOf, 'wide', lensesOf], number('Score', figure, 'score', 'wide'), number('#', count, 'rank'),
   ];
 }
+const lensesOf = (row) => row.lenses.map(plain).join(', ') || plain(row.origin);
 
 /** A role's answer as a link to its report: few elements, since there are many cells. What does not count for the
  * verdict is struck through once there is one. */
@@ -317,14 +273,13 @@ function roleCell(cell, verdict) {
   if (!cell) return html`<span class="quiet" title="this role was not asked about it">·</span>`;
   if (!cell.report_id) return badgeOf(cell.state);
   const tone = toneOf(cell.verdict);
-  const word = cell.verdict ?? cell.status;
-  const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason, cell.figures
-    ? `${cell.supported} of ${cell.figures} figures with a source` : '', cell.earlier && 'of an earlier run',
-    verdict && !cell.counts && 'does not count for the verdict'];
-  return html`<a class=${`cell badge ${tone} ${cell.counts || !verdict ? '' : 'idle'}`}
-    href=${`#/reports/${cell.report_id}`} title=${notes.filter(Boolean).map(plain).join('\n')}>
-    ${MARKS[tone]} ${words(word)}${cell.earlier ? ' ↩' : ''}${cell.figures
-    && cell.supported < cell.figures ? ' ?' : ''}</a>`;
+  const idle = verdict && !cell.counts;
+  const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason,
+    cell.figures && `${cell.supported} of ${cell.figures} figures with a source`, cell.earlier && 'of an earlier run',
+    idle && 'does not count for the verdict'];
+  return html`<a class=${`cell badge ${tone} ${idle ? 'idle' : ''}`} href=${`#/reports/${cell.report_id}`}
+    title=${notes.filter(Boolean).map(plain).join('\n')}>${MARKS[tone]} ${words(cell.verdict ?? cell.status)}${
+      cell.earlier && ' ↩'}${cell.supported < cell.figures && ' ?'}</a>`;
 }
 
 function verdictCell({ verdict, rule }) {
@@ -337,21 +292,18 @@ function verdictCell({ verdict, rule }) {
 function orderCell(order) {
   const why = order.denial_reason ?? order.denial_code;
   return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>
-    ${plain(order.action)} ${order.quantity === null ? ''
-    : figure(order.quantity, order.quantity % 1 ? 2 : 0)} ${words(order.state)}<//> `;
+    ${plain(order.action)} ${order.quantity !== null && quantity(order.quantity)} ${words(order.state)}<//> `;
 }
 
 /** The symbols of the universe or of the hits. */
 function Screened({ rows, candidates, stage }) {
   const [text, setText] = useState('');
-  const found = useMemo(() => {
-    const ranks = new Map(candidates.map((row) => [row.symbol, row]));
-    return rows.filter((row) => row.symbol.includes(text.toUpperCase()))
-      .map((row) => ({ ...row, ...ranks.get(row.symbol) }));
-  }, [rows, candidates, text]);
-  const [shown, more] = useFirst(found, MOST);
+  const ranks = new Map(candidates.map((row) => [row.symbol, row]));
+  const found = rows.filter((row) => row.symbol.includes(text.toUpperCase()));
+  const [some, more] = useFirst(found, MOST);
+  const shown = some.map((row) => ({ ...row, ...ranks.get(row.symbol) }));
   return html`<div class="filters"><${Field} label="Symbol" type="search" value=${text} onText=${setText}
-      spellcheck="false" /><span class="quiet">${count(found.length)} of ${count(rows.length)} symbols</span></div>
+      spellcheck="false" />${quietOf(`${count(found.length)} of ${count(rows.length)} symbols`)}</div>
     <${Table} label=${`Symbols of the ${stage}`} columns=${SCREENED} rows=${shown} rowKey="symbol"
       empty="No symbol is like that" />${more}`;
 }
@@ -363,18 +315,14 @@ const SCREENED = [
 ];
 
 // The analyses of a run: strategy, recommendation and contract of each symbol.
-const COLUMNS = [
+const ANALYSES = [
   column('Symbol', symbolOf), column('Strategy'), column('Recommendation'),
-  ['Verdict', (row) => html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`, '', 'rating'],
-  ['Contract', (row) => (row.contract ? html`<code>${textOf(row.contract)}</code>` : quietOf('none'))],
-  ['Checks', (row) => html`<ul class="checks">
-    ${(row.checks ?? []).filter((check) => check.state !== 'ok')
-    .map((check) => html`<li><${Badge} tone=${check.state === 'fail' ? 'bad' : 'warn'}>
-    ${check.state}<//> ${textOf(check.text, 110)}</li>`)}</ul>`, 'wide'],
+  ['Verdict', (row) => ratingOf(row.rating, row.confidence), '', 'rating'],
+  ['Contract', (row) => (row.contract ? codeOf(row.contract) : quietOf('none'))],
+  ['Checks', (row) => html`<ul class="checks">${(row.checks ?? []).filter((one) => one.state !== 'ok').map((one) =>
+    html`<li>${badgeOf(one.state, one.state === 'fail' ? 'bad' : 'warn')} ${textOf(one.text, 110)}</li>`)}</ul>`,
+  'wide'],
 ];
-
-const Analyses = ({ rows }) => html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${COLUMNS}
-  rows=${rows} />`;
 
 // What happened in a run, as it happens, and what its models are saying.
 const MOST_EVENTS = 10_000;
@@ -416,8 +364,7 @@ function keepText(texts, event) {
     const before = texts.get(key);
     const text = `${before?.item === event.item_id ? before.text : ''}${event.payload.text ?? ''}`.slice(-TAIL);
     texts.delete(key);
-    texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id, role: event.payload.role
-      ?? before?.role });
+    texts.set(key, { text, item: event.item_id, thread: event.thread_id, turn: event.turn_id });
     if (texts.size > MOST_TURNS) texts.delete(texts.keys().next().value);
   } else if (event.type.startsWith('turn.') && !['turn.started', 'turn.usage', 'turn.progress'].includes(event.type)) {
     texts.delete(event.turn_id);
@@ -432,9 +379,8 @@ function Spoken({ events, on, setOn, offered, sent }) {
     ${!on ? html`<p class="quiet">Off: answers are in the threads when they are complete.</p>`
       : sent === false ? html`<${Empty} title="This desk does not send it">
         start the desk with <code>DESK_EVENT_DELTAS=true</code><//>`
-        : rows.length ? html`<ul class="spoken">
-          ${rows.map((row) => html`<li key=${row.turn}>${threadOf(row.thread)} <bdi class="words">
-          ${plain(row.text)}</bdi></li>`)}</ul>`
+        : rows.length ? html`<ul class="spoken">${rows.map((row) => html`<li key=${row.turn}>
+          ${threadOf(row.thread)} <bdi class="words">${plain(row.text)}</bdi></li>`)}</ul>`
           : html`<p class="quiet" role="status">No model says anything right now.</p>`}<//>`;
 }
 
@@ -448,25 +394,21 @@ function Events({ events, query }) {
   return html`<${Panel} title="Events"
     tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })}
     options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
-    ${missed && html`<p class="stale"><${Badge} tone="warn">not all<//> earlier events are no longer
+    ${missed && html`<p class="stale">${badgeOf('not all', 'warn')} earlier events are no longer
       kept: ${plain(missed.detail)}</p>`}
-    ${list.dropped > 0 && html`<p class="quiet">The newest ${MOST_EVENTS.toLocaleString('en-US')} are shown.</p>`}
-    ${items.length
-      ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick dropped=${domain
-        ? 0 : list.dropped} height=${22} />`
+    ${list.dropped > 0 && html`<p class="quiet">The newest ${count(MOST_EVENTS)} are shown.</p>`}
+    ${items.length ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick
+      dropped=${domain ? 0 : list.dropped} height=${22} />`
       : html`<${Empty} title=${list.items.length ? 'No event is like that' : 'No events'} />`}<//>`;
 }
 
 // Two runs of one kind beside each other: what was judged otherwise, what was spent, and which settings differ.
 const OFFERED = 50;
 
-function Compare({ run, path, other }) {
-  if (!run) return null;
-  return html`<${Panel} title="Compare with another run" id="compare"
-    tools=${html`<${Others} run=${run} other=${other} />`}>
-    ${other ? html`<${Compared} path=${path} other=${other} key=${other} />`
-      : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
-}
+const Compare = ({ run, path, other }) => html`<${Panel} title="Compare with another run" id="compare"
+  tools=${html`<${Others} run=${run} other=${other} />`}>
+  ${other ? html`<${Compared} path=${path} other=${other} key=${other} />`
+    : html`<p class="quiet">Choose another ${plain(run.kind)}: the address then keeps it.</p>`}<//>`;
 
 function Others({ run, other }) {
   const runs = useGet('/runs', { kind: run.kind, limit: OFFERED, short: true });
@@ -477,42 +419,36 @@ function Others({ run, other }) {
       [one.id, `${shortId(one.id)}, ${moment(one.created_at)}, ${plain(one.state)}`])]} />`;
 }
 
-function Compared({ path, other }) {
-  const found = useGet(`${path}/compare/${part(other)}`);
-  return html`<${Loaded} from=${found} what="the comparison">${(data) => html`<div class="stack">
+const Compared = ({ path, other }) => html`<${Loaded} from=${useGet(`${path}/compare/${part(other)}`)}
+  what="the comparison">${(data) => html`<div class="stack">
     <${Table} label="Both runs" columns=${BOTH} rows=${totals(data)} rowKey="name" />
     <div class="grid">
       <section><h3>Candidates</h3><${Table} label="Candidates of both" columns=${CANDIDATES} rows=${data.candidates}
         rowKey="symbol" rowClass=${(row) => (row.changed ? 'changed' : '')} empty="Neither has candidates" /></section>
       <section><h3>Roles</h3><${Table} label="Turns and tokens by role" columns=${ROLES} rows=${data.roles}
         rowKey="role" empty="No turns" /></section>
-      <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES} rows=${[
-        ...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
+      <section><h3>Settings that differ</h3><${Table} label="Settings that differ" columns=${VALUES}
+        rows=${[...data.settings, ...data.params]} rowKey="name" empty="None differs" /></section>
     </div></div>`}<//>`;
-}
 
 const BOTH = [
   ['What', (row) => row.name, 'unseen'],
   ['This run', (row) => row.ours, 'num'],
   ['The other', (row) => row.theirs, 'num'],
 ];
-const totals = (
-  { only_ours: mine, only_theirs: others, ...both }, [ours, theirs] = [both.ours, both.theirs].map(joined('run')),
-) => [
-  { name: 'Run', ours: runOf(ours.id), theirs: runOf(theirs.id) },
-  { name: 'Began', ours: moment(ours.created_at), theirs: moment(theirs.created_at) },
-  { name: 'State', ours: badgeOf(ours.state), theirs: badgeOf(theirs.state) },
-  ...[['Candidates', 'candidates'], ['Orders', 'orders'], ['Turns', 'turns'],
-    ['Tokens', 'tokens']].map(([name, field]) => ({ name, ours: count(ours[field]), theirs: count(theirs[field]) })),
-  { name: 'Money', ours: money(ours.cost?.usd), theirs: money(theirs.cost?.usd) },
-  { name: 'Candidates of one alone', ours: count(mine.length), theirs: count(others.length) },
-];
-const rating = (value, confidence) => (value ? html`${badgeOf(value)} ${quietOf(plain(confidence))}` : quietOf('none'));
+const TOTALS = /** @type {[string, (one: any) => any][]} */ ([
+  ['Run', (one) => runOf(one.id)], ['Began', (one) => moment(one.created_at)], ['State', (one) => badgeOf(one.state)],
+  ['Candidates', (one) => count(one.candidates)], ['Orders', (one) => count(one.orders)],
+  ['Turns', (one) => count(one.turns)], ['Tokens', (one) => count(one.tokens)], ['Money', costOf],
+  ['Candidates of one alone', (one) => count(one.alone.length)],
+]);
+const totals = ({ ours, theirs, only_ours: mine, only_theirs: others }) => TOTALS.map(([name, shown]) => ({ name,
+  ours: shown({ ...joined('run')(ours), alone: mine }), theirs: shown({ ...joined('run')(theirs), alone: others }) }));
 const CANDIDATES = [
   column('Symbol', symbolOf),
-  ['This run', (row) => rating(row.ours, row.ours_confidence)],
-  ['The other', (row) => rating(row.theirs, row.theirs_confidence)],
-  ['Differs', (row) => (row.changed ? html`<${Badge} tone="warn">differs<//>` : ''), 'unseen', (row) => !row.changed],
+  ['This run', (row) => ratingOf(row.ours, row.ours_confidence)],
+  ['The other', (row) => ratingOf(row.theirs, row.theirs_confidence)],
+  ['Differs', (row) => row.changed && badgeOf('differs', 'warn'), 'unseen', (row) => !row.changed],
 ];
 const ROLES = [
   column('Role'),

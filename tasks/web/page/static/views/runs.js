@@ -1,9 +1,7 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  Badge, badgeOf, between, Choice, column, compact, costOf, count, Field, FilterField, FormDialog, getResponse, go,
-  html, joined, LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span,
-  symbolOf, Table, textOf, timeOf, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource, useState,
+  badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, getResponse, go, html, joined, KIND, LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -21,8 +19,7 @@ export function Runs({ query }) {
       { signal });
     return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
   }, [kind, state, day, symbol, offset]);
-  const live = useLive('/events', { query: { type: WATCHED, bodies: false }, onEvents: () => runs.soon(LATER_MS),
-    onGap: () => runs.soon(0) });
+  const live = useFollowed(WATCHED, [runs], { ms: LATER_MS });
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });
   useKeys([
     ['s', 'Start a run', () => setQuery({ start: 'screen' })],
@@ -30,50 +27,44 @@ export function Runs({ query }) {
     ['p', 'Newer runs', () => page(-PAGE)],
   ], 'Runs', [offset, runs.data]);
   const filtered = kind || state || day || symbol;
-  const filter = (changes) => setQuery({ ...changes, offset: null });
   return html`<div class="view"><h1>Runs <${LiveBadge} live=${live} /></h1>
-    <div class="filters">
-      <${Choice} label="Kind" values=${KINDS} value=${kind} onChange=${(value) => filter({ kind: value })} />
-      <${Choice} label="State" values=${STATES} value=${state} onChange=${(value) => filter({ state: value })} />
-      <${Field} label="Day, New York" type="date" value=${day ?? ''} onText=${(value) => filter({ day: value })} />
-      <${FilterField} label="Symbol" size="8" maxlength="16" value=${symbol} onChange=${(value) =>
-        filter({ symbol: value.toUpperCase() })} />
-      ${filtered
-        && html`<button type="button" onClick=${() => filter({ kind: null, state: null, day: null, symbol: null })}>
-        Clear</button>`}
+    <div class="filters"><${Filters} query=${query} of=${FILTERS} also=${{ offset: null }} />
+      ${filtered && html`<button type="button" onClick=${() => setQuery({ kind: null, state: null, day: null,
+        symbol: null, offset: null })}>Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
     <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length}
       empty=${filtered ? 'No run is like that' : 'There is no run yet'} hint=${filtered ? 'Change or clear the filters.'
-        : html`Start one here, or in a terminal: <code>desk screen</code>`}>${(found) => html`
-      <${Table} label="Runs" columns=${COLUMNS} rows=${found.rows} rowKey="id" />
-      <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + found.rows.length)} of ${count(
-        found.all)}</span>
+        : html`Start one here, or in a terminal: <code>desk screen</code>`}>${({ rows, all }) => html`
+      <${Table} label="Runs" columns=${COLUMNS} rows=${rows} />
+      <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + rows.length)} of ${count(all)}
+        </span>
         <button type="button" disabled=${!offset} onClick=${() => page(-PAGE)}>Newer</button>
-        <button type="button" disabled=${offset + PAGE >= found.all} onClick=${() => page(PAGE)}>Older</button></p>`}
-          <//>
+        <button type="button" disabled=${offset + PAGE >= all} onClick=${() => page(PAGE)}>Older</button></p>`}<//>
     ${start && html`<${Start} kind=${start} onClose=${() => setQuery({ start: null })} />`}
   </div>`;
 }
 
+const took = (run) => between(run.created_at, run.finished_at);
+const FILTERS = [['kind', 'Kind', KINDS], ['state', 'State', STATES], ['day', 'Day, New York', 'date'],
+  ['symbol', 'Symbol', 'symbol']];
 const COLUMNS = [
-  ['Kind', (run) => html`${run.kind}${run.schedule && html` ${quietOf(textOf(run.schedule))}`}`, '', 'kind'],
-  column('State', badgeOf),
+  KIND, column('State', badgeOf),
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
-  ['Symbols', (run) => html`<span class="symbols">${run.symbols.map((one) => html`${symbolOf(one)} `)}</span>`, 'wide'],
+  ['Symbols', (run) => html`<span class="symbols">${symbolsOf(run.symbols)}</span>`, 'wide'],
   number('Candidates', count, 'candidates', 'wide'),
-  ['Orders', (run) => html`${count(run.orders)}${run.waiting > 0
-    && html` <${Badge} tone="warn">${run.waiting} wait<//>`}`, 'num', 'orders'],
+  ['Orders', (run) => html`${count(run.orders)} ${run.waiting > 0 && badgeOf(`${run.waiting} wait`, 'warn')}`, 'num',
+    'orders'],
   number('Turns', count, 'turns', 'wide'),
-  ['Tokens', (run) => html`<span title=${count(run.tokens)}>${compact(run.tokens)}</span>`, 'num wide', 'tokens'],
+  number('Tokens', tokensOf, 'tokens', 'wide'),
   ['Cost', costOf, 'num wide', (run) => run.cost?.usd ?? null],
   ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide',
     'market_now'],
   column('Began', timeOf, 'created_at'),
-  ['Took', (run) => (run.final ? span(between(run.created_at, run.finished_at))
-    : quietOf(span(between(run.created_at)))), 'num', (run) => between(run.created_at, run.finished_at)],
+  ['Took', (run) => (run.final ? span(took(run)) : quietOf(span(took(run)))), 'num', took],
   column('Run', runOf, 'id'),
 ];
+
 
 /** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}],
  * ...]. */

@@ -1,24 +1,16 @@
 // Settings by concern with their origin, masked; the schedule, edited here; the limits in force; the doctor's table.
 
 import {
-  ActionButton, Ago, Badge, Check, Choice, column, count, Facts, Field, FormDialog, html, Loaded, money, numOf, Panel,
-  plain, post, quietOf, Segments, setQuery, span, Table, TablePanel, Text, textOf, timeOf, upTo, useAction, useDraft,
-  useEffect, useGet, useState,
+  ActionButton, Ago, badgeOf, Check, Choice, codeOf, column, count, Facts, Field, FormDialog, html, Loaded, money,
+  numOf, Panel, Parts, plain, post, quietOf, seconds, setQuery, Table, TablePanel, textOf, timeOf, upTo, useAction,
+  useDraft, useEffect, useGet, useState, words,
 } from '../lib/view.js';
 import { breakable } from '../lib/orders.js';
 
-const SHOWN = [['settings', 'Settings'], ['schedule', 'Schedule'], ['limits', 'Limits'], ['doctor', 'Doctor']];
-const PARTS = { settings: All, schedule: Schedule, limits: Limits, doctor: Doctor };
+const PARTS = [['settings', 'Settings', All], ['schedule', 'Schedule', Schedule], ['limits', 'Limits', Limits],
+  ['doctor', 'Doctor', Doctor]];
 
-export function SettingsView({ query }) {
-  const shown = PARTS[query.show] ? query.show : 'settings';
-  const Part = PARTS[shown];
-  return html`<div class="view stack">
-    <h1>Settings <${Segments} label="What is shown" options=${SHOWN} value=${shown}
-    onChange=${(show) => setQuery({ show })} /></h1><${Part} key=${shown} query=${query} /></div>`;
-}
-
-const differs = (row) => row.in_force !== null && row.in_force !== undefined;
+export const SettingsView = ({ query }) => html`<${Parts} title="Settings" parts=${PARTS} query=${query} />`;
 
 function All({ query }) {
   const rows = useGet('/settings');
@@ -41,10 +33,10 @@ const valueOf = (value) => (value === null || value === '' ? quietOf('not set')
   : html`<code>${textOf(value, 60)}</code>`);
 const SETTINGS = [
   column('Setting', breakableOf, 'variable'),
-  ['Value', (row) => html`${valueOf(row.value)}${differs(row) && html` <${Badge} tone="warn">restart<//> ${quietOf(
-    html`started with ${valueOf(row.in_force)}`)}`}`, 'prose'],
-  ['From', (row) => (row.source === 'default' ? quietOf('default') : html`<${Badge} tone="busy">set<//> ${textOf(
-    row.source, 44)}`), '', 'source'],
+  ['Value', ({ value, in_force: begun = null }) => html`${valueOf(value)} ${begun !== null
+    && html`${badgeOf('restart', 'warn')} ${quietOf(html`started with ${valueOf(begun)}`)}`}`, 'prose'],
+  ['From', (row) => (row.source === 'default' ? quietOf('default')
+    : html`${badgeOf('set', 'busy')} ${textOf(row.source, 44)}`), '', 'source'],
   column('Owner', textOf, 'belongs_to', 'wide'), column('Meaning', upTo(160, 'quiet'), 'help', 'wide'),
 ];
 
@@ -55,7 +47,7 @@ function Schedule() {
   const add = html`<button type="button" onClick=${() => setEdited({})}>Add…</button>`;
   return html`<${Panel} title="Schedule" tools=${add}>
     <${Loaded} from=${found} what="the schedule">${({ why, entries, kinds }) => html`
-      ${why && html`<p class="notice warn" role="status"><${Badge} tone="warn">nothing starts<//> ${textOf(why)}</p>`}
+      ${why && html`<p class="notice warn" role="status">${badgeOf('nothing starts', 'warn')} ${textOf(why)}</p>`}
       <${Table} label="Schedule" columns=${entryColumns(!why, setEdited, found.reload)} rows=${entries} rowKey="name"
         empty="Nothing is scheduled" />
       ${edited && html`<${Edit} entry=${edited} kinds=${kinds} done=${found.reload} onClose=${() =>
@@ -64,8 +56,8 @@ function Schedule() {
 
 const entryColumns = (runs, edit, done) => [
   column('Starts', textOf, 'kind'), column('Name'), ['New York', (row) => numOf(row.at), '', 'at'],
-  ['Next', (row) => (!row.enabled ? html`<${Badge} tone="plain">off<//>` : runs ? timeOf(row.next)
-    : quietOf('not while no beat runs')), '', 'next'],
+  ['Next', (row) => (!row.enabled ? badgeOf('off') : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '',
+    'next'],
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
   ['By', (row) => (row.by ? html`${textOf(row.by)} <${Ago} at=${row.changed_at} />`
     : html`<code>${row.setting}</code>`), 'wide'],
@@ -101,24 +93,21 @@ function Edit({ entry, kinds, done, onClose }) {
 function Limits() {
   const found = useGet('/limits');
   return html`<${Loaded} from=${found} what="limits">${({ limits, approval, mandates }) => html`<div class="stack">
-    <${Panel} title="Approval and mandates"><p>Orders wait for a person: <strong><code>${plain(approval
-      ?? 'as the broker needs it')}</code></strong></p>
+    <${Panel} title="Approval and mandates"><p>Orders wait for a person: <strong>
+      ${codeOf(approval ?? 'as the broker needs it')}</strong></p>
       ${mandates.map((one) => html`<h3>${plain(one.broker)}</h3>
-        <p><${Badge} tone=${one.in_force ? 'bad' : 'plain'}>
-        ${one.in_force ? 'in force: real money can move' : 'none in force'}<//> ${one.why
-        && html`<${Text} className="quiet">${one.why}<//>`}</p>
+        <p>${one.in_force ? badgeOf('in force: real money can move', 'bad') : badgeOf('none in force', 'plain')}
+          ${' '}${quietOf(textOf(one.why))}</p>
         ${one.in_force && html`<${Facts} rows=${[['Orders used', numOf(count(one.used_orders))],
-          ['Money used', numOf(money(one.used_notional))], ...Object.entries(one.terms ?? {})
-          .map(([name, value]) => [name.replaceAll('_', ' '),
-          textOf(Array.isArray(value) ? value.join(', ') : value)])]} />`}`)}<//>
+          ['Money used', numOf(money(one.used_notional))], ...Object.entries(one.terms ?? {}).map(([name, value]) =>
+            [words(name), textOf(Array.isArray(value) ? value.join(', ') : value)])]} />`}`)}<//>
     <${TablePanel} title="Rules in force" columns=${RULES} rows=${limits} rowKey="code" /></div>`}<//>`;
 }
 const RULES = [
   column('Code', breakableOf), column('Denies'),
   ['Binds', (row) => (row.exits ? 'entries and exits' : 'entries'), 'wide'],
-  ['Limit', (row) => Object.entries(row.limits).map(([name, value]) =>
-    html`<div><code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}
-    </strong></div>`)],
+  ['Limit', (row) => Object.entries(row.limits).map(([name, value]) => html`<div>
+    <code class="quiet small">${breakable(name)}</code> <strong class="num">${textOf(value)}</strong></div>`)],
 ];
 
 const TONES = { ok: 'good', warn: 'warn', fail: 'bad' };
@@ -132,15 +121,15 @@ function Doctor() {
   return html`<${Panel} title="Doctor"><${Loaded} from=${kept} what="the checks" isEmpty=${(found) => !found.checks}
     empty="The checks are being made" hint="Load again in a few seconds.">${(found) => html`
     <${Table} label="Checks of the desk" columns=${CHECKS} rows=${found.checks} rowKey="name" />
-    <p class="quiet">Made ${numOf(span(found.age * 1000))} ago.${found.refreshing
-      && html` <span role="status">Checks are being made …</span>`}</p>
+    <p class="quiet">Made ${numOf(seconds(found.age))} ago. ${found.refreshing
+      && html`<span role="status">Checks are being made …</span>`}</p>
     ${found.left_out.length > 0 && html`<div class="row"><button type="button" disabled=${whole && found.refreshing}
       onClick=${() => (whole ? kept.reload() : setWhole(true))}>Check the rest</button> <span class="quiet">
-      ${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}<//>
-        <//>`;
+      ${plain(found.left_out.join(', '))}: they run a turn, which may cost, and read all prices.</span></div>`}`}
+    <//><//>`;
 }
 const CHECKS = [
-  ['Check', (row) => html`<strong class="nowrap">${plain(row.name)}</strong>`, '', 'name'],
-  ['State', (row) => html`<${Badge} tone=${TONES[row.status]}>${row.status}<//>`, '', 'status'],
+  column('Check', (name) => html`<strong class="nowrap">${plain(name)}</strong>`, 'name'),
+  column('State', (status) => badgeOf(status, TONES[status]), 'status'),
   column('Found', textOf, 'detail'), column('Remedy', textOf, 'remedy', 'wide'),
 ];

@@ -1,19 +1,18 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  Badge, badgeOf, Block, column, count, Empty, Facts, Field, Figure, figure, Form, go, html, joined, Link, Loaded,
-  money, number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, REPORT, runOf, setQuery, SOURCED,
-  symbolOf, Table, TablePanel, Text, textOf, timeOf, useGet, useLive, useState,
+  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded, money,
+  number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, ratingOf, REPORT, runOf, setQuery, SOURCED,
+  symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList, useState, words,
 } from '../lib/view.js';
 import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
 
-const MOST = 200;
 const FRESH_MS = 30_000;
 
 export function Symbols({ query }) {
   const [typed, setTyped] = useState(query.q ?? '');
-  const found = useGet('/symbols', { q: query.q, limit: MOST }, { every: FRESH_MS });
+  const list = useList('/symbols', { q: query.q }, { every: FRESH_MS });
   const open = () => {
     const symbol = typed.trim().toUpperCase();
     if (symbol) go(`/symbols/${part(symbol)}`);
@@ -24,24 +23,21 @@ export function Symbols({ query }) {
         setTyped(text);
         setQuery({ q: text.trim() });
       }} /><button type="submit" disabled=${!typed.trim()}>Open</button><//>
-    <${TablePanel} title="Researched" label="Symbols" from=${found} columns=${COLUMNS} rowKey="symbol" most=${MOST}
+    <${TablePanel} title="Researched" label="Symbols" ...${list} columns=${COLUMNS} rowKey="symbol"
       empty=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}
       hint=${query.q ? 'Open shows it all the same: prices, and whether it is held' : null} /></div>`;
 }
 
 const COLUMNS = [
-  column('Symbol', symbolOf),
-  ['Last verdict', (row) => (row.rating ? html`${badgeOf(row.rating)} ${quietOf(textOf(row.confidence))}`
-    : quietOf('none')), '', 'rating'],
+  column('Symbol', symbolOf), ['Last verdict', (row) => ratingOf(row.rating, row.confidence), '', 'rating'],
   number('Runs', count), column('Last run', runOf), column('At', timeOf, 'last_at'),
 ];
 
 // One symbol across all runs: its chart with what the desk did and when, what roles wrote of it, and what is held.
 const SOON_MS = 2_000;
 
-export function Symbol({ params, query }) {
-  return html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} />`;
-}
+export const Symbol = ({ params, query }) =>
+  html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} />`;
 
 const flat = (found) => ({
   ...found, hits: found.hits.map(joined('hit')), verdicts: found.verdicts.map(joined('verdict')),
@@ -51,19 +47,17 @@ const flat = (found) => ({
 function One({ symbol, query }) {
   const path = `/symbols/${part(symbol)}`;
   const found = useGet(path, { run: query.run }, { every: FRESH_MS, as: flat });
-  useLive('/events', { query: { type: ['order', 'run.completed'] }, onEvents: (events) => {
-    if (events.some((event) => event.type === 'run.completed' || event.payload?.symbol === symbol)) found.soon(SOON_MS);
-  } });
-  if (found.problem && found.data === undefined && found.problem.status < 500 && found.problem.status > 0) {
-    return html`<div class="view"><h1>${plain(symbol)}</h1><${ProblemBox} problem=${found.problem}
-      again=${found.reload} /><p><${Link} to="/symbols">All symbols<//></p></div>`;
+  useFollowed(['order', 'run.completed'], [found], { ms: SOON_MS,
+    of: ({ type, payload }) => type === 'run.completed' || payload.symbol === symbol });
+  const { data, problem } = found;
+  if (problem && data === undefined && problem.status < 500 && problem.status > 0) {
+    return html`<div class="view"><h1>${plain(symbol)}</h1><${ProblemBox} problem=${problem} again=${found.reload} />
+      <p><${Link} to="/symbols">All symbols<//></p></div>`;
   }
-  const data = found.data;
   return html`<div class="view symbol-view">
-    <h1><span class="symbol">${plain(symbol)}</span> ${data
-      && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
-      ${query.run && html`<span class="quiet">as of run</span> ${runOf(query.run)} <${Link}
-        to=${`/symbols/${part(symbol)}`}>as of now<//>`}</h1>
+    <h1><span class="symbol">${plain(symbol)}</span>
+      ${data && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
+      ${query.run && html`${quietOf('as of run')} ${runOf(query.run)} <${Link} to=${path}>as of now<//>`}</h1>
     <div class="stack">
       <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />
       <${Loaded} from=${found} what=${plain(symbol)}>${(rows) => html`<${Rest} data=${rows} />`}<//>
@@ -92,72 +86,57 @@ function Rest({ data }) {
 }
 
 const List = ({ title, rows, ...table }) => html`<${TablePanel} title=${title} label=${`${title}, as a table`}
-  tools=${rows.length > 0 && html`<span class="quiet num">${count(rows.length)}</span>`} rows=${rows} ...${table} />`;
+  tools=${rows.length > 0 && quietOf(numOf(count(rows.length)))} rows=${rows} ...${table} />`;
 
 function Position({ data }) {
   if (!data.positions.length) return html`<${Empty} title=${`${plain(data.account)} holds none`} />`;
   return data.positions.map((one) => html`<div key=${one.symbol} class="position">
     <${Facts} rows=${[
-      ['Holds', html`<${Figure} value=${one.quantity} sign>${one.quantity > 0 ? 'long'
-        : 'short'} ${figure(Math.abs(one.quantity), one.quantity % 1 ? 4 : 0)}<//> <code>${textOf(one.symbol)}</code>`],
+      ['Holds', html`${gain(one.quantity, `${one.quantity > 0 ? 'long' : 'short'} ${
+        quantity(Math.abs(one.quantity))}`)} ${codeOf(one.symbol)}`],
       ['Average cost', numOf(money(one.average_cost, 4))],
       ['At cost', numOf(money(one.average_cost * one.quantity))],
       ['Last fill', timeOf(one.filled_at)],
     ]} />
     <h3>Protected by</h3>
     <${Table} label=${`Protective orders of ${plain(one.symbol)}`} columns=${STOPS} rows=${one.protected_by}
-      empty=${html`<p><${Badge} tone="warn">not protected<//> no stop is in force at the broker</p>`} />
+      empty=${html`<p>${badgeOf('not protected', 'warn')} no stop is in force at the broker</p>`} />
   </div>`);
 }
 
 const price = (value) => (value === null ? quietOf('none') : money(value));
-const day = ['Market time', (row) => timeOf(row.market_at), '', 'market_at'];
-const filled = ['Market time', (row) => timeOf(row.filled_at), '', 'filled_at'];
+const day = column('Market time', timeOf, 'market_at');
 const run = ['Run', (row) => runOf(row.run_id)];
 const STOPS = [
   column('Order', orderOf, 'id'),
-  ['Type', (row) => textOf(`${row.side ?? ''} ${row.order_type ?? ''} ${row.time_in_force}`.replaceAll('_', ' '))],
+  ['Type', (row) => words([row.side, row.order_type, row.time_in_force].filter(Boolean).join(' '))],
   ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`),
     'num'],
-  ['Limit', (row) => price(row.limit_price), 'num'],
-  number('Left', quantity),
-  column('State', badgeOf),
+  number('Limit', price, 'limit_price'), number('Left', quantity), column('State', badgeOf),
 ];
 const VERDICTS = [
-  day,
-  ['Verdict', (row) => html`<${Link} to=${`/verdicts/${row.id}`}>${badgeOf(row.rating)}
-    <//> ${quietOf(plain(row.confidence))}`, '', 'rating'],
+  day, ['Verdict', (row) => ratingOf(row.rating, row.confidence, row.id), '', 'rating'],
   column('Because', prose(160), 'summary'),
-  ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'],
-  run,
+  ['Missing', (row) => html`<${Text} most=${90} className="quiet">${row.missing.join('; ')}<//>`, 'wide'], run,
 ];
-const REPORTS = [
-  day,
-  ...REPORT, SOURCED,
-  ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'],
-  run,
-];
+const REPORTS = [day, ...REPORT, SOURCED, ['Summary', (row) => textOf(row.summary || row.reason, 150), 'wide'], run];
 const ORDERS = [
-  day,
-  column('Order', orderOf, 'id'),
-  ['What', (row) => html`<${Text} className="cell">${[row.action, row.side, row.order_type,
-    row.contract].filter(Boolean).join(' ').replaceAll('_', ' ')}<//>`],
+  day, column('Order', orderOf, 'id'),
+  ['What', ({ action, side, order_type: type, contract }) =>
+    html`<${Text} className="cell">${words([action, side, type, contract].filter(Boolean).join(' '))}<//>`],
   number('Quantity', quantity),
   ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market')
     : money(row.limit_price ?? row.stop_price), 'num wide'],
-  ['State', (row) => html`<${Badge} title=${plain(row.denial_reason)}>${row.state}<//>
-    ${row.denial_code ? html` <code>${plain(row.denial_code)}</code>` : ''}`],
+  ['State', (row) => html`${badgeOf(row.state, undefined, plain(row.denial_reason))}
+    ${row.denial_code && html` <code>${plain(row.denial_code)}</code>`}`],
 ];
 const FILLS = [
-  filled,
-  column('Side'), number('Quantity', quantity),
+  column('Market time', timeOf, 'filled_at'), column('Side'), number('Quantity', quantity),
   ['Price', (row) => money(row.price, 4), 'num'],
   number('Commission', money, 'commission', 'wide'), column('Order', orderOf, 'order_id'),
 ];
 const HITS = [
-  day,
-  ['Lens', (row) => html`<${Text} className="cell">${row.lens}<//>`, '', 'lens'],
-  column('Thesis', prose(140)), column('Conf.', textOf, 'confidence', 'wide'),
+  day, column('Lens', upTo(0, 'cell')), column('Thesis', prose(140)), column('Conf.', textOf, 'confidence', 'wide'),
   run,
 ];
-const NOTES = [day, ['Note', (row) => html`<div class="prose">${textOf(row.line)}</div>`]];
+const NOTES = [day, column('Note', prose(0), 'line')];

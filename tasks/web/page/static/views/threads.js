@@ -1,36 +1,30 @@
 // Threads of the roles: the current ones, the last used first, then those of the past.
 
 import {
-  Ago, Badge, badgeOf, between, Block, column, compact, count, date, Empty, Facts, Field, FilterField, Form, Gallery,
-  get, go, href, html, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part, plain, post,
-  ProblemBox, quietOf, runOf, setQuery, shortId, span, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf,
-  upTo, useAction, useDraft, useEffect, useGet, useKeys, useLive, useResource, useState, words,
+  Ago, badgeOf, between, Block, codeOf, column, compact, count, date, Empty, Facts, Field, Filters, Form, Gallery, get,
+  go, hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part,
+  place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
+  threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useList, useResource, useState,
+  words,
 } from '../lib/view.js';
 import { RequestDetail } from '../lib/orders.js';
 
-const MOST = 200;
+const FILTERS = [['role', 'Role'], ['subject', 'Subject', 'symbol']];
 
 export function Threads({ query }) {
-  const threads = useGet('/threads', { role: query.role, limit: MOST },
+  const threads = useList('/threads', { role: query.role },
     { every: 20_000, as: (rows) => rows.map(joined('thread')) });
-  const shown = (rows) => rows.filter((row) => !query.subject || row.subject.toUpperCase().includes(query.subject));
-  return html`<div class="view"><h1>Threads</h1>
-    <${Panel} title="Kept threads" tools=${html`<${FilterField} label="Role" size="12" maxlength="64"
-      value=${query.role} onChange=${(text) => setQuery({ role: text })} />
-      <${FilterField} label="Subject" size="8" maxlength="64" value=${query.subject} onChange=${(text) =>
-        setQuery({ subject: text.toUpperCase() })} />`}>
-    <${Loaded} from=${threads} what="threads" isEmpty=${(rows) => !shown(rows).length} empty="No thread is kept"
-      hint="A role's thread is kept from its first turn on; other conversations are reached from their run.">
-      ${(rows) => html`
-      <${Table} label="Kept threads" columns=${COLUMNS} rows=${shown(rows)} rowKey="thread_id" />
-      ${rows.length === MOST && html`<p class="quiet">The first ${MOST}.</p>`}`}<//><//></div>`;
+  return html`<div class="view"><h1>Threads</h1><${TablePanel} title="Kept threads" ...${threads} columns=${COLUMNS}
+    tools=${html`<${Filters} query=${query} of=${FILTERS} />`} rowKey="thread_id" empty="No thread is kept"
+    hint="A role's thread is kept from its first turn on; other conversations are reached from their run."
+    fits=${(row) => !query.subject || row.subject.toUpperCase().includes(query.subject)} /></div>`;
 }
 
-const standingBadge = ({ busy, current }) => html`<${Badge} tone=${busy ? 'busy' : current ? 'good' : 'plain'}>
-  ${busy ? 'in use' : current ? 'current' : 'past'}<//>`;
+const standingBadge = ({ busy, current }) =>
+  (busy ? badgeOf('in use', 'busy') : current ? badgeOf('current', 'good') : badgeOf('past', 'plain'));
 const COLUMNS = [
   column('Role'),
-  ['Subject', (row) => html`<${Subject} subject=${row.subject} />`, '', (row) => row.subject.split('/').at(-1)],
+  ['Subject', (row) => subjectOf(row.subject), '', (row) => row.subject.split('/').at(-1)],
   ['State', standingBadge, '', (row) => [row.busy, row.current].join()],
   number('Turns', count), column('Begun as', words, 'reason', 'wide'),
   ['Fork of', (row) => (row.parent_id ? threadOf(row.parent_id) : ''), 'wide'],
@@ -41,18 +35,13 @@ const COLUMNS = [
 ];
 
 // A thread: its turns, and one of them whole, with what the model was asked, what tools answered and what it said.
-const EVERY_MS = 30_000;
-const FOLLOWED = { type: ['turn', 'thread'], bodies: false };
-
 export function Thread({ params, query }) {
   const path = `/threads/${part(params.thread)}`;
-  const thread = useGet(path, {}, { every: EVERY_MS, as: joined('thread') });
-  const live = useLive('/events',
-    { query: FOLLOWED, onEvents: (events) => events.some((one) => one.thread_id === thread.data?.thread_id)
-    && thread.soon(400), onGap: thread.reload });
-  return html`<div class="view"><${Loaded} from=${thread} what="the thread">
-    ${(found) => html`<${Whole} path=${path} found=${found} chosen=${query.turn} live=${live}
-    again=${thread.reload} />`}<//></div>`;
+  const thread = useGet(path, {}, { every: 30_000, as: joined('thread') });
+  const live = useFollowed(['turn', 'thread'], [thread], { ms: 400,
+    of: (event) => event.thread_id === thread.data?.thread_id });
+  return html`<div class="view"><${Loaded} from=${thread} what="the thread">${(found) => html`<${Whole} path=${path}
+    found=${found} chosen=${query.turn} live=${live} again=${thread.reload} />`}<//></div>`;
 }
 
 function Whole({ path, found: thread, chosen, live, again }) {
@@ -62,12 +51,11 @@ function Whole({ path, found: thread, chosen, live, again }) {
   useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread',
     [at, turns.length]);
   const turn = turns[at];
-  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)} <${Subject}
-    subject=${thread.subject} />${' '}${standingBadge(thread)} <${LiveBadge} live=${live} /></h1>
-    ${chosen && turns.length > 0 && turns[at].turn_id !== chosen
-      && html`<p class="notice warn" role="status">Turn <code>
-      ${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or never
-        ended.</p>`}
+  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)}
+    ${' '}${subjectOf(thread.subject)} ${standingBadge(thread)} <${LiveBadge} live=${live} /></h1>
+    ${chosen && turns.length > 0 && turns[at].turn_id !== chosen && html`<p class="notice warn" role="status">
+      Turn <code>${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or
+      never ended.</p>`}
     ${missing && html`<p class="quiet">Prompts are not shown: ${textOf(missing)}</p>`}
     <div class="thread">
       <${Panel} title="Turns" className="turns"><${Turns} rows=${turns} at=${at} />
@@ -76,8 +64,7 @@ function Whole({ path, found: thread, chosen, live, again }) {
           ['Begun', html`${timeOf(thread.created_at)} ${words(thread.reason)}`],
           ['Fork of', thread.parent_id ? threadOf(thread.parent_id) : undefined],
           ['Forks', forks.length ? forks.map((id) => html`${threadOf(id)} `) : undefined],
-          ['Worker', thread.owner || thread.worker ? html`<code>${textOf(thread.owner ?? thread.worker)}</code>`
-            : undefined],
+          ['Worker', thread.owner || thread.worker ? codeOf(thread.owner ?? thread.worker) : undefined],
         ]} /><//>
       <div class="stack">${turn ? html`<${WholeTurn} key=${turn.turn_id} path=${path} at=${at} line=${turn} />`
         : html`<${Panel} title="Turn"><${Empty} title="It has no turn" /><//>`}
@@ -88,23 +75,21 @@ function Whole({ path, found: thread, chosen, live, again }) {
 
 function Turns({ rows, at }) {
   if (!rows.length) return html`<${Empty} title="No turn yet" />`;
-  return html`<ol class="turnlist">
-    ${rows.map((row, index) => html`<li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
-    <a href=${href(location.hash.slice(1).split('?')[0], { turn: row.turn_id })} aria-current=${index === at ? 'true'
-      : undefined} onClick=${(event) => { event.preventDefault(); setQuery({ turn: row.turn_id }); }}>
-      <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt
-        ?? '', 90)}</span><span class="row">${badgeOf(row.outcome)} <span class="quiet num">
-        ${span(row.seconds === null ? null : row.seconds * 1000)}, ${compact(row.tokens)} tokens</span></span></a>
+  return html`<ol class="turnlist">${rows.map((row, index) => html`
+    <li key=${row.turn_id} data-row class=${index === at ? 'on' : ''}>
+    <a href=${href(place.value.path, { turn: row.turn_id })} aria-current=${index === at ? 'true' : undefined}
+      onClick=${inPlace(() => setQuery({ turn: row.turn_id }))}>
+      <span class="line"><strong class="num">${row.ordinal}</strong> ${textOf(row.answer ?? row.prompt, 90)}</span>
+      <span class="row">${badgeOf(row.outcome)} <span class="quiet num">
+        ${seconds(row.seconds)}, ${compact(row.tokens)} tokens</span></span></a>
     <span class="quiet">${row.run_id ? html`run ${runOf(row.run_id)}` : 'outside any run'}${row.started_at
       && html`, ${timeOf(row.started_at)}`}</span></li>`)}</ol>`;
 }
 
 // A turn by its id: where its thread is known, the thread at that turn.
-export function TurnView({ params }) {
-  const found = useGet(`/turns/${part(params.turn)}`);
-  return html`<div class="view"><${Loaded} from=${found} what="the turn">${(detail) =>
+export const TurnView = ({ params }) => html`<div class="view">
+  <${Loaded} from=${useGet(`/turns/${part(params.turn)}`)} what="the turn">${(detail) =>
     html`<${TurnOrThread} ...${detail} />`}<//></div>`;
-}
 
 function TurnOrThread({ turn, tool_calls: calls }) {
   const known = turn.thread_id && turn.codex_turn_id;
@@ -112,9 +97,8 @@ function TurnOrThread({ turn, tool_calls: calls }) {
     if (known) location.replace(href(`/threads/${turn.thread_id}`, { turn: turn.codex_turn_id }));
   }, []);
   if (known) return html`<${Loading} what="its thread" />`;
-  const seconds = between(turn.started_at, turn.finished_at) / 1000;
-  const whole = { ...turn, turn_id: turn.id, row: turn, running: false, seconds, tokens: turn.total_tokens,
-    prompt: null, answer: turn.text, items: [], approvals: [], calls };
+  const whole = { ...turn, turn_id: turn.id, row: turn, running: false, tokens: turn.total_tokens, prompt: null,
+    seconds: between(turn.started_at, turn.finished_at) / 1000, answer: turn.text, items: [], approvals: [], calls };
   return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1>
     <div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//>
     <${Turn} turn=${whole} /></div>`;
@@ -136,23 +120,24 @@ function Turn({ turn }) {
   return html`<${Panel} title=${`Turn ${turn.ordinal}`} tools=${badgeOf(turn.running ? 'running' : turn.outcome)}>
     <${Facts} rows=${[
       ['Role', textOf(turn.role)],
-      ['Subject', row.subject ? html`<${Subject} subject=${row.subject} />` : undefined],
+      ['Subject', row.subject ? subjectOf(row.subject) : undefined],
       ['Run', turn.run_id ? runOf(turn.run_id) : 'none'],
       ['Began', timeOf(turn.started_at)],
-      ['Took', numOf(span(turn.seconds === null ? null : turn.seconds * 1000))],
-      ['Tokens', html`${numOf(count(turn.tokens))}${turn.row && html` <span class="quiet small">
-        ${compact(row.input_tokens)} in, ${compact(row.cached_input_tokens)} of them
-          cached, ${compact(row.output_tokens)} out, ${compact(row.reasoning_tokens)} reasoning</span>`}`],
+      ['Took', numOf(seconds(turn.seconds))],
+      ['Tokens', html`${numOf(count(turn.tokens))} ${turn.row && html`<span class="quiet small">
+        ${[[row.input_tokens, 'in'], [row.cached_input_tokens, 'of them cached'], [row.output_tokens, 'out'],
+          [row.reasoning_tokens, 'reasoning']].map(([tokens, what]) => `${compact(tokens)} ${what}`).join(', ')}
+        </span>`}`],
       ['Cost', (row.cost_usd ?? null) === null ? undefined : numOf(money(row.cost_usd, 4))],
       ['Model', row.model ? textOf(row.model) : undefined],
       ['Attempt', row.attempt],
-      ['Turn id', html`<code title=${plain(turn.turn_id)}>${shortId(turn.turn_id)}</code>`],
+      ['Turn id', hashOf(turn.turn_id)],
     ]} /><//>
     <${Panel} title="Prompt">${turn.prompt ? html`<${Long} text=${turn.prompt} label="Prompt" />`
       : html`<${Empty} title="It was not kept">Prompts are in the copies of kept threads.<//>`}<//>
-    <${Panel} title="Tool calls" tools=${html`<span class="quiet num">${turn.calls.length}</span>`}>
+    <${Panel} title="Tool calls" tools=${quietOf(numOf(turn.calls.length))}>
       ${turn.calls.length ? turn.calls.map((call) => html`<${Call} key=${call.id} call=${call} />`)
-      : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
+        : html`<${Empty} title=${turn.running ? 'They are shown when the turn has ended' : 'It called no tool'} />`}<//>
     ${turn.approvals.length > 0 && html`<${Panel} title="Requests to people">
       ${turn.approvals.map((one) => html`<${Request} key=${one.id} request=${one} />`)}<//>`}
     <${Panel} title="Answer">${turn.answer ? html`<${Long} text=${turn.answer} label="Answer" open />`
@@ -169,21 +154,20 @@ function Long({ text, label, open = false }) {
 }
 
 function Call({ call }) {
-  const failed = !call.success;
+  const tool = plain(call.tool);
   return html`<details class="call" open=${call.output.length < LONG}>
-    <summary><span class="num quiet">${call.ordinal}</span> <code>${plain(call.tool)}</code>
-      <${Badge} tone=${failed ? 'bad' : call.has_data ? 'good' : 'warn'}>${failed ? 'failed' : call.has_data ? 'data'
-        : 'no data'}<//> <span class="num quiet">${span(call.seconds * 1000)}</span>
+    <summary><span class="num quiet">${call.ordinal}</span> <code>${tool}</code>
+      ${!call.success ? badgeOf('failed') : call.has_data ? badgeOf('data', 'good') : badgeOf('no data', 'warn')}
+      ${' '}<span class="num quiet">${seconds(call.seconds)}</span>
       <${Text} most=${100} className="quiet">${JSON.stringify(call.arguments)}<//></summary>
-    <div class="pair"><div><h3>Arguments</h3><${Block} label=${`Arguments of ${plain(call.tool)}`}>${plain(
-      JSON.stringify(call.arguments, null, 1))}<//></div>
-      <div><h3>Answer</h3><${Block} label=${`Answer of ${plain(call.tool)}`}>${laidOut(call.output)}<//></div></div>
-        </details>`;
+    <div class="pair"><div><h3>Arguments</h3><${Block} label=${`Arguments of ${tool}`}>
+      ${plain(JSON.stringify(call.arguments, null, 1))}<//></div>
+      <div><h3>Answer</h3><${Block} label=${`Answer of ${tool}`}>${laidOut(call.output)}<//></div></div></details>`;
 }
 
 const Request = ({ request }) => html`<div>
   <p>${badgeOf(request.state)} ${words(request.kind)}, asked ${timeOf(request.asked_at)}${request.decided_by
-  && html`, answered by ${textOf(request.decided_by)}`}${request.why && html`: ${textOf(request.why)}`}</p>
+    && html`, answered by ${textOf(request.decided_by)}`}${request.why && html`: ${textOf(request.why)}`}</p>
   <${RequestDetail} kind=${request.kind} detail=${request.detail} />
   ${(request.detail.questions ?? []).map((one) => html`<p class="quiet">${textOf(one.question)}</p>`)}</div>`;
 
@@ -191,7 +175,7 @@ const ITEMS = [
   column('Type'), column('Status', badgeOf),
   ['Began', (row) => timeOf(row.started_at, 'time')],
   ['Took', (row) => span(row.ended_at ? between(row.started_at, row.ended_at) : null), 'num'],
-  ['Item', (row) => html`<code title=${plain(row.item_id)}>${shortId(row.item_id)}</code>`, 'wide'],
+  column('Item', hashOf, 'item_id', 'wide'),
 ];
 
 function Pictures({ turn }) {
@@ -247,10 +231,8 @@ function Asking({ path, thread, again }) {
 // The subject of a thread: a path of the desk's own, whose last part may be a symbol.
 const SYMBOL = /^[A-Z][A-Z0-9.-]{0,9}$/;
 
-function Subject({ subject }) {
-  const place = subject.lastIndexOf('/') + 1;
-  const last = subject.slice(place);
-  const before = subject.slice(0, place);
-  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)}${before
-    && html` <${Text} className="quiet small wide" most=${60}>${before.replace(/\/$/, '')}<//>`}</span>`;
+function subjectOf(subject) {
+  const [, before, last] = /^(?:(.*)\/)?(.*)$/s.exec(subject);
+  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)} ${before
+    && html`<${Text} className="quiet small wide" most=${60}>${before}<//>`}</span>`;
 }

@@ -2,8 +2,8 @@
 // scrolls; zooming makes what is in it wider.
 
 import {
-  Badge, badgeOf, compact, date, Facts, go, html, joined, Loaded, moment, numOf, Panel, part, plain, Segments,
-  setQuery, span, textOf, threadOf, useEffect, useMemo, useNow, useRef, useState,
+  badgeOf, between, compact, Facts, go, html, joined, Loaded, numOf, Panel, part, plain, quietOf, seconds, Segments,
+  setQuery, span, textOf, threadOf, timeOf, useEffect, useMemo, useNow, useRef, useState,
 } from '../lib/view.js';
 
 const NAMES = { done: 'done', running: 'running', again: 'to be tried again', lost: 'worker lost', failed: 'failed',
@@ -16,14 +16,13 @@ export function Timeline({ from, query }) {
   return html`<${Panel} title="Timeline" tools=${html`<${Segments} label="Lanes" value=${by}
     onChange=${(value) => setQuery({ lanes: value === 'role' ? '' : value })}
     options=${[['role', 'Roles'], ['worker', 'Workers']]} />`}>
-    <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.steps.length}>${(data) =>
-      html`<${Lanes} data=${data} at=${from.at} by=${by} />`}<//><//>`;
+    <${Loaded} from=${from} what="the timeline" empty="No step yet" isEmpty=${(data) => !data.timeline.steps.length}>
+      ${(data) => html`<${Lanes} data=${data.timeline} at=${from.at} by=${by} />`}<//><//>`;
 }
 
 function Lanes({ data, at, by }) {
   const clock = useNow(data.finished_at ? 0 : 1_000);
-  const now = data.finished_at ? null : date(data.now).getTime() - date(data.created_at).getTime()
-    + clock - at.getTime();
+  const now = data.finished_at ? null : between(data.created_at, data.now) + clock - at.getTime();
   const bars = useMemo(() => barsOf(data, by, now), [data, by, now]);
   const lanes = useMemo(() => packed(bars, by === 'worker' ? data.workers : []), [bars]);
   const [zoom, setZoom] = useState(1);
@@ -45,9 +44,9 @@ function Lanes({ data, at, by }) {
     const below = (one) => one.top > (bar?.top ?? -1) && one.until >= (bar?.from ?? 0);
     const above = (one) => one.top < (bar?.top ?? Infinity) && one.from <= (bar?.until ?? Infinity);
     const acts = {
-      ArrowRight: () => choose(near(1)), ArrowLeft: () => choose(near(-1)), Home: () => choose(bars[0]),
-      End: () => choose(bars.at(-1)), ArrowDown: () => choose(bars.find(below)), ArrowUp: () =>
-        choose(bars.findLast(above)), '+': () => zoomed(2), '-': () => zoomed(0.5), 0: () => setZoom(1),
+      ArrowRight: () => choose(near(1)), ArrowLeft: () => choose(near(-1)), ArrowDown: () => choose(bars.find(below)),
+      ArrowUp: () => choose(bars.findLast(above)), Home: () => choose(bars[0]), End: () => choose(bars.at(-1)),
+      '+': () => zoomed(2), '-': () => zoomed(0.5), 0: () => setZoom(1),
       Enter: () => {
         const turn = bar?.attempt?.turns.findLast((one) => one.thread_id);
         if (turn) go(`/threads/${part(turn.thread_id)}`, { turn: turn.turn_id });
@@ -63,8 +62,7 @@ function Lanes({ data, at, by }) {
       <button type="button" aria-label="Zoom out" onClick=${() => zoomed(0.5)} disabled=${zoom === 1}>−</button>
       <button type="button" onClick=${() => setZoom(1)} disabled=${zoom === 1}>Whole run</button>
       <${Legend} bars=${bars} />
-      ${data.expected.length > 0 && html`<span class="quiet">still to come: ${data.expected.map(plain).join(', ')}
-        </span>`}</div>
+      ${data.expected.length > 0 && quietOf(`still to come: ${data.expected.map(plain).join(', ')}`)}</div>
     <div class="lanes" ref=${box} tabindex="0" role="group" onKeyDown=${press}
       onPointerOver=${(event) => setPointed([chosen, keyAt(event)])} onPointerLeave=${() => setPointed([chosen, null])}
       onClick=${(event) => setPointed([keyAt(event), null])} aria-label="Timeline of steps. Arrows: from step to step;
@@ -84,13 +82,14 @@ function Bar({ bar, left, share, marked }) {
   const { from, until, ready, row, tall, tone, attempt, step, turns } = bar;
   const [top, height] = [`${LANE_HEAD + row * tall}px`, `${tall - 2}px`];
   const within = (ms) => `${(100 * ms) / Math.max(until - from, 1)}%`;
-  return html`${from > ready && html`<i class="waits" style=${{ left: left(ready), width: share(from - ready), top,
-      height }}></i>`}
-    ${attempt && html`<div data-bar=${keyOf(bar)} class=${`bar ${tone} ${marked ? 'marked' : ''} ${attempt.taken_over
-        ? 'taken' : ''}`} style=${{ left: left(from), width: share(until - from), top, height }}>
+  const looks = ['bar', tone, marked && 'marked', attempt?.taken_over && 'taken'].filter(Boolean).join(' ');
+  return html`${from > ready
+      && html`<i class="waits" style=${{ left: left(ready), width: share(from - ready), top, height }}></i>`}
+    ${attempt && html`<div data-bar=${keyOf(bar)} class=${looks}
+      style=${{ left: left(from), width: share(until - from), top, height }}>
       ${tall >= TALLEST && plain([step.subject, step.role || step.kind].filter(Boolean).join(' '))}
-      ${turns.map(([begun, ended]) => html`<i class="turn" style=${{ left: within(begun - from),
-        width: within(ended - begun) }}></i>`)}</div>`}`;
+      ${turns.map(([begun, ended]) =>
+        html`<i class="turn" style=${{ left: within(begun - from), width: within(ended - begun) }}></i>`)}</div>`}`;
 }
 
 /** What the looks mean: those that there are. */
@@ -98,40 +97,36 @@ function Legend({ bars }) {
   const looks = [...TONES.map((tone) => [NAMES[tone], `bar ${tone}`, (bar) => bar.attempt && bar.tone === tone]),
     ['turn', 'turn', (bar) => bar.turns.length], ['waited', 'waits', (bar) => bar.from > bar.ready],
     ['taken over', 'bar taken', (bar) => bar.attempt?.taken_over]];
-  return html`<span class="legend">${looks.filter(([, , of]) => bars.some(of)).map(([name, look]) => html`
-    <span class="swatch"><i class=${look}></i>${name}</span>`)}</span>`;
+  return html`<span class="legend">${looks.filter(([, , of]) => bars.some(of)).map(([name, look]) =>
+    html`<span class="swatch"><i class=${look}></i>${name}</span>`)}</span>`;
 }
 
 function Chosen({ bar }) {
   if (!bar) return html`<p class="quiet chosen-bar">Point at a bar, or go through them with the arrow keys, to see its
     attempt.</p>`;
   const { step, attempt } = bar;
+  const why = attempt?.reason || step.error;
   return html`<div class="chosen-bar" aria-live="polite"><${Facts} rows=${[
-    ['Step', textOf([step.title, step.kind].filter(Boolean)[0])],
+    ['Step', textOf(step.title || step.kind)],
     ['Subject', step.subject ? textOf(step.subject, 60) : undefined],
     ['Role', step.role ? textOf(step.role) : undefined],
-    ['Attempt', attempt ? html`<span class="num">${attempt.attempt} of ${step.max_attempts}</span>
-      ${attempt.taken_over ? html` <${Badge} tone="warn">taken over<//>` : ''}` : 'not begun'],
-    ['Ended as', attempt ? html`<${Badge} tone=${{ lost: 'bad', again: 'warn' }[attempt.outcome]}>${attempt.outcome}
-      <//>` : badgeOf(step.state)],
-    ['Began', html`<span class="num" title=${`${span(bar.from)} after the run began`}>${attempt
-      ? moment(attempt.started_at, 'time') : ''}</span>`],
-    ['Waited', numOf(span(attempt ? attempt.waited === null ? null : attempt.waited * 1000 : bar.until - bar.ready))],
-    ['Took', attempt ? html`${numOf(span(bar.until - bar.from))}${bar.open ? ' so far' : ''}` : undefined],
-    ['Worker', attempt ? textOf(attempt.worker) : undefined],
-    ['Turns', attempt?.turns.length
-      ? attempt.turns.map((turn) =>
-      html`${threadOf(turn.thread_id, html`${plain(turn.outcome)}, ${compact(turn.tokens)} tokens`)} `)
-      : undefined],
-    ['Why', attempt?.reason || step.error ? textOf(attempt?.reason || step.error) : undefined],
+    ['Attempt', attempt ? html`${numOf(`${attempt.attempt} of ${step.max_attempts}`)} ${attempt.taken_over
+      && badgeOf('taken over', 'warn')}` : 'not begun'],
+    ['Ended as', attempt ? badgeOf(attempt.outcome, { lost: 'bad', again: 'warn' }[attempt.outcome])
+      : badgeOf(step.state)],
+    ...(attempt ? [['Began', timeOf(attempt.started_at, 'time')], ['Waited', numOf(seconds(attempt.waited))],
+      ['Took', html`${numOf(span(bar.until - bar.from))}${bar.open && ' so far'}`], ['Worker', textOf(attempt.worker)],
+      ['Turns', attempt.turns.length ? attempt.turns.map((turn) => html`${threadOf(turn.thread_id,
+        `${plain(turn.outcome)}, ${compact(turn.tokens)} tokens`)} `) : undefined],
+    ] : [['Waited', numOf(span(bar.until - bar.ready))]]),
+    ['Why', why ? textOf(why) : undefined],
   ]} /></div>`;
 }
 
 /** The bars of a timeline, by begin: {from, until, ready, lane, tone, step, attempt}; times in ms since the run began.
  * by: 'worker' or 'role'. now: ms since the run began, where open bars end; null of a run that has ended. */
 function barsOf(timeline, by, now) {
-  const zero = date(timeline.created_at).getTime();
-  const at = (time) => date(time).getTime() - zero;
+  const at = (time) => between(timeline.created_at, time);
   const end = now ?? at(timeline.finished_at);
   /** @type {any[]} */
   const bars = [];
