@@ -25,8 +25,7 @@ export async function getResponse(path, query = {}, { signal, headers } = {}) {
 export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
   (n) => n.toString(16).padStart(2, '0')).join('');
 
-/** The answer to a write as JSON. The person's name is added as `by`. key: of newKey(), kept over tries. Raises
- * Problem.
+/** The answer to a write as JSON, in the person's name. key: of newKey(), kept over tries. Raises Problem.
  * @param {string} path
  * @param {object} [body]
  * @param {import('./request.js').Options} [options] */
@@ -36,8 +35,7 @@ export async function post(path, body = {}, { key = newKey(), signal } = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** A picture of the desk as a URL for <img>, since an address alone carries no token. Revoke it when it is not shown
- * any more.
+/** A picture of the desk as a URL for <img>, since an address alone carries no token; to be revoked.
  * @param {string} digest
  * @param {import('./request.js').Options} [options] */
 export async function pictureUrl(digest, { signal } = {}) {

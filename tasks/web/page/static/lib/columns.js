@@ -15,7 +15,6 @@ const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
 export const column = (label, show = textOf, field = fieldOf(label), looks = '', title = undefined) =>
   [label, (row) => show(row[field]), looks, field, title];
 
-/** A column of figures, aligned with each other. */
 export const number = (label, show, field = undefined, looks = '', title = undefined) =>
   column(label, show, field, `num ${looks}`, title);
 
@@ -31,7 +30,6 @@ export const codeOf = (value) => html`<code>${textOf(value)}</code>`;
 export const hashOf = (hash) => (hash ? html`<code title=${plain(hash)}>${shortId(hash)}</code>` : MISSING);
 export const tokensOf = (value) => html`<span class="num" title=${count(value)}>${compact(value)}</span>`;
 export const seconds = (value) => span(value === null ? null : value * 1000);
-/** Text of at most so many characters. */
 export const upTo = (most, className = '') => (value) =>
   html`<${Text} most=${most} className=${className}>${value}<//>`;
 export const prose = (most) => (value) => html`<div class="prose">${textOf(value, most)}</div>`;
@@ -42,7 +40,6 @@ export const outcomeOf = (value) => ({ 0: 'no', 1: 'yes' }[value] ?? figure(valu
 export const rangeOf = ({ low, high, lack }, show) => (low === null ? lack : `${show(low)} to ${show(high)}`);
 /** That of a share, which is none below 0 or above 1. */
 export const shareRange = (found) => rangeOf(found, (value) => percent(Math.min(Math.max(value, 0), 1), 0));
-/** How many buys beat the median of their universe. */
 export const hitsOf = (hits) => (hits
   ? html`${percent(hits.mean, 0)} ${quietOf(`of ${count(hits.n)}, ${shareRange(hits)}`)}` : 'none has its outcome yet');
 
@@ -53,9 +50,7 @@ export function ratingOf(rating, confidence, id = null) {
   return html`${id ? html`<${Link} to=${`/verdicts/${id}`}>${shown}<//>` : shown} ${quietOf(textOf(confidence))}`;
 }
 
-/** What kind a run is, and what schedule it is of. */
 export const KIND = ['Kind', (run) => html`${run.kind} ${run.schedule && quietOf(textOf(run.schedule))}`, '', 'kind'];
-/** Steps of a run by their kind, together: [ended, all]. */
 export const stepsOf = (steps) => Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
 /** The columns of reports, wherever they are listed. */
 export const REPORT = [

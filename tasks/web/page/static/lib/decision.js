@@ -101,7 +101,6 @@ const say = (line) => {
   said.value = [...said.value, line];
 };
 
-/** Send one answer, and return what came of it as a line. */
 async function answered(item, body, key) {
   const { state, notified } = await post(`/approvals/${idOf(item)}`, body, { key });
   const late = 'the trade queue was not reached; it sends with its next check, within a minute';
@@ -217,7 +216,6 @@ function OrderCard({ item: { order, why } }) {
     ${changes?.denied && html`<p class="notice bad">would be denied now: ${textOf(changes.denied.reason)}</p>`}`;
 }
 
-/** What an order would do to its account. */
 function Effect({ effect }) {
   if (!effect) return null;
   const { symbol, sector } = effect;
@@ -242,7 +240,6 @@ const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what"
   ${approval.kind === 'command' || approval.kind === 'file_change'
     ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
 
-/** What is otherwise now than when the order was previewed. */
 export function Changes({ from }) {
   const changes = from.data?.changes;
   if (!changes) return null;

@@ -7,8 +7,7 @@ import { Chart, pointsOf } from './chart.js';
 const LINES = [['held', 'quiet', 2, 'bought and held'], ['equal_weight', 'warn', 1, 'equal weight'],
   ['other', 'good', 0, ''], ['equity', 'accent', 0, 'account']];
 
-/** days: [{day, equity, drawdown, held, equal_weight, other}], what is not known null or left out. other: the name of
- * the account that is compared with. label: what it shows, in words. */
+/** days: [{day, equity, drawdown, held, equal_weight, other}]. other: the account that is compared with. */
 export function EquityChart({ days, other, label }) {
   const last = days.at(-1);
   if (days.length < 2) return html`<p>${last ? html`One session day so far, ${numOf(last.day)}: equity
@@ -42,7 +41,6 @@ export function EquityChart({ days, other, label }) {
       .filter(Boolean).join('; ')}. Below: drawdown, deepest ${numOf(percent(deepest))}.</p>`;
 }
 
-/** Rows with the drawdown of their equity so far. */
 export function withDrawdown(rows) {
   let high = 0;
   return rows.map((row) => {

@@ -22,7 +22,6 @@ const isFigure = (value) => value !== null && value !== undefined && value !== '
 /** A figure with a fixed number of decimals, so that a column aligns at the point. */
 export const figure = (value, digits = 2) => shown(value, digits, {});
 
-/** A whole number: 12,345. */
 export const count = (value) => figure(value, 0);
 
 const dollars = { style: 'currency', currency: 'USD' };

@@ -5,8 +5,7 @@ import { html, money, part, plain, useGet } from './view.js';
 const WIDE = 200;
 const HIGH = 60;
 
-/** Lines of equally many values, null where there is none. lines: [[class, values]]; levels: [[class, value]], drawn
- * across. label: what they show. */
+/** lines: [[class, values]], equally many, null where there is none; levels: [[class, value]], drawn across. */
 export function Lines({ lines, levels = [], label, className = '' }) {
   const given = (values) => values.filter((one) => one !== null && one !== undefined);
   const known = given([...lines.flatMap(([, values]) => values), ...levels.map(([, value]) => value)]);
@@ -22,8 +21,7 @@ export function Lines({ lines, levels = [], label, className = '' }) {
     ${lines.map(([name, values]) => html`<path class=${name} d=${path(values)} />`)}</svg>`;
 }
 
-/** The closes of a symbol over the last weeks, as its run saw them, with its stop and its target, and the same in
- * words. */
+/** The closes of a symbol over the last weeks, as its run saw them, with its stop and its target. */
 export function Closes({ symbol, run, stop, target }) {
   const bars = useGet(`/symbols/${part(symbol)}/bars`, { sessions: 60, run });
   const closes = bars.data?.bars.map((one) => one.close) ?? [];

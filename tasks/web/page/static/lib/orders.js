@@ -28,10 +28,8 @@ export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 
 
 /** A quantity as the order has it: whole ones without decimals. */
 export const quantity = (value) => figure(value, Number.isInteger(Number(value)) ? 0 : 4);
-/** What an order does: its action, and its side where it has one. */
 export const actionOf = ({ action, side }) => [action, side].filter(Boolean).map(plain).join(', ');
 
-/** Why an order is denied, with what was measured and its limit. */
 export const Denied = ({ title, code, reason, measured, limit }) => html`<p class="notice bad" role="status">
   ${badgeOf(title, 'bad')} <code>${plain(code)}</code>: ${textOf(reason)}. Measured <strong class="num">
   ${textOf(measured || 'nothing')}</strong>, limit <strong class="num">${textOf(limit || 'none')}</strong></p>`;
@@ -53,7 +51,6 @@ export const breakable = (name) => plain(name).split('_').flatMap((one, n) => (n
 export const turnOf = (thread, turn, said = '') => (thread ? html`<${Link} to=${`/threads/${part(thread)}`}
   query=${{ turn }} className=${said ? '' : 'id'} title=${thread}>${said || shortId(thread)}<//>` : MISSING);
 
-// What an answer moves, and what a model asks for.
 /** Whether this moves real money, in text and not by colour alone. */
 export function MoneyNotice({ standing }) {
   const found = standing.data?.standing;

@@ -6,10 +6,8 @@ import {
 
 const MOST = 12;
 const EACH = 5;
-/** The kinds of runs that the page starts. */
 export const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'backtest'];
 
-/** Whether each word of a search is in a text. */
 const matches = (text, words) => words.every((word) => text.toLowerCase().includes(word));
 
 export function Palette({ onClose }) {

@@ -32,7 +32,6 @@ export function pathWith(path, query = {}) {
 /** The address of a view: `href('/runs', {kind: 'screen'})`. Parts of a path go through `part`. */
 export const href = (path, query = {}) => `#${pathWith(path, query)}`;
 
-/** One part of a path, escaped. */
 export const part = (value) => encodeURIComponent(String(value));
 
 /** Replace the address by a view's, in this entry of the history. */

@@ -8,7 +8,6 @@ import { session } from './session.js';
 const SLOW_MS = 20_000; // after which a load is given up for a new one
 
 const shown = new Set();
-/** Load again all that is shown. */
 export const reloadAll = () => shown.forEach((reload) => reload());
 
 /** Load something, show it, and keep what was shown when a later load fails.
@@ -89,8 +88,7 @@ export function useResource(load, deps = [], { every = 0, again = [] } = {}) {
 }
 
 /** What GET answers, as useResource has it; it is loaded anew for another path or query. deps: for what else it is
- * loaded again, with the old answer shown until then. as: what the view makes of an answer. path null: not known
- * yet.
+ * loaded again, the old answer shown until then. as: what the view makes of an answer. path null: not known yet.
  * @template {string} Path
  * @template [Made=import('answers').Answer<Path>]
  * @param {Path} path
@@ -105,8 +103,7 @@ export const useGet = (path, query = {}, { deps = [], every, as } = {}) => useRe
 
 const MOST = 1_000; // rows of an answer
 
-/** A list of GET whose beginning is shown, and more of it when a person asks: {from, most, more}, as TablePanel takes
- * them. */
+/** A list of GET, whose beginning is shown until a person asks for more: {from, most, more}, for TablePanel. */
 export function useList(path, query, options = {}) {
   const [most, setMost] = useState(200);
   const from = useGet(path, { ...query, limit: most }, options);
@@ -116,8 +113,7 @@ export function useList(path, query, options = {}) {
 /** One object of a stored row, which an answer has under this name, and of what was read beside it. */
 export const joined = (name) => ({ [name]: row, ...more }) => ({ ...row, ...more });
 
-/** A list of the newest `most` items as state: [{items, dropped}, add, clear]; dropped counts those that left its
- * beginning.
+/** The newest `most` items as state: [{items, dropped}, add, clear]; dropped counts those that left the beginning.
  * @returns {[{ items: any[], dropped: number }, (items: any[]) => void, () => void]} */
 export function useBounded(most) {
   const [list, setList] = useState({ items: [], dropped: 0 });

@@ -10,8 +10,7 @@ import { Problem } from './request.js';
 import { href, part, setQuery } from './router.js';
 import { useResource } from './store.js';
 
-/** Text of the desk, with what hides or reorders it made visible. most: characters shown; the rest is in the
- * tooltip. */
+/** Text of the desk, what hides or reorders it made visible. most: characters shown; the rest is in the tooltip. */
 export function Text({ children, most = 0, className = '' }) {
   const text = plain([children].flat().join(''));
   const cut = most ? short(text, most) : text;
@@ -38,8 +37,7 @@ export const Filters = ({ query, of: filters, also = {} }) => filters.map(([name
     : html`<${FilterField} ...${field} size=${of === 'symbol' ? 7 : 11} maxlength="64" onChange=${set} />`;
 });
 
-/** A field that is one of some values, each as text or as [value, text]. none: the text of no choice; null: one is
- * chosen always. */
+/** A field that is one of some values, each as text or [value, text]. none: the text of no choice; null: no such. */
 export const Choice = ({ label, values, value = '', onChange, none = 'all', ...rest }) => html`<label ...${rest}>
   ${label}
   <select value=${value} onChange=${(event) => onChange(event.target.value)}>
@@ -52,7 +50,6 @@ export const Field = ({ label, onText, className, of = 'input', type, ...rest })
   ${label}<${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
   onInput=${(event) => onText(event.target.value)} /></label>`;
 
-/** A box to tick with its label. */
 export const Check = ({ label, checked, onChange }) => html`<label class="check">
   <input type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} />${label}</label>`;
 
@@ -60,7 +57,6 @@ export const Check = ({ label, checked, onChange }) => html`<label class="check"
 export const Dots = ({ of, none = 'none' }) => (of.length
   ? html`<ul class="dots">${of.map((one) => html`<li>${one}</li>`)}</ul>` : html`<p class="quiet">${none}</p>`);
 
-/** The first rows of many, and the button that shows all of them. */
 export function useFirst(rows, most) {
   const [all, setAll] = useState(false);
   const left = !all && rows.length > most;
@@ -75,7 +71,6 @@ export const inPlace = (act) => (event) => {
   act();
 };
 
-/** A link to a view: <${Link} to="/runs/x">. */
 export function Link({ to, query, children, className, title }) {
   return html`<a href=${href(to, query)} class=${className} title=${title}>${children}</a>`;
 }
@@ -96,8 +91,7 @@ export function OutLink({ url, children }) {
   return safe ? html`<a href=${safe} target="_blank" rel="noreferrer noopener" class="out">${shown} ↗</a>` : shown;
 }
 
-/** A moment: in New York or local time as the page is set; all of them in the tooltip. parts: time, minute, day,
- * both. */
+/** A moment in New York or local time, as the page is set; both in the tooltip. parts: time, minute, day, both. */
 export function Time({ at, parts = 'both' }) {
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>
     ${moment(at, parts, zone.value)}</time>`;
@@ -133,13 +127,11 @@ const TONES = {
   bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused',
     'error', 'unknown', 'live', 'real money'],
 };
-/** The tone of a word for a state. */
 export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase()))
   ?? 'plain';
 export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
 
-/** A state as a word with a mark: colour is never the only sign. tone: good, busy, warn, bad or plain; by the word
- * itself where it is left out. */
+/** A state as a word with a mark: colour is never the only sign. tone: by the word itself where it is left out. */
 export function Badge({ children, tone, title }) {
   const word = words([children].flat().join(''));
   const found = tone ?? toneOf(word);
@@ -200,9 +192,8 @@ const emptyOf = (empty, hint) => (typeof empty === 'string' ? html`<${Empty} tit
 export const Loading = ({ what = '' }) =>
   html`<div class="loading" role="status"><span class="spin" aria-hidden="true"></span> loading ${what}</div>`;
 
-/** A resource of useResource in whatever state it is: loading, failed, empty, stale or there.
- * children: (data) => content. empty, hint: what there is to say of data that isEmpty finds empty, and what a person
- * can do. */
+/** A resource in whatever state it is: loading, failed, empty, stale or there. children: (data) => content. empty,
+ * hint: what there is to say of data that isEmpty finds empty, and what a person can do. */
 export function Loaded({ from, what = '', children, empty, hint, isEmpty = nothingIn }) {
   if (from.data === undefined) {
     return from.problem ? html`<${ProblemBox} problem=${from.problem} again=${from.reload} what=${what} />`
@@ -215,7 +206,6 @@ export function Loaded({ from, what = '', children, empty, hint, isEmpty = nothi
   return html`${stale}${empty && isEmpty(from.data) ? emptyOf(empty, hint) : children(from.data)}`;
 }
 
-/** A box with a heading. tools: to the right of it. */
 export function Panel({ title, tools, children, className = '', id }) {
   return html`<section class=${`panel ${className}`} id=${id} aria-label=${title}>
     ${(title || tools) && html`<header><h2>${title}</h2><div class="tools">${tools}</div></header>`}
@@ -316,8 +306,7 @@ export const Form = ({ run, children, ...rest }) => html`<form ...${rest} onSubm
   run();
 }}>${children}</form>`;
 
-/** A dialog whose form does something. act: of useAction; its Problem is shown, and what was typed stays. ready:
- * whether it may be sent. done: called when it succeeded, by default onClose. */
+/** A dialog whose form does something. act: of useAction. done: called when it succeeded, by default onClose. */
 export function FormDialog({ title, act, action, ready = true, danger = false, onClose, done = onClose, what,
   children }) {
   const submit = async () => ready && (await act.run()) && done();
@@ -379,7 +368,6 @@ export function ActionButton({ label, path = '', body = {}, confirm, done = (_an
     ${asking && html`<${Confirm} ...${confirm} action=${label} run=${run} onClose=${() => setAsking(false)} />`}`;
 }
 
-/** A button that saves what a path answers as a file. */
 export const SaveButton = ({ label, path, name }) =>
   html`<${ActionButton} label=${label} run=${() => saveFile(path, name)} />`;
 
@@ -473,8 +461,7 @@ export function VirtualList({ items, row, height = 24, stick = false, dropped = 
         ${row(item, first + index)}</li>`)}</ul></div>`;
 }
 
-/** An event in a list: when, what, and to what. run: of several runs, so it is named. Few elements: there are many
- * rows. */
+/** An event in a list. run: of several runs, so it is named. Few elements: there are many rows. */
 export function EventRow({ event, run = false }) {
   const { payload } = event;
   const ended = String(payload.state ?? payload.outcome ?? event.type.split('.')[1]);
@@ -486,7 +473,6 @@ export function EventRow({ event, run = false }) {
     ${payload.order ? orderOf(payload.order) : event.thread_id ? threadOf(event.thread_id, 'thread') : ''}`;
 }
 
-/** What an event is about, as one line of text. */
 function about({ type, payload }) {
   const subject = [payload.role, payload.kind, payload.subject, payload.symbol].filter(Boolean).join(' ');
   const more = {

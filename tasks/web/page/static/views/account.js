@@ -66,7 +66,6 @@ function Standing({ found }) {
     ]} />`;
 }
 
-/** Symbols that are not valued, by why. */
 const byReason = (missing) => [...Map.groupBy(Object.entries(missing), ([, why]) => why)];
 
 const POSITIONS = [
@@ -119,7 +118,6 @@ const Ledger = ({ name, version }) => html`<${TablePanel} title="Movements" clas
   ...${useList(`/accounts/${part(name)}/ledger`, {}, { deps: [version], as: (found) => found.map(joined('row')) })}
   empty="Nothing has moved yet" />`;
 
-// The equity curve of an account, and below it how far it is under its highest.
 const SPANS = [['20', '1 month'], ['65', '3 months'], ['260', '1 year'], ['5000', 'all']];
 
 function Equity({ account, span, setSpan, version }) {

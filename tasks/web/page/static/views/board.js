@@ -10,7 +10,6 @@ import { turnOf } from '../lib/orders.js';
 const MOST_ARGUMENTS = 6;
 const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
 
-/** The board of an episode, or of a screen with rounds. changed: when the run was last loaded. */
 export function BoardPart({ run, query, changed }) {
   const board = useGet(`/runs/${run}/board`, {}, { deps: [changed] });
   return html`<${Loaded} from=${board} what="the board">${(found) =>

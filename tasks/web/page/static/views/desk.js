@@ -1,10 +1,9 @@
-// The front: what was done last, how good the desk has been, what waits for a person, and the newest decision as its
-// lineage.
+// The front: what was done last, how good it has been, what waits for a person, and the newest decision as its lineage.
 
 import {
-  ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, Figure, go, hitsOf, html, joined, KIND,
-  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedMoney, signedPercent, span, stepsOf,
-  symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
+  ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, go, hitsOf, html, joined, KIND, Link,
+  LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf, symbolOf, TablePanel,
+  textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
@@ -64,7 +63,6 @@ const First = ({ desk: { fleet, standing } }) => html`<section class="panel firs
   ${fleet.workers?.length === 0 && html`<p class="notice warn">No worker answers, so it would wait: start them
     with <code>desk up</code>.</p>`}</section>`;
 
-/** How good the account has been, and what the day cost. */
 function Results({ found: { standing, spent, budget_tokens: budget, database } }) {
   const { equity } = database;
   const record = useGet(`/accounts/${standing.account}/record`, {}, { every: 60_000, deps: [equity?.marked_at] });

@@ -90,7 +90,6 @@ const REPORTS = [
   number('Tokens', compact, 'tokens', 'wide'),
 ];
 
-/** Which tools models called that their turns do not have. */
 const rogueText = (rows) =>
   plain([...new Set(rows.map((row) => `${row.role} called ${row.tool} (${row.kind})`))].join(', '));
 
@@ -178,14 +177,12 @@ const ANSWERS = {
 const WAITS = ['drafted', 'previewed', 'approval_pending', 'approved'];
 const EVERY_MS = 30_000;
 
-/** The checks of an order as a resource, for the parts of its view. */
 const useChecks = (path, state) => useGet(`${path}/checks`, {}, { every: WAITS.includes(state) ? EVERY_MS : 0,
   deps: [state] });
 
 function Checks({ from }) {
   const [all, setAll] = useState(false);
   return html`<${Loaded} from=${from} what="the checks">${(found) => {
-    // Denials first.
     const telling = found.checks.filter((one) => one.figure !== null || one.answer === 'denied')
       .sort((one, other) => Number(other.answer === 'denied') - Number(one.answer === 'denied'));
     const rows = all ? found.checks : telling;
@@ -228,8 +225,7 @@ const ANSWER_TONES = { approved: 'good', denied: 'bad', pending: 'warn', expired
 const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
   .map((one) => ({ ...one, ...one.facts, id: one.id }));
 
-/** The layers of an order's chain, first to last: [{title, nodes}]. A node without `to` stands for what there is
- * not. */
+/** The layers of an order's chain, first to last: [{title, nodes}]. */
 function layersOf({ order, chain }) {
   const own = order.id ? `/orders/${order.id}` : `/symbols/${order.symbol}`; // before there is an order
   const later = order.id ? 'none' : 'not yet';
@@ -271,7 +267,6 @@ function layersOf({ order, chain }) {
 const layer = (title, nodes, missing = null) => (nodes.length || missing !== null)
   && { title, nodes: nodes.length ? nodes : [{ lines: [missing], missing: true }] };
 
-/** The chain of GET /orders/{order}, from the screener's hit to the fill. */
 export const Lineage = ({ detail }) => html`<div class="lineage-box"><ol class="lineage"
   aria-label="What the order rests on, and what became of it">${layersOf(detail).map(({ title, nodes }) => html`
     <li><h3>${title}</h3>${nodes.map((node) => html`<${Node} node=${node} title=${title} />`)}</li>`)}</ol></div>`;

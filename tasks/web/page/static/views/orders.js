@@ -41,7 +41,6 @@ const COLUMNS = [
 
 const notional = ({ order, preview }) => preview?.notional ?? order.notional;
 
-// Whether the audit log is whole.
 function Audit() {
   const audit = useGet('/audit', {}, { every: 120_000 });
   const { verified } = audit.data ?? {};

@@ -1,10 +1,9 @@
-// The prices of a symbol: candles and volume, its levels, zones and lines, indicators that a person switches on, and
-// what the desk did when.
+// The prices of a symbol: candles, volume, levels, zones, lines, indicators, and what the desk did when.
 
 import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
-  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, plain, SaveButton, Segments, setQuery,
-  Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
+  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, pathWith, plain, SaveButton, Segments,
+  setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { Chart, pointsOf, Zones } from '../lib/chart.js';
 
@@ -29,8 +28,7 @@ export function Prices({ path, symbol, query, detail }) {
   const kept = useRef(null);
   if (bars.data) kept.current = bars.data;
   const shown = bars.data === undefined && !bars.problem && kept.current ? { ...bars, data: kept.current } : bars;
-  const picture = new URLSearchParams({ sessions: String(Math.min(Number(sessions), 500)), interval });
-  for (const name of ['run', 'day']) if (query[name]) picture.set(name, query[name]);
+  const picture = { sessions: Math.min(Number(sessions), 500), interval, run: query.run, day: query.day };
   const turned = (all, name) => (all.includes(name) ? all.filter((one) => one !== name) : [...all, name]).join(',');
   const chips = (label, rows, turn) => html`<div class="row chips" role="group" aria-label=${label}>
     ${rows.map(([name, text, on]) => html`<button type="button" key=${name} aria-pressed=${on}
@@ -40,7 +38,7 @@ export function Prices({ path, symbol, query, detail }) {
   return html`<${Panel} title="Prices" tools=${html`${segments('Span', 'sessions', sessions, offered)}
       ${segments('Bars', 'interval', interval, shown.data?.intraday ? BARS : BARS.slice(0, 2), 'day')}
       ${segments('Scale', 'scale', query.scale ?? '', [['', 'Linear'], ['log', 'Log']])}
-      <${SaveButton} label="Save picture" path=${`${path}/picture?${picture}`} name=${`${symbol}.png`} />`}>
+      <${SaveButton} label="Save picture" path=${pathWith(`${path}/picture`, picture)} name=${`${symbol}.png`} />`}>
     ${chips('Indicators', INDICATORS.map(([name, label]) => [name, label, lines.includes(name)]),
       (name) => setQuery({ lines: turned(lines, name) || 'none' }))}
     ${chips('What the desk did', KINDS.map(([kind, mark, name = kind]) => [kind,
@@ -105,12 +103,10 @@ const QUIET = { lastValueVisible: false, priceLineVisible: false, crosshairMarke
 const LABELS = 90; // px that labels of prices cover, right of the bars
 const LOG = 1; // the library's mode of a price scale
 
-/** The colour of an indicator, by its place among those that are drawn. */
 const colourOf = (index) => LINES[index % LINES.length];
 const faint = (colour, share = '55') => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}${share}` : colour);
 
-/** data: bars with indicators, levels and lines; events: by bar; held: prices that hold; onOver: gets the bar under the
- * pointer, or null. */
+/** events: by bar; held: prices that hold; onOver: gets the bar under the pointer, or null. */
 function PriceChart({ data, events, held, log, onOver, label }) {
   const intraday = data.bars[0].at.length > 10;
   const times = useMemo(() => data.bars.map((bar) => (intraday ? Date.parse(`${bar.at}Z`) / 1000 : bar.at)), [data]);
@@ -179,8 +175,7 @@ function addStudy(chart, candles, { levels, lines }, times, colours) {
   }
 }
 
-// What the desk did with a symbol, on the bar of its market day: hits, verdicts, orders and fills; and levels it holds
-// to.
+// What the desk did with a symbol, on the bar of its market day, and the levels that it holds to.
 const KINDS = [['hits', '○'], ['verdicts', '■'], ['orders', '□'], ['fills', '▲▼'],
   ['levels', '┄', 'cost, stops and plan']];
 

@@ -9,7 +9,6 @@ import {
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
 
-// Scores as columns: mean, number, effective number and dates, with the 95 % interval.
 /** A mean with its sign and half of its 95 % interval, which is never written as zero. */
 function signed(mean) {
   if (!mean) return MISSING;
@@ -48,7 +47,6 @@ const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voi
 
 export const Record = ({ query }) => html`<${Parts} title="Record" parts=${PARTS} query=${query} />`;
 
-/** How good an account has been, and what may be concluded from it. */
 function AccountPart({ query: { account, against } }) {
   const accounts = useGet('/accounts');
   const backtests = useGet('/runs', { kind: 'backtest', limit: 50, short: true });
@@ -161,7 +159,6 @@ const QUESTIONS = [
   column('Closes', dayOf, 'closes_at', 'wide'),
 ];
 
-/** The last runs of a kind, as a panel of a table. */
 function RunsOf({ kind, title, columns, empty, hint }) {
   const runs = useGet('/runs', { kind, limit: 50 }, { every: 30_000, as: (rows) => rows.map(joined('run')) });
   return html`<${TablePanel} title=${title} from=${runs} columns=${columns} empty=${empty} hint=${hint} />`;

@@ -1,5 +1,4 @@
-// One report: the structured answer, each figure beside the tool answer that it comes from, what was missing, and who
-// gave it on which thread.
+// One report: its answer, each figure beside the tool answer that it comes from, what was missing, and who gave it.
 
 import {
   badgeOf, between, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded, money, numOf,
@@ -140,7 +139,6 @@ function jsonOf(value, wanted, now, pointer = '', indent = '\n') {
   return wanted.has(pointer) ? html`<mark class=${pointer === now ? 'now' : ''}>${shown}</mark>` : shown;
 }
 
-// A text of a report with its figures as links to their sources, and the rest of its answer as a tree.
 /** text: of the report; name: how its figures name it. choose: gets the figure that was pressed. */
 function Cited({ text, name, figures, chosen, choose }) {
   return html`<bdi>${pieces(text, name, figures).map((piece) => {
@@ -177,9 +175,7 @@ function leafOf(value) {
     ${typeof value === 'boolean' ? (value ? 'yes' : 'no') : value}<//>`;
 }
 
-// The figures of a report's texts with their sources, and what its tools reported as missing.
-/** The figures in the order of the texts, numbered from 1: {number, name, start, end, figure, source, call, path,
- * value}. A figure without a source has source null. */
+/** The figures in the order of the texts, numbered from 1. One without a source has source null. */
 function figuresOf({ cited, unsupported }) {
   const place = (one) => (one.text === 'summary' ? '' : one.text);
   return [...cited, ...unsupported.map((one) => ({ ...one, source: null }))]
@@ -187,8 +183,7 @@ function figuresOf({ cited, unsupported }) {
     .map((one, index) => ({ ...one, name: one.text, number: index + 1 }));
 }
 
-/** A text cut at its figures: strings and figures in turn. Offsets count characters as Python does, not UTF-16
- * units. */
+/** A text cut at its figures: strings and figures in turn. Offsets count characters, not UTF-16 units. */
 function pieces(text, name, figures) {
   const letters = Array.from(text ?? '');
   const found = [];
@@ -231,8 +226,7 @@ const PLACED = ['verdict', 'confidence', 'summary', 'key_risks'];
 const otherFields = ({ answer }) =>
   Object.fromEntries(Object.entries(answer ?? {}).filter(([name]) => !PLACED.includes(name)));
 
-// One verdict: the rating, the rule that gave it, the reports it rests on, what was missing, and the orders that rest
-// on it.
+// One verdict: its rule, the reports that it rests on, what was missing, and the orders that rest on it.
 export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
   const { symbol, rating, confidence } = found.data?.verdict ?? {};

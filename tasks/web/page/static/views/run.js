@@ -72,7 +72,6 @@ function One({ run, query }) {
 const showAll = () => setQuery({ stage: '', label: '' });
 const allButton = (some) => some && html`<button type="button" onClick=${showAll}>Show all candidates</button>`;
 
-/** What a run of its kind is about. */
 function Kind({ course: { run, funnel: { stages }, table }, query, ended, at }) {
   if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${graphColumns(run.conversations)}
     rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
@@ -295,7 +294,6 @@ function orderCell(order) {
     ${plain(order.action)} ${order.quantity !== null && quantity(order.quantity)} ${words(order.state)}<//> `;
 }
 
-/** The symbols of the universe or of the hits. */
 function Screened({ rows, candidates, stage }) {
   const [text, setText] = useState('');
   const ranks = new Map(candidates.map((row) => [row.symbol, row]));
@@ -314,7 +312,6 @@ const SCREENED = [
   column('Candidate', (rank) => rank ?? '', 'rank', 'num'), ['Verdict', (row) => row.verdict && verdictCell(row)],
 ];
 
-// The analyses of a run: strategy, recommendation and contract of each symbol.
 const ANALYSES = [
   column('Symbol', symbolOf), column('Strategy'), column('Recommendation'),
   ['Verdict', (row) => ratingOf(row.rating, row.confidence), '', 'rating'],
@@ -339,9 +336,7 @@ function useEvents(path, speaking, onFound) {
   const texts = useRef(new Map());
   // Another question needs another stream: it goes on where this one is.
   const since = useMemo(() => last.current, [path, speaking]);
-  const live = useLive(`${path}/events`, {
-    query: { bodies: false, ...(speaking ? { deltas: true } : {}) },
-    since,
+  const live = useLive(`${path}/events`, { since, query: { bodies: false, ...(speaking ? { deltas: true } : {}) },
     onEvents: (events) => {
       const stored = events.filter((event) => event.sequence !== null && event.sequence > last.current);
       if (stored.length) last.current = stored.at(-1).sequence;
@@ -352,8 +347,7 @@ function useEvents(path, speaking, onFound) {
     onGap: (problem) => {
       clear();
       setMissed(problem);
-    },
-  });
+    } });
   return { list, live, texts: texts.current, missed };
 }
 

@@ -1,7 +1,9 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, getResponse, go, html, joined, KIND, LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
+  badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, getResponse, go, html, joined, KIND,
+  LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
+  Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -65,20 +67,15 @@ const COLUMNS = [
   column('Run', runOf, 'id'),
 ];
 
-
-/** What can be started, with the fields of each kind, as the desk's own schema has them: [[kind, {help, fields}],
- * ...]. */
+/** What can be started, as the desk's own schema has it: [[kind, {help, fields}], ...]. */
 function kindsOf({ paths, components }) {
   const { discriminator } = paths['/runs'].post.requestBody.content['application/json'].schema;
   return Object.entries(discriminator.mapping).map(([kind, ref]) => {
     const found = components.schemas[ref.split('/').at(-1)];
     const fields = Object.entries(found.properties).filter(([name]) => name !== 'kind' && name !== 'by')
-      .map(([name, field]) => ({
-      name, ...field, ...(field.anyOf?.find((one) => one.type !== 'null') ?? {}),
-        required: found.required.includes(name),
-    }));
-    return /** @type {[string, any]} */ ([kind, {
-      help: found.description, fields: fields.sort((a, b) => rank(b) - rank(a)) }]);
+      .map(([name, field]) => ({ name, ...field, ...field.anyOf?.find((one) => one.type !== 'null'),
+        required: found.required.includes(name) })).sort((a, b) => rank(b) - rank(a));
+    return /** @type {[string, any]} */ ([kind, { help: found.description, fields }]);
   });
 }
 const rank = ({ name, required }) => ({ symbols: 1, budget_tokens: -1 }[name] ?? 0) + (required ? 2 : 0);
@@ -116,8 +113,7 @@ function Spending({ asked }) {
     return () => clearTimeout(timer);
   }, [asked]);
   const { problem, data } = useGet(still && '/spending', { asked: still });
-  const said = still === null ? 'what is required comes first'
-    : problem ? plain(problem.detail) : data?.said ?? '…';
+  const said = still === null ? 'what is required comes first' : problem ? plain(problem.detail) : data?.said ?? '…';
   return html`<p class="quiet num" role="status">Forecast: ${said}</p>`;
 }
 
@@ -129,8 +125,8 @@ function Researched({ value, onText, ...rest }) {
   useEffect(() => {
     if (!value && found.length) onText(found[0].id);
   }, [found.length]);
-  return html`<${Choice} ...${rest} value=${value} onChange=${onText} none=${found.length ? null
-    : 'none has verdicts yet'}
+  return html`<${Choice} ...${rest} value=${value} onChange=${onText}
+    none=${found.length ? null : 'none has verdicts yet'}
     values=${found.map((one) => [one.id, `${one.kind} of ${moment(one.created_at)}, ${shortId(one.id)}`])} />`;
 }
 
@@ -147,16 +143,13 @@ function StartField({ field, value, set }) {
   const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}${required ? '' : ' (optional)'}`;
   const own = { label, value, required, onText: set };
   const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
-  const by = field.default === undefined || field.default === null ? '' : typeof field.default === 'boolean'
-    ? (field.default ? 'yes' : 'no') : field.default;
+  const by = { true: 'yes', false: 'no' }[field.default] ?? field.default ?? '';
   if (choices) return html`<${Choice} label=${label} value=${value} onChange=${set}
     none=${by === '' ? 'of the desk' : by} values=${choices.filter((one) => one !== by)} />`;
   if (name === 'run') return html`<${Researched} ...${own} />`;
-  if (name === 'symbols') return html`
-    <${Field} of="textarea" ...${own} placeholder="AAPL IBM KO" spellcheck="false" />`;
-  if (format === 'date') return html`<${Field} type="date" ...${own} />`;
-  const number = type === 'integer' || type === 'number';
-  return html`<${Field} type=${number ? 'number' : 'text'} ...${own} ...${number
-    ? { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 } : {}}
-    placeholder=${by} spellcheck="false" />`;
+  const bounds = { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 };
+  const looks = name === 'symbols' ? { of: 'textarea', placeholder: 'AAPL IBM KO' } : format === 'date'
+    ? { type: 'date' } : /integer|number/.test(type) ? { type: 'number', placeholder: by, ...bounds }
+      : { placeholder: by };
+  return html`<${Field} ...${own} ...${looks} spellcheck="false" />`;
 }

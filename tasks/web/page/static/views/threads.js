@@ -104,7 +104,6 @@ function TurnOrThread({ turn, tool_calls: calls }) {
     <${Turn} turn=${whole} /></div>`;
 }
 
-// One turn whole: prompt, tool calls with arguments and answers, requests to people, items, answer and tokens.
 const LONG = 3_000; // characters above which an answer is shown folded
 
 /** path: of the thread. at: index of the turn. line: it as the thread lists it, whose change loads it again. */
@@ -186,8 +185,7 @@ function Pictures({ turn }) {
   return rows.length > 0 && html`<${Panel} title="Pictures that it was given"><${Gallery} rows=${rows} /><//>`;
 }
 
-// A person's own question to a role: a fork of its thread at a turn, and turns in that fork. The parent stays as it is.
-/** turns: how many the thread has. at: index of the one that is shown. kept: whether its rollout is there to copy. */
+/** A person's own question to a role: a fork of its thread at a turn; the parent stays as it is. turns: how many the thread has. at: index of the one that is shown. kept: whether its rollout is there to copy. */
 function Forking({ path, turns, at, kept }) {
   const [before, setBefore] = useState(null);
   const [model, setModel, forgetModel] = useDraft(`fork-model:${path}`);
@@ -219,13 +217,12 @@ function Asking({ path, thread, again }) {
   });
   return html`<${Panel} title="Ask in this fork"><${Form} run=${() => text.trim() && act.run()}>
       <${Field} of="textarea" label="Question" className="full" maxlength="20000" value=${text} onText=${setText} />
-      <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>${act.busy
-        ? 'the model answers …' : 'Ask'}</button></div><//>
+      <div class="buttons"><button type="submit" class="primary" disabled=${!text.trim() || act.busy}>
+        ${act.busy ? 'the model answers …' : 'Ask'}</button></div><//>
     <${ProblemBox} problem=${act.problem} />
     ${act.answer && html`<div role="status">
-      <h3>Answer${act.answer.tokens !== null && html`, ${numOf(count(act.answer.tokens))} tokens`}</h3>
-      <${Block} label="Answer">${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}`
-      : laidOut(act.answer.text)}<//></div>`}<//>`;
+      <h3>Answer${act.answer.tokens !== null && `, ${count(act.answer.tokens)} tokens`}</h3><${Block} label="Answer">
+      ${act.answer.refusal ? `It declined: ${laidOut(act.answer.refusal)}` : laidOut(act.answer.text)}<//></div>`}<//>`;
 }
 
 // The subject of a thread: a path of the desk's own, whose last part may be a symbol.

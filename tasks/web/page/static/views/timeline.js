@@ -1,5 +1,4 @@
-// The timeline: who did what when, in lanes of workers or of roles, with attempts, takeovers and waits. Its box
-// scrolls; zooming makes what is in it wider.
+// The timeline: who did what when, in lanes of workers or of roles, with attempts, takeovers and waits.
 
 import {
   badgeOf, between, compact, Facts, go, html, joined, Loaded, numOf, Panel, part, plain, quietOf, seconds, Segments,
