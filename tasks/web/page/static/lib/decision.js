@@ -31,15 +31,14 @@ export const Answering = ({ item }) => !fateOf(item, useNow()) && html`<${Both} 
 /** The dialog of the answer that is being given, and above the view what came of the last one. */
 export function Decisions() {
   const now = asking.value;
-  const close = () => {
-    asking.value = null;
-  };
   return html`${said.value.length > 0 && html`<div class="notice said" role="status">
       ${said.value.map((line) => html`<p>${line}</p>`)}
       <button type="button" class="plain" aria-label="Dismiss" onClick=${() => {
         said.value = [];
       }}>✕</button></div>`}
-    ${now && html`<${AnswerDialog} key=${`${now.answer}${now.items.map(idOf).join()}`} ...${now} onClose=${close} />`}`;
+    ${now && html`<${AnswerDialog} key=${`${now.answer}${now.items.map(idOf).join()}`} ...${now} onClose=${() => {
+      asking.value = null;
+    }} />`}`;
 }
 
 const idOf = (item) => item.approval.id;

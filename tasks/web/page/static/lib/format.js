@@ -39,9 +39,7 @@ export const percent = (value, digits = 2) => share(value, digits, {});
 export const signedPercent = (value, digits = 2) => share(value, digits, signs);
 
 /** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
-export function compact(value) {
-  return isFigure(value) ? brief().format(Number(value)) : MISSING;
-}
+export const compact = (value) => (isFigure(value) ? brief().format(Number(value)) : MISSING);
 
 /** A span of time: 340 ms, 12.3 s, 4 m 05 s, 2 h 10 m. ms: null for one that is not known. */
 export function span(ms) {

@@ -1,7 +1,7 @@
 // Ctrl-K: symbols, runs, orders and what the page can do, found by a few letters.
 
 import {
-  bindings, Dialog, go, html, moment, part, plain, short, shortId, useEffect, useGet, useState,
+  bindings, Dialog, go, html, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
 } from './view.js';
 
 const MOST = 12;
@@ -24,12 +24,10 @@ export function Palette({ onClose }) {
     ...bindings.value.filter((one) => one.keys !== 'Ctrl-K').map((one) => [one.group === 'Go to' ? 'go to' : 'page',
       one.what, one.run]),
     ...KINDS.map((kind) => ['start', `Start: ${kind}`, () => go('/runs', { start: kind })]),
-    ...(runs.data ?? [])
-      .map(({ run }) => ['run', `${run.kind} ${run.state}, ${moment(run.created_at)}, ${shortId(run.id)}`,
-      () => go(`/runs/${run.id}`)]),
-    ...(orders.data ?? [])
-      .map(({ order }) => ['order', `${order.side ?? order.action} ${order.symbol} ${order.state.replaceAll('_',
-      ' ')}, ${shortId(order.id)}`, () => go(`/orders/${order.id}`)]),
+    ...(runs.data ?? []).map(({ run: { id, kind, state, created_at: at } }) =>
+      ['run', `${kind} ${state}, ${moment(at)}, ${shortId(id)}`, () => go(`/runs/${id}`)]),
+    ...(orders.data ?? []).map(({ order: { id, side, action, symbol: of, state } }) =>
+      ['order', `${side ?? action} ${of} ${state.replaceAll('_', ' ')}, ${shortId(id)}`, () => go(`/orders/${id}`)]),
     ...(symbol ? [['symbol', symbol, () => go(`/symbols/${symbol}`)]] : []),
   ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
     && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
@@ -51,13 +49,11 @@ export function Palette({ onClose }) {
   };
   return html`<${Dialog} title="Find" onClose=${onClose}>
     <input type="search" class="full" role="combobox" aria-label="Symbols, runs, orders, commands" aria-expanded="true"
-      aria-controls="palette"
-      aria-activedescendant=${found.length ? `palette-${at}` : undefined} autofocus value=${text} onInput=${(event) =>
-        setText(event.target.value)} onKeyDown=${pressed} spellcheck="false" autocomplete="off" />
-    <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) =>
-      html`<li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`}
-      role="option" aria-selected=${!loading && place === at}
-      onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> <span
-        class="quiet">${one[0]}</span></li>`)}</ul>
+      aria-controls="palette" aria-activedescendant=${found.length ? `palette-${at}` : undefined} autofocus
+      value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed} spellcheck="false"
+      autocomplete="off" />
+    <ul class="palette" id="palette" role="listbox" aria-label="Found">${found.map((one, place) => html`
+      <li key=${`${one[0]} ${one[1]}`} id=${`palette-${place}`} role="option" aria-selected=${!loading && place === at}
+        onClick=${() => choose(one)}><span>${short(one[1], 70)}</span> ${quietOf(one[0])}</li>`)}</ul>
     ${!found.length && html`<p class="quiet" role="status">Nothing is like that</p>`}<//>`;
 }

@@ -14,11 +14,7 @@ export const place = computed(() => here.value);
 function read() {
   const text = location.hash.startsWith('#/') ? location.hash.slice(1) : '/';
   const [path, query = ''] = text.split(/\?(.*)/s);
-  return { path: decodePath(path), query: Object.fromEntries(new URLSearchParams(query)) };
-}
-
-function decodePath(path) {
-  return path.length > 1 ? path.replace(/\/+$/, '') : path;
+  return { path: path.replace(/(.)\/+$/, '$1'), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 /** A path with a query; empty values are left out. */

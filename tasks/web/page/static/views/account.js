@@ -143,12 +143,10 @@ const COLUMNS = [
 const WAYS = {
   halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
   flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten',
-    path: '/halt', body: { flatten: true }, word: (account) => `flatten ${account}` },
-  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {},
-    word: (account) => `resume ${account}` },
+    path: '/halt', body: { flatten: true }, word: 'flatten' },
+  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: 'resume' },
   reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back',
-    action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true },
-    word: (account) => `resume ${account}` },
+    action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true }, word: 'resume' },
 };
 
 /** state: of the account, TradingState. done: called when the switch was thrown. */
@@ -171,7 +169,7 @@ function Ask({ way, account, thrown, onClose }) {
   const { title, word, action, path, body } = WAYS[way];
   const [why, setWhy, forget] = useDraft(`switch:${way}`);
   const standing = useGet('/');
-  const typed = word?.(account);
+  const typed = word && `${word} ${account}`;
   const run = async (key) => {
     const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}),
       ...(path === '/resume' ? { account } : {}), ...(why.trim() ? { why: why.trim() } : {}) }, { key });

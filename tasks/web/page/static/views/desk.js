@@ -1,9 +1,9 @@
 // The front: what was done last, how good it has been, what waits for a person, and the newest decision as its lineage.
 
 import {
-  ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, go, hitsOf, html, joined, KIND, Link,
-  LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf, symbolOf, TablePanel,
-  textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
+  ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, gain, go, hitsOf, html, joined, KIND,
+  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf, symbolOf,
+  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';

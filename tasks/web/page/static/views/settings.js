@@ -17,9 +17,9 @@ function All({ query }) {
   const wanted = (query.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (row) => wanted.every((word) => `${row.variable} ${row.group} ${row.help}`.toLowerCase().includes(word))
     && (query.set !== 'yes' || row.source !== 'default');
-  return html`<div class="filters"><${Field} label="Search" type="search" size="20" value=${query.q ?? ''}
-      onText=${(q) => setQuery({ q })} />
-    <${Check} label="only those that are set" checked=${query.set === 'yes'}
+  return html`<div class="filters">
+    <${Field} label="Search" type="search" size="20" value=${query.q ?? ''}
+      onText=${(q) => setQuery({ q })} /><${Check} label="only those that are set" checked=${query.set === 'yes'}
       onChange=${(on) => setQuery({ set: on ? 'yes' : '' })} /></div>
     <p class="quiet">Each process reads them as it starts: a change takes a restart of <code>desk up</code>, and of
       the <code>process</code> that owns it. Runs keep those that they began with.</p>

@@ -12,17 +12,15 @@ const FRESH_MS = 30_000;
 
 export function Symbols({ query }) {
   const [typed, setTyped] = useState(query.q ?? '');
+  const text = typed.trim();
   const list = useList('/symbols', { q: query.q }, { every: FRESH_MS });
-  const open = () => {
-    const symbol = typed.trim().toUpperCase();
-    if (symbol) go(`/symbols/${part(symbol)}`);
-  };
+  const open = () => text && go(`/symbols/${part(text.toUpperCase())}`);
   return html`<div class="view symbol-view"><h1>Symbols</h1>
     <${Form} className="filters" run=${open}><${Field} label="Symbol" type="search" value=${typed}
-      autocomplete="off" spellcheck="false" onText=${(text) => {
-        setTyped(text);
-        setQuery({ q: text.trim() });
-      }} /><button type="submit" disabled=${!typed.trim()}>Open</button><//>
+      autocomplete="off" spellcheck="false" onText=${(next) => {
+        setTyped(next);
+        setQuery({ q: next.trim() });
+      }} /><button type="submit" disabled=${!text}>Open</button><//>
     <${TablePanel} title="Researched" label="Symbols" ...${list} columns=${COLUMNS} rowKey="symbol"
       empty=${query.q ? 'No researched symbol is like that' : 'No symbol was researched yet'}
       hint=${query.q ? 'Open shows it all the same: prices, and whether it is held' : null} /></div>`;

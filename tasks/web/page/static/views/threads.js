@@ -185,7 +185,8 @@ function Pictures({ turn }) {
   return rows.length > 0 && html`<${Panel} title="Pictures that it was given"><${Gallery} rows=${rows} /><//>`;
 }
 
-/** A person's own question to a role: a fork of its thread at a turn; the parent stays as it is. turns: how many the thread has. at: index of the one that is shown. kept: whether its rollout is there to copy. */
+/** A person's own question to a role: a fork of its thread, which stays as it is. turns: how many the thread has. at:
+ * index of the one that is shown. kept: whether its rollout is there to copy. */
 function Forking({ path, turns, at, kept }) {
   const [before, setBefore] = useState(null);
   const [model, setModel, forgetModel] = useDraft(`fork-model:${path}`);
