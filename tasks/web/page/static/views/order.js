@@ -106,8 +106,8 @@ const FORECASTS = [
 const planRows = (plan) => [
   ['Bound', html`at most ${numOf(money(plan.most))} by ${textOf(plan.bound)}${plan.asked
     && html`; ${numOf(money(plan.asked))} was asked for`}`],
-  ['Plan', numOf(['entry', 'stop', 'target'].filter((name) => plan[name]).map((name) => `${name} ${money(plan[name])}`)
-    .join(', '))],
+  ['Plan', ['entry', 'stop', 'target'].filter((name) => plan[name]).map((name) => `${name} ${money(plan[name])}`)
+    .join(', ')],
   ['Ends', textOf(plan.ends)],
   ['Review', textOf(plan.review)],
 ];

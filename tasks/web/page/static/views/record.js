@@ -311,7 +311,7 @@ function Result({ result }) {
       ['Desk', gainShare(result.returns.desk)],
       ['Bought and held', gainShare(result.returns.held)],
       ['Equal weight', gainShare(result.returns.equal_weight)],
-      ['Deepest fall', numOf(`${percent(result.drawdown.desk)} against ${percent(result.drawdown.held)} held`)],
+      ['Deepest fall', `${percent(result.drawdown.desk)} against ${percent(result.drawdown.held)} held`],
       ['Mean exposure', numOf(percent(result.exposure, 1))],
       ['Turnover', numOf(figure(result.turnover, 2))],
       ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
