@@ -159,7 +159,7 @@ def plan_walk(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def _open_at_once(walk: Walk) -> int:
-    return max(1, min(OPEN_SESSIONS, OPEN_NAMES // len(walk.symbols)))
+    return max(1, min(OPEN_SESSIONS, OPEN_NAMES // max(1, len(walk.symbols))))
 
 
 def _needs_screen(desk: Desk, session: Session, walk: Walk, day: dt.date) -> bool:
