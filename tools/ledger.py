@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
@@ -190,7 +191,16 @@ def _moved_since(session: Session, account: str, at: dt.datetime) -> bool:
     ended = select(BookedSettlement.id).where(
         col(BookedSettlement.account) == account, col(BookedSettlement.settled_at) > at
     )
-    return any(session.exec(query.limit(1)).first() is not None for query in (filled, ended))
+    return session.scalar(sa_select(or_(filled.exists(), ended.exists()))) is True
+
+
+def filled_quantities(session: Session, orders: Collection[str]) -> Mapping[str, Decimal]:
+    """Return what is filled of each order, by its id."""
+    found = dict.fromkeys(orders, Decimal(0))
+    fills = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(found))
+    for order_id, quantity in session.exec(fills).all() if found else ():
+        found[order_id] += exact(quantity)
+    return found
 
 
 def adjusted_contracts(session: Session, account: str) -> dict[str, dt.date]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterable
 
+from sqlalchemy import union
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 
@@ -85,7 +86,7 @@ def of_candidate(session: Session, candidate_id: str, reports: Iterable[str]) ->
         .join(Report, col(Report.step_id) == col(_LAST.id))
         .where(col(Report.id).in_(given), col(_LAST.kind) == StepKind.GRAPH, col(_CHAPTER.kind) == StepKind.GRAPH)
     )
-    return of_steps(session, {step for wanted in (hits, made, chapters) for step in session.exec(wanted).all()})
+    return of_steps(session, session.scalars(union(hits, made, chapters)).all())
 
 
 def of_order(session: Session, order: Order) -> list[RogueRow]:

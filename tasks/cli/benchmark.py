@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +17,14 @@ from sqlmodel import col, select
 
 from chordesk.models import features
 from chordesk.models.errors import DeskError, UsageError
-from chordesk.models.states import RunKind
+from chordesk.models.states import RunKind, RunState
 from chordesk.tasks.cli.output import console, emit, print_line, table
 from chordesk.tasks.cli.shell import Json, day_of
 from chordesk.tasks.cli.start import follow
 
 if TYPE_CHECKING:
+    from chordesk.models.settings import Settings
+    from chordesk.tasks.services.plan import Plan
     from chordesk.tasks.worker.messages import DeskApp
     from chordesk.tools.benchmarks.benchmark import Answered, Ask, Benchmark, Board, Measured, Play, Played, Row
 
@@ -115,10 +117,10 @@ def _report(found: Benchmark, measured: Measured) -> RenderableType:
 
 def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
     """Let a desk of its own walk over the sessions, and return its account after each."""
+    from chordesk.agents.role_models import asks_a_model
     from chordesk.models.database.store import Store
     from chordesk.models.settings.sources import load
-    from chordesk.tasks.services import demo, plan, signals
-    from chordesk.tasks.services.stack import desk_stack
+    from chordesk.tasks.services import demo, plan
     from chordesk.tools.benchmarks.benchmark import Played
 
     notify = _ignored if quiet else print_line
@@ -126,19 +128,48 @@ def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
     own = _environment(
         place, "files", asked.first, DESK_DATA=str(asked.data), DESK_SLIPPAGE_BPS=f"{asked.slippage_basis_points:g}"
     )
-    made = plan.make(load(own, place), own, place, plan.Choice(beat=False))
-    notify(f"a desk in {place} plays {asked.first} to {asked.last}; model: {made.settings.model_label}")
+    loaded = load(own, place)
+    settings = loaded.settings
+    notify(f"a desk in {place} plays {asked.first} to {asked.last}; model: {settings.model_label}")
+    if asks_a_model(settings):
+        made = plan.make(loaded, own, place, plan.Choice(beat=False))
+        ended_well = _walk_on_workers(made, asked, notify, quiet=quiet)
+    else:
+        ended_well = _walk_here(settings, asked, quiet=quiet)
+    with closing(Store(settings.database)) as store, store.read() as session:
+        ended = demo.newest(session, RunKind.BACKTEST)
+        summary = ended.summary.get("backtest") if ended is not None else None
+    if not ended_well or not summary:
+        raise DeskError("the walk did not end well", remedy=f"`DESK_HOME={place} desk runs list`")
+    values = [row["equity"] for row in summary["curve"] if row["equity"] is not None]
+    return Played(settings.model_label, values)
+
+
+def _walk_on_workers(made: Plan, asked: Play, notify: Callable[[str], None], *, quiet: bool) -> bool:
+    from chordesk.tasks.services import demo, signals
+    from chordesk.tasks.services.stack import desk_stack
+
     days = ("--from", str(asked.first), "--to", str(asked.last), "--universe", _universe(asked))
     with signals.raised(), desk_stack(made, notify) as stack:
         command = ("backtest", *days, *(["--json"] if quiet else []))
-        code = demo.follow(stack, demo.SeenProcesses(), *command, seconds=LONGEST_SECONDS, quiet=quiet)
-    with closing(Store(made.settings.database)) as store, store.read() as session:
-        ended = demo.newest(session, RunKind.BACKTEST)
-        summary = ended.summary.get("backtest") if ended is not None else None
-    if code or not summary:
-        raise DeskError(f"the walk did not end well (exit code {code})", remedy=f"`DESK_HOME={place} desk runs list`")
-    values = [row["equity"] for row in summary["curve"] if row["equity"] is not None]
-    return Played(made.settings.model_label, values)
+        return not demo.follow(stack, demo.SeenProcesses(), *command, seconds=LONGEST_SECONDS, quiet=quiet)
+
+
+def _walk_here(settings: Settings, asked: Play, *, quiet: bool) -> bool:
+    from chordesk.models.database.store import upgrade
+    from chordesk.tasks.services.stack import require_able
+    from chordesk.tasks.worker.logs import configure
+    from chordesk.tasks.worker.playing import Player
+    from chordesk.tasks.workflows.backtest import open_backtest
+
+    configure(settings)
+    require_able(settings)
+    upgrade(settings.database)
+    with closing(Player(settings)) as player:
+        run = open_backtest(player.app, asked.first, asked.last, universe=_universe(asked))
+        player.add(run)
+        seen = follow(player.app.desk.store, settings, run.id, console(), quiet=quiet, player=player)
+    return seen.state not in (RunState.FAILED, RunState.STOPPED)
 
 
 def _universe(asked: Play) -> str:

@@ -69,7 +69,8 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
     if not steps:
         return []
     _insert(session, run_id, steps, attempts)
-    for parent, count in Counter(step.parent for step in steps).items():
+    new = {step.id for step in steps}
+    for parent, count in Counter(step.parent for step in steps if step.parent not in new).items():
         counted = update(_steps).where(_c.id == parent, _c.state.not_in(STEP_FINAL))
         session.connection().execute(counted.values(pending=_c.pending + count))
     return [
@@ -91,7 +92,7 @@ _NEW_STEPS = insert(_steps)
 
 
 def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> None:
-    now = utcnow()
+    now, children = utcnow(), Counter(step.parent for step in steps)
     rows = [
         {
             "id": step.id,
@@ -101,7 +102,7 @@ def _insert(session: Session, run_id: str, steps: Sequence[NewStep], attempts: i
             "subject": step.subject,
             "role": step.role,
             "state": StepState.WAITING if step.waits else StepState.READY,
-            "pending": 0,
+            "pending": children[step.id],
             "attempt": 0,
             "max_attempts": attempts,
             "due_at": now,

@@ -31,7 +31,7 @@ from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.brokers.paper_settlements import changes, settlements, split_id
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import ROWS_A_MARK, adjusted_contracts, books_of, keep_marks, not_standard
+from chordesk.tools.ledger import ROWS_A_MARK, adjusted_contracts, books_of, filled_quantities, keep_marks, not_standard
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, quote_of
 from chordesk.tools.market.protocol import FillSource, MarketData, RecordedSessions
@@ -41,10 +41,10 @@ _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
 _ACTIONS_BACK = 366  # days: a desk may have been down for long
 
 
-def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
-    order = session.get(Order, order_id)
-    names = ("symbol", "side") if order is not None and order.legs else ()
-    rows = session.exec(select(Fill).where(col(Fill.order_id) == order_id).order_by(col(Fill.created_at), col(Fill.id)))
+def fills_of(session: Session, ticket: OrderTicket) -> list[BrokerFill]:
+    names = ("symbol", "side") if ticket.legs else ()
+    of_order = select(Fill).where(col(Fill.order_id) == str(ticket.order_id))
+    rows = session.exec(of_order.order_by(col(Fill.created_at), col(Fill.id)))
     return [
         BrokerFill(
             quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at,
@@ -55,12 +55,12 @@ def fills_of(session: Session, order_id: str) -> list[BrokerFill]:
 
 
 def resting(session: Session, account: str) -> list[BrokerOrder]:
-    rows = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(_RESTING)))
-    return [_open_order(session, order) for order in rows]
+    rows = session.exec(select(Order).where(col(Order.account) == account, col(Order.state).in_(_RESTING))).all()
+    filled = filled_quantities(session, [order.id for order in rows])
+    return [_open_order(order, filled[order.id]) for order in rows]
 
 
-def _open_order(session: Session, order: Order) -> BrokerOrder:
-    filled = sum(exact(fill.quantity) for fill in fills_of(session, order.id))
+def _open_order(order: Order, filled: Decimal) -> BrokerOrder:
     ids = {"client_id": order.id, "broker_order_id": order.broker_order_id or f"paper-{order.id}"}
     whole = sum(leg.ratio for leg in legs_of(order.legs)) or 1
     quantity = float(exact(order.quantity or 0) * whole)
@@ -197,7 +197,7 @@ class PaperBroker:
 
     def _booked(self, ticket: OrderTicket) -> list[BrokerFill]:
         with self._store.read() as session:
-            return fills_of(session, str(ticket.order_id))
+            return fills_of(session, ticket)
 
     def _not_standard(self, ticket: OrderTicket) -> str | None:
         if not (ticket.contract or ticket.legs):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-from sqlalchemy import bindparam, exists, func
+from sqlalchemy import bindparam, exists, func, union_all
+from sqlalchemy import select as columns
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
@@ -59,30 +60,32 @@ def unfinished(session: Session, account: str, positions: bool) -> list[str]:
     return left
 
 
-_MAY_HAVE_FILLED = (OrderState.FILLED, OrderState.CANCELLED, OrderState.EXPIRED, OrderState.REJECTED)
+_MAY_HAVE_FILLED = (OrderState.CANCELLED, OrderState.EXPIRED, OrderState.REJECTED)
+_EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 def last_trade(session: Session, account: str) -> Order | None:
     """The last order in market time that the broker works on or filled in part."""
-    newest: Order | None = None
-    # One state after the other, so that an index names the newest, and those that were never sent are not looked at.
-    for state in (*ORDER_WORKING, *_MAY_HAVE_FILLED):
-        given = {"account": account, "state": state, "since": newest.market_at if newest is not None else None}
-        filled, since = state not in ORDER_WORKING, newest is not None
-        found = session.exec(_newest_order(filled=filled, since=since), params=given).first()
-        if found is not None and (newest is None or _newer(found, newest)):
-            newest = found
-    return newest
+    found = session.exec(_newest_order((*ORDER_WORKING, OrderState.FILLED)), params={"account": account}).first()
+    # Most of these have no fills: none before the one found is looked at.
+    given = {"account": account, "since": found.market_at if found is not None else _EVER}
+    later = session.exec(_newest_order(_MAY_HAVE_FILLED), params=given).first()
+    return found if later is None or (found is not None and _newer(found, later)) else later
 
 
 @cache
-def _newest_order(*, filled: bool, since: bool) -> SelectOfScalar[Order]:
-    rows = select(Order).where(col(Order.account) == bindparam("account"), col(Order.state) == bindparam("state"))
-    if since:
-        rows = rows.where(col(Order.market_at) >= bindparam("since"))
-    if filled:
-        rows = rows.where(exists().where(col(Fill.order_id) == col(Order.id)))
-    return rows.order_by(col(Order.market_at).desc(), col(Order.id)).limit(1)
+def _newest_order(states: tuple[OrderState, ...]) -> SelectOfScalar[Order]:
+    """Return the query of the newest order in one of these states. One state after the other, so that an index names
+    the newest, and those that were never sent are not looked at."""
+    newest = (col(Order.market_at).desc(), col(Order.id))
+    some = []
+    for state in states:
+        rows = select(Order.id).where(col(Order.account) == bindparam("account"), col(Order.state) == state.value)
+        if state in _MAY_HAVE_FILLED:
+            filled = exists().where(col(Fill.order_id) == col(Order.id))
+            rows = rows.where(col(Order.market_at) >= bindparam("since"), filled)
+        some.append(columns(rows.order_by(*newest).limit(1).subquery()))
+    return select(Order).where(col(Order.id).in_(union_all(*some))).order_by(*newest).limit(1)
 
 
 def _newer(one: Order, other: Order) -> bool:

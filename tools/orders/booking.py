@@ -98,15 +98,15 @@ def advance(session: Session, order: Order, to: OrderState, **changes: Any) -> N
     if to not in ORDER_NEXT[was]:
         following = ", ".join(sorted(ORDER_NEXT[was])) or "nothing: it is final"
         raise OrderError(f"order {order.id} is {was} and cannot become {to}", remedy=f"what may follow: {following}")
-    moved = session.exec(
+    moved = session.scalars(
         update(Order)
         .where(col(Order.id) == order.id, col(Order.state) == was.value)
         .values(state=to.value, updated_at=utcnow(), **changes)
-        .execution_options(synchronize_session=False)
+        .returning(Order)
+        .execution_options(synchronize_session=False, populate_existing=True)
     )
-    if moved.rowcount != 1:
+    if moved.one_or_none() is not order:
         raise OrderError(f"order {order.id} is no longer {was}", remedy="another worker has it; read it again")
-    session.refresh(order)
     state(session, order, was.value)
 
 

@@ -272,10 +272,11 @@ def claim_decision(session: Session, decision: Decision) -> bool:
 def decision_facts(session: Session, decision: Decision) -> dict[str, Any]:
     """Return the facts of a decision whose orders are drafted: its actions as given, and the reason for each that
     goes no further."""
+    orders = _orders_of(session, decision)
     suppressed = [
         {"ordinal": ordinal, "why": why}
         for ordinal, action in enumerate(decision.actions)
-        if (why := _suppressed(session, decision, ordinal, action)) is not None
+        if (why := _suppressed(orders.get(order_id(decision.id, ordinal)), action)) is not None
     ]
     return {
         "decision": decision.id,
@@ -288,8 +289,11 @@ def decision_facts(session: Session, decision: Decision) -> dict[str, Any]:
     }
 
 
-def _suppressed(session: Session, decision: Decision, ordinal: int, action: Any) -> str | None:
-    order = session.get(Order, order_id(decision.id, ordinal))
+def _orders_of(session: Session, decision: Decision) -> dict[str, Order]:
+    return {order.id: order for order in session.exec(select(Order).where(col(Order.decision_id) == decision.id))}
+
+
+def _suppressed(order: Order | None, action: Any) -> str | None:
     if order is not None:
         return f"{order.denial_code}: {order.denial_reason}" if order.denial_code else None
     fields = action if isinstance(action, Mapping) else {}
@@ -314,10 +318,10 @@ def write_notes(session: Session, settings: Settings, decision: Decision, now: d
     """Write or renew one note for each action, as things stand. now: market time; a note keeps that of the first
     call."""
     rows = session.exec(select(TraderNote).where(col(TraderNote.decision_id) == decision.id)).all()
-    written = {row.ordinal: row for row in rows}
+    written, orders = {row.ordinal: row for row in rows}, _orders_of(session, decision)
     for ordinal, action in enumerate(decision.actions):
         raw = action if isinstance(action, Mapping) else {}
-        order = session.get(Order, order_id(decision.id, ordinal))
+        order = orders.get(order_id(decision.id, ordinal))
         row = written.get(ordinal) or TraderNote(
             account=decision.account,
             symbol=order.symbol if order else _short(raw.get("symbol")).upper(),

@@ -23,9 +23,9 @@ from chordesk.models.tables.orders import Mandate, Order, Position, Trading
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders import accounts, approvals, audit, booking
 from chordesk.tools.orders.booking import deny_order, parts_of
-from chordesk.tools.orders.reservations import filled_quantities
 from chordesk.tools.risk import halted, opening_part
 
 _NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
@@ -232,7 +232,7 @@ def _base(traded: str, side: str, held: Mapping[str, Decimal], taken: Mapping[tu
 
 def _left(order: Order, quantity: Decimal, booked: Mapping[str, Decimal]) -> Decimal:
     """Return how much of a part may still fill; a leg counts in full until its order has ended."""
-    return quantity if order.legs else max(quantity - booked.get(order.id, Decimal(0)), Decimal(0))
+    return quantity if order.legs else max(quantity - booked[order.id], Decimal(0))
 
 
 def disarm(store: Store, settings: Settings, broker: str | None, by: str) -> list[int]:

@@ -20,13 +20,13 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.tools.brokers.protocol import Broker
+from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, halting
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.booking import load_order
 from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import cancel_open
-from chordesk.tools.orders.reservations import filled_quantities
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext
 

@@ -18,11 +18,11 @@ from chordesk.models.orders import PAID_FOR, BrokerAnswer, BrokerState, Settleme
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview, Reconciliation
+from chordesk.models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
 from chordesk.tools.brokers.paper_matching import started
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import book_settlement, ensure_account, value
+from chordesk.tools.ledger import book_settlement, ensure_account, filled_quantities, value
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders import accounts, audit, halting
 from chordesk.tools.orders.booking import advance, book, load_order
@@ -46,11 +46,12 @@ def diverged_orders(session: Session, state: BrokerState) -> list[str]:
     open_there = {order.client_id: exact(order.filled) for order in state.open_orders}
     filled_there = _filled(state)
     named = open_there.keys() | filled_there.keys()
-    found = []
-    for order in _ours(session, state.account, named):
+    found, ours = [], _ours(session, state.account, named)
+    filled_here = filled_quantities(session, [order.id for order in ours])
+    for order in ours:
         there = max(open_there.get(order.id, NONE), filled_there.get(order.id, NONE))
         lost = order.state in ORDER_WORKING and order.id not in open_there
-        if lost or order.state in _ALWAYS_CHECKED or there > filled_here(session, order.id):
+        if lost or order.state in _ALWAYS_CHECKED or there > filled_here[order.id]:
             found.append(order.id)
     return found
 
@@ -68,11 +69,6 @@ def _filled(state: BrokerState) -> dict[str, Decimal]:
         if row.client_id is not None:
             found[row.client_id] += exact(row.fill.quantity)
     return dict(found)
-
-
-def filled_here(session: Session, order_id: str) -> Decimal:
-    rows = session.exec(select(Fill.quantity).where(col(Fill.order_id) == order_id))
-    return sum((exact(quantity) for quantity in rows), NONE)
 
 
 def position_here(session: Session, account: str, symbol: str) -> Decimal:
@@ -96,19 +92,20 @@ def unexplained(session: Session, state: BrokerState, adopted: Collection[str]) 
 
 
 def position_differences(session: Session, state: BrokerState) -> list[Difference]:
-    here = set(session.exec(select(Position.symbol).where(col(Position.account) == state.account)))
+    held = select(Position.symbol, Position.quantity).where(col(Position.account) == state.account)
+    here = {symbol: exact(quantity) for symbol, quantity in session.exec(held)}
     found = []
-    for symbol in sorted(here | {row.symbol for row in state.positions}):
-        ours, theirs = position_here(session, state.account, symbol), position_there(state, symbol)
+    for symbol in sorted(here.keys() | {row.symbol for row in state.positions}):
+        ours, theirs = here.get(symbol, NONE), position_there(state, symbol)
         if ours != theirs:
             found.append(difference("position", symbol=symbol, desk=plain(ours), broker=plain(theirs)))
     return found
 
 
 def unknown_orders(session: Session, state: BrokerState) -> list[Difference]:
-    found = []
+    found, own = [], _named(session, [row.client_id for row in state.open_orders])
     for row in state.open_orders:
-        order = session.get(Order, row.client_id)
+        order = own.get(row.client_id)
         if order is not None and order.account == state.account and order.state in ORDER_WORKING:
             continue
         ours = "no such order" if order is None else f"state {order.state}"
@@ -117,18 +114,24 @@ def unknown_orders(session: Session, state: BrokerState) -> list[Difference]:
     return found
 
 
+def _named(session: Session, ids: Collection[str]) -> dict[str, Order]:
+    rows = session.exec(select(Order).where(col(Order.id).in_(ids))).all() if ids else ()
+    return {order.id: order for order in rows}
+
+
 def fill_differences(session: Session, state: BrokerState, adopted: Collection[str]) -> list[Difference]:
     """Return fills of orders that are not ours, and of ours beyond what could be booked."""
-    found = []
+    filled = _filled(state)
+    found, own, filled_here = [], _named(session, filled), filled_quantities(session, filled)
     for row in state.fills:
         key = f"{row.broker_order_id}/{row.fill.id}"
-        if key in adopted or (row.client_id is not None and session.get(Order, row.client_id) is not None):
+        if key in adopted or row.client_id in own:
             continue
         details = f"{row.side} {plain(row.fill.quantity)} at {plain(row.fill.price)}"
         found.append(difference("fill", id=key, symbol=row.symbol, desk="no such order", broker=details))
-    for client_id, theirs in sorted(_filled(state).items()):
-        order, key = session.get(Order, client_id), f"{client_id}/{plain(theirs)}"
-        ours = filled_here(session, client_id)
+    for client_id, theirs in sorted(filled.items()):
+        order, key = own.get(client_id), f"{client_id}/{plain(theirs)}"
+        ours = filled_here[client_id]
         if order is not None and theirs > ours and key not in adopted:
             desk = f"{order.state}, {plain(ours)} filled"
             found.append(difference("fill", id=key, symbol=order.symbol, desk=desk, broker=f"{plain(theirs)} filled"))
@@ -237,9 +240,9 @@ def _book_answer(store: Store, settings: Settings, order_id: str, answer: Broker
     try:
         with store.session() as session:
             order = load_order(session, order_id)
-            was, before = order.state, filled_here(session, order_id)
+            was, before = order.state, filled_quantities(session, [order_id])[order_id]
             book(session, settings, order, answer)
-            after = filled_here(session, order_id)
+            after = filled_quantities(session, [order_id])[order_id]
     except OrderError:
         return []  # what cannot be booked shows as an unexplained fill or position
     if order.state == was and after == before:
@@ -283,7 +286,7 @@ def restate(session: Session, settings: Settings, account: str, leg: Settlement)
         ticket, ratio, filled = (
             started(ticket_of(order), preview.price),
             exact(leg.ratio),
-            filled_here(session, order.id),
+            filled_quantities(session, [order.id])[order.id],
         )
         left = ((exact(order.quantity) - filled) * ratio).to_integral_value(ROUND_DOWN)
         if not left:

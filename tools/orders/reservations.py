@@ -17,6 +17,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, Trading
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders.booking import parts_of, whole_of
 from chordesk.tools.orders.snapshots import WAITING
 from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure
@@ -77,7 +78,7 @@ def _reservations(
             found += _of_legs(other, preview, limits)
             continue
         traded, side = other.contract or other.symbol, other.side or ""
-        left = max(exact(other.quantity or 0) - booked.get(other.id, Decimal(0)), Decimal(0))
+        left = max(exact(other.quantity or 0) - booked[other.id], Decimal(0))
         position = held.get(traded, Decimal(0)) + reserved[traded, side] * (1 if side == "buy" else -1)
         opening, price = opening_part(position, side, left), exact(preview.price)
         reserved[traded, side] += left
@@ -107,15 +108,6 @@ def _cash_of(order: Order) -> float:
     units, net = exact(order.quantity or 0), exact(order.limit_price or 0)
     needs = cover_of({traded: quantity if side == "buy" else -quantity for traded, side, quantity in parts_of(order)})
     return float(needs.cash + (units * net * exact(order.multiplier) if order.side == "buy" else 0))
-
-
-def filled_quantities(session: Session, ids: list[str]) -> dict[str, Decimal]:
-    found: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for order_id, quantity in session.exec(
-        select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(ids))
-    ).all():
-        found[order_id] += exact(quantity)
-    return found
 
 
 def last_order(session: Session, order: Order, now: dt.datetime, limits: Settings) -> Order | None:

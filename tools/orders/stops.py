@@ -19,6 +19,7 @@ from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import traded_bars
 from chordesk.tools.market.protocol import MarketData
@@ -197,11 +198,9 @@ def left_of(session: Session, order: Order) -> Decimal:
 
 def left_of_each(session: Session, orders: Iterable[Order]) -> dict[str, Decimal]:
     """Return what is not filled yet of each order, by its id."""
-    left = {order.id: exact(order.quantity or 0) for order in orders}
-    filled = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(left))
-    for order_id, quantity in session.exec(filled).all() if left else ():
-        left[order_id] -= exact(quantity)
-    return {order_id: max(quantity, ZERO) for order_id, quantity in left.items()}
+    whole = {order.id: exact(order.quantity or 0) for order in orders}
+    filled = filled_quantities(session, whole)
+    return {order_id: max(quantity - filled[order_id], ZERO) for order_id, quantity in whole.items()}
 
 
 class _Move(NamedTuple):

@@ -288,18 +288,20 @@ def book_answer(
                 _mark_unanswered(session, context.settings, order, note, lost)
             else:
                 book(session, context.settings, order, answer)
-            session.refresh(order)
-            still_open = order.state in ORDER_WORKING
-            state, _ = halting.trading_state(session, context.settings, order.account)
-            is_halted = state is TradingState.HALTED and not only_reduces(session, order)
+            ends = not cancelling and order.state in ORDER_WORKING and _halted_meanwhile(session, context, order)
     except OrderError as error:
         log.error("orders.not_booked", order=order_id, error=str(error))
         with context.store.session() as session:
             _mark_unanswered(session, context.settings, load_order(session, order_id), error.args[0], False)
         return
-    # A halt that came while the order was on its way did not see it.
-    if still_open and is_halted and not cancelling:
+    if ends:
         cancel(context, order_id)
+
+
+def _halted_meanwhile(session: Session, context: SubmissionContext, order: Order) -> bool:
+    """Return whether a halt, which did not see an order that was on its way, ends it."""
+    state, _ = halting.trading_state(session, context.settings, order.account)
+    return state is TradingState.HALTED and not only_reduces(session, order)
 
 
 def _mark_unanswered(session: Session, settings: Settings, order: Order, why: str, lost: bool) -> None:
