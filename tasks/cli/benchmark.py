@@ -119,6 +119,7 @@ def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
     """Let a desk of its own walk over the sessions, and return its account after each."""
     from chordesk.agents.role_models import asks_a_model
     from chordesk.models.database.store import Store
+    from chordesk.models.settings.running_desk import backtest_account
     from chordesk.models.settings.sources import load
     from chordesk.tasks.services import demo, plan
     from chordesk.tools.benchmarks.benchmark import Played
@@ -131,7 +132,7 @@ def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
     loaded = load(own, place)
     settings = loaded.settings
     notify(f"a desk in {place} plays {asked.first} to {asked.last}; model: {settings.model_label}")
-    if asks_a_model(settings):
+    if asks_a_model(settings.on_backtest(backtest_account(""))):
         made = plan.make(loaded, own, place, plan.Choice(beat=False))
         ended_well = _walk_on_workers(made, asked, notify, quiet=quiet)
     else:
@@ -156,14 +157,14 @@ def _walk_on_workers(made: Plan, asked: Play, notify: Callable[[str], None], *, 
 
 
 def _walk_here(settings: Settings, asked: Play, *, quiet: bool) -> bool:
+    from chordesk.agents.role_models import require_roles
     from chordesk.models.database.store import upgrade
-    from chordesk.tasks.services.stack import require_able
     from chordesk.tasks.worker.logs import configure
     from chordesk.tasks.worker.playing import Player
     from chordesk.tasks.workflows.backtest import open_backtest
 
     configure(settings)
-    require_able(settings)
+    require_roles(settings)
     upgrade(settings.database)
     with closing(Player(settings)) as player:
         run = open_backtest(player.app, asked.first, asked.last, universe=_universe(asked))
