@@ -26,5 +26,9 @@ FIXED_SEED = 31
 PART = 40  # of the deep tests' malformed inputs, a whole run takes one of so many
 
 
+def is_deep() -> bool:
+    return settings.get_current_profile_name() == "deep"
+
+
 def malformed_count(deep: int) -> int:
-    return deep if settings.get_current_profile_name() == "deep" else max(deep // PART, 1)
+    return deep if is_deep() else max(deep // PART, 1)

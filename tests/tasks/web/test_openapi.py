@@ -21,6 +21,7 @@ from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.web.app import ROUTERS
+from tests.examples import is_deep
 from tests.patience import PATIENCE
 from tests.tasks.views.chain import a_chain
 from tests.tasks.web.conftest import Floor
@@ -28,7 +29,8 @@ from tests.tasks.web.kit import Service, service
 from tests.tools.questions.rows import person_question
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-EXAMPLES, SEED = 10, 20102
+# A whole run draws some requests of each kind. The deep tests draw more, and take each bound of each field too.
+PHASES, EXAMPLES = ("coverage,fuzzing,stateful", 50) if is_deep() else ("fuzzing,stateful", 4)
 # All routes but that of the page's own files.
 OPERATIONS = {
     f"{method} {route.path}"  # type: ignore[attr-defined]
@@ -106,15 +108,16 @@ def runs_ended(running: Service) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
+@pytest.mark.malformed
+def test_the_service_does_what_it_describes(tmp_path: Path, seed: int) -> None:
     with service() as running, runs_ended(running):
         fill(running)
         done = subprocess.run(
             [
                 SCHEMATHESIS, "run", f"{running.url}/openapi.json", "--header",
-                f"Authorization: Bearer {running.token}", "--phases", "coverage,fuzzing,stateful", "--checks", "all",
+                f"Authorization: Bearer {running.token}", "--phases", PHASES, "--checks", "all",
                 "--exclude-path", "/events",
-                "--max-examples", str(EXAMPLES), "--seed", str(SEED), "--request-timeout", "30", "--no-color",
+                "--max-examples", str(EXAMPLES), "--seed", str(seed), "--request-timeout", "30", "--no-color",
                 "--report", "json", "--report-json-path", "report.json",
             ],
             cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
@@ -123,9 +126,12 @@ def test_the_service_does_what_it_describes(tmp_path: Path) -> None:
         assert "Traceback" not in running.processes.log("api")
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["operations"]["tested"] == len(OPERATIONS - ENDLESS)
-    accepted = {
-        name: sum(phase["accepted"] for phase in rates.values()) for name, rates in report["valid_rates"].items()
-    }
+    if is_deep():  # a few requests do not find an answer of each
+        assert_answered(report["valid_rates"])
+
+
+def assert_answered(rates: dict[str, dict[str, dict[str, int]]]) -> None:
+    accepted = {name: sum(phase["accepted"] for phase in phases.values()) for name, phases in rates.items()}
     # Wrong codes alone are no valid requests, so there is no rate of them.
     assert set(accepted) == OPERATIONS - ENDLESS - {"POST /session"}
     unanswered = {name for name, count in accepted.items() if not count} - NEEDS_MORE
