@@ -24,7 +24,7 @@ from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
 SCREEN = ("screen", "--universe", "AAPL,IBM,GE,F,XOM,JPM,WMT,KO", "--lens", "technical", "--max", "3")
-WORKERS = ("research", "ops", "trade")
+WORKERS = ("all",)
 
 
 def command(desk: Processes, *arguments: str, code: int = 0) -> Any:
