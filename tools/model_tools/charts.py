@@ -447,7 +447,8 @@ def picture_for_people(context: ToolContext, symbol: str, sessions: int, interva
     which the company reported, and the plan of the account's position or open order. Raises NotFound where there are no
     bars to draw."""
     gaps, module = Gaps(), _picture()
-    arguments = RenderArguments(symbols=[symbol], overlays=list(_PEOPLES))
+    # A person may ask for what no model may: ^GSPC, EURUSD=X.
+    arguments = RenderArguments.model_construct(symbols=[symbol], overlays=list(_PEOPLES))
     for frame in frames(context, [symbol], gaps, sessions, interval):
         strips = _against_benchmark(strength_of(context, frame, gaps))
         panel, _ = _panel(study_of(frame, LOOKBACK, LEVELS), arguments, gaps, module.PEOPLE, strips)

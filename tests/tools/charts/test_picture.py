@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from chordesk.models.database.store import Store
+from chordesk.models.errors import NotFound
 from chordesk.tools.charts.picture import (
     FALL,
     PEOPLE,
@@ -175,3 +176,8 @@ def test_the_plan_of_an_open_order_or_a_position_is_drawn(
         session.add(order)
     found = pixels(picture_for_people(make_context(market, store), "AAPL", COUNT, "day"))
     assert int((is_colour(found[72:, 12:2180], PLAN).mean(axis=1) > 0.5).sum()) == drawn * PEOPLE.zoom
+
+
+def test_a_person_may_ask_for_a_symbol_that_no_model_may(market: ReplayMarket, make_context: MakeContext) -> None:
+    with pytest.raises(NotFound, match=r"\^GSPC-OF-CHICAGO"):
+        picture_for_people(make_context(market), "^GSPC-OF-CHICAGO", COUNT, "day")
