@@ -99,10 +99,12 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
                 code = demo.follow(stack, seen, "screen", "--wait")
                 code = code or _analyse(out, made, stack, seen) or _hold_round(out, stack, seen)
                 if with_page and not code:
+                    if live:
+                        _fill(out, made)
                     lacking = _report(out, made, None, seen)
                     _leave_up(out, made)
                 members = stack.members()
-            if live:
+            if live and lacking is None:
                 _fill(out, made)
             if not code and sample is not None and not with_page:
                 code, second = _search_sample(out, made, sample, seen)

@@ -6,8 +6,8 @@ Each part is read separately, and its failure is reported: the status is needed 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,18 @@ from chordesk.models.errors import DeskError
 from chordesk.models.notices import is_noted
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import Standing, differing, is_up, snapshot, standing_of, with_values
-from chordesk.models.states import RUN_LIVE, STEP_FINAL, StepState, TradingState
+from chordesk.models.settings.running_desk import (
+    BACKTEST,
+    Standing,
+    differing,
+    is_up,
+    snapshot,
+    standing_of,
+    with_values,
+)
+from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
+from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
 from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
@@ -38,6 +47,7 @@ from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.accounts import EquityNow, equity_now
 from chordesk.tasks.reading.runs import turn_phases
+from chordesk.tasks.reading.waits import Wait, waits
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import entries, of_settings
 from chordesk.tasks.worker.messages import STATUS, sender_app
@@ -47,6 +57,7 @@ from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import held_plans, review_key, unprotected
 
 ASK_SECONDS = 1.0
+MOST_WAITING = 10
 UNACKED = "unacked"
 ROLES = {queue: role for role, queues in WORKER_QUEUES.items() if role != "all" for queue in queues.split(",")}
 
@@ -174,11 +185,18 @@ class DatabaseState(Frozen):
     notifications: NotificationsState
 
 
+class WaitingRun(Frozen):
+    run_id: str
+    kind: str
+    waits: list[Wait]
+
+
 class DeskStatus(Frozen):
     """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
 
     held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
-    (running is False) by the settings of the terminal. short: on this machine, the worst first.
+    (running is False) by the settings of the terminal. waiting: runs that wait, the newest first, at most MOST_WAITING.
+    short: on this machine, the worst first.
     """
 
     home: Path
@@ -189,6 +207,7 @@ class DeskStatus(Frozen):
     turns_in_flight: int
     redis: RedisState | None
     database: DatabaseState | None
+    waiting: list[WaitingRun]
     trouble: dict[str, str]
     short: list[Shortage]
 
@@ -212,10 +231,11 @@ def status(
             trouble.update(_unserved(workers))
         except (DeskError, BrokerError, redis.RedisError, OSError) as error:
             trouble["workers"] = _reason(error)
+    database, waiting = None, list[WaitingRun]()
     try:
-        database = read_database(settings, store)
+        with _reading(settings, store) as session:
+            database, waiting = database_state(session, settings), waiting_runs(session, settings)
     except (DeskError, SQLAlchemyError) as error:
-        database = None
         trouble["database"] = _reason(error)
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
     if found is not None and (unscheduled := _unscheduled(settings, set(scheduled), found.beat)) is not None:
@@ -232,6 +252,7 @@ def status(
         turns_in_flight=in_flight,
         redis=found,
         database=database,
+        waiting=waiting,
         trouble=trouble,
         short=shortages(settings),
     )
@@ -302,13 +323,26 @@ def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
     return {node: answer for node, answer in answers.items() if "pid" in answer}
 
 
-def read_database(settings: Settings, store: Store | None = None) -> DatabaseState:
+@contextmanager
+def _reading(settings: Settings, store: Store | None) -> Iterator[Session]:
     if store is not None:
         with store.read() as session:
-            return database_state(session, settings)
+            yield session
+        return
     require_current(settings.database)
     with closing(Store(settings.database)) as made, made.read() as session:
-        return database_state(session, settings)
+        yield session
+
+
+def waiting_runs(session: Session, settings: Settings) -> list[WaitingRun]:
+    """Return the runs that wait, and what for; of a backtest the backtest alone."""
+    asked = select(Order.run_id).join(Approval, col(Approval.order_id) == col(Order.id))
+    of_persons = asked.where(Approval.state == ApprovalState.PENDING)
+    own = col(Run.account).not_like(f"{BACKTEST}%") | (col(Run.kind) == RunKind.BACKTEST)
+    may_wait = col(Run.state).in_(RUN_LIVE) | col(Run.id).in_(of_persons)
+    runs = session.exec(select(Run).where(own, may_wait).order_by(col(Run.id).desc()).limit(MOST_WAITING)).all()
+    found = [WaitingRun(run_id=run.id, kind=run.kind, waits=waits(session, run, settings)) for run in runs]
+    return [one for one in found if one.waits]
 
 
 def database_state(session: Session, settings: Settings) -> DatabaseState:

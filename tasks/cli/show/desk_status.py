@@ -44,6 +44,7 @@ def status_report(found: DeskStatus) -> RenderableType:
         parts += ["", *_redis(found.redis)]
     if found.database is not None:
         parts += ["", *_database(found.database)]
+    parts += [Text(f"run {run.run_id} ({run.kind}) {one}") for run in found.waiting for one in run.waits]
     return Group(*parts)
 
 

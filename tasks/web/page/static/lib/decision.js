@@ -69,7 +69,7 @@ function AnswerDialog({ items, answer, onClose }) {
         say(await answered(item, body, `${key}.${ids.indexOf(idOf(item))}`));
       } catch (problem) {
         last = problem;
-        say(html`${badgeOf('not done', 'bad')} ${about(item)}: ${plain(problem.detail || problem.title)}`);
+        say(html`${badgeOf('not done', 'bad')} ${about(item)}: ${textOf(problem.detail || problem.title)}`);
       }
     }
     reloadAll();
@@ -89,7 +89,7 @@ function AnswerDialog({ items, answer, onClose }) {
     ${single ? html`<${One} item=${current[0]} answer=${answer} now=${now} />`
       : html`<${Several} items=${current} now=${now} />`}
     ${found.problem && html`<p class="notice warn" role="status">Whether it still waits is not
-      known: ${plain(found.problem.detail || found.problem.title)}.</p>`}
+      known: ${textOf(found.problem.detail || found.problem.title)}.</p>`}
     ${questions.map((one) => html`<${Question} key=${one.id} question=${one} value=${answers[one.id] ?? ''}
       set=${(text) => setGiven(JSON.stringify({ ...answers, [one.id]: text }))} />`)}
     <${Field} of="textarea" label=${`Reason, for the record${answer === 'deny' ? '' : ' (may be left out)'}`}

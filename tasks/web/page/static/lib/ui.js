@@ -10,11 +10,13 @@ import { Problem } from './request.js';
 import { href, part, setQuery } from './router.js';
 import { useResource } from './store.js';
 
-/** Text of the desk, what hides or reorders it made visible. most: characters shown; the rest is in the tooltip. */
+/** Text of the desk, what hides or reorders it made visible, what is between backticks as code. most: characters shown;
+ * the rest is in the tooltip. */
 export function Text({ children, most = 0, className = '' }) {
   const text = plain([children].flat().join(''));
   const cut = most ? short(text, most) : text;
-  return html`<bdi class=${className} title=${cut === text ? undefined : text}>${cut}</bdi>`;
+  return html`<bdi class=${className} title=${cut === text ? undefined : text}>${cut.split(/`([^`]+)`/).map((part, n) =>
+    (n % 2 ? html`<code>${part}</code>` : part))}</bdi>`;
 }
 
 /** A text field of a filter. What is typed stays the field's own until Enter or until it is left: views render anew

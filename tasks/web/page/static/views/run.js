@@ -389,7 +389,7 @@ function Events({ events, query }) {
     tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })}
     options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>
     ${missed && html`<p class="stale">${badgeOf('not all', 'warn')} earlier events are no longer
-      kept: ${plain(missed.detail)}</p>`}
+      kept: ${textOf(missed.detail)}</p>`}
     ${list.dropped > 0 && html`<p class="quiet">The newest ${count(MOST_EVENTS)} are shown.</p>`}
     ${items.length ? html`<${VirtualList} className="events" label="List of events" items=${items} row=${row} stick
       dropped=${domain ? 0 : list.dropped} height=${22} />`

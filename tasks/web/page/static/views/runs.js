@@ -2,7 +2,7 @@
 
 import {
   badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, getResponse, go, html, joined, KIND,
-  LiveBadge, Loaded, moment, number, PAST, plain, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
+  LiveBadge, Loaded, moment, number, PAST, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
   Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
 } from '../lib/view.js';
 
@@ -113,7 +113,7 @@ function Spending({ asked }) {
     return () => clearTimeout(timer);
   }, [asked]);
   const { problem, data } = useGet(still && '/spending', { asked: still });
-  const said = still === null ? 'what is required comes first' : problem ? plain(problem.detail) : data?.said ?? '…';
+  const said = still === null ? 'what is required comes first' : problem ? textOf(problem.detail) : data?.said ?? '…';
   return html`<p class="quiet num" role="status">Forecast: ${said}</p>`;
 }
 
