@@ -18,6 +18,7 @@ from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.reading.desk_status import waiting_runs
 from chordesk.tasks.reading.waits import waits
 from chordesk.tasks.worker.adopting import adopt, with_model
 from chordesk.tasks.worker.maintenance import close_overdue
@@ -102,6 +103,8 @@ def test_a_step_waits_for_a_worker_with_its_runs_model_and_loses_nothing(make_ap
     with other.desk.store.session() as session:
         (found,) = waits(session, get_run(other.desk.store, run.id))
         assert str(found).startswith("waits for a worker with endpoint:gpt-5.5; start one or `desk runs adopt")
+        (of_status,) = waiting_runs(session, other.desk.settings)
+        assert (of_status.run_id, of_status.waits) == (run.id, [found])
         assert session.exec(select(Attempt)).all() == [], "no attempt was made"
     able = make_app(**ENDPOINT)
     take_up(able, "able@here")

@@ -75,7 +75,7 @@ function Results({ found: { standing, spent, budget_tokens: budget, database } }
       lines=${[['quiet-line', days.map((one) => one.equal_weight)], ['accent-line', days.map((one) => one.equity)]]} />
     <${Facts} rows=${[
       ['Equity', html`<strong class="num big">${equity ? money(equity.equity) : 'not marked yet'}</strong>
-        ${' '}${quietOf(equity && `as of ${equity.day}`)}`],
+        ${' '}${equity && html`<span class="quiet num">as of ${equity.day}</span>`}`],
       [equity?.current ? 'Today' : 'On that day', equity ? gain(equity.change) : null],
       ['Since the first mark', days.length > 1 ? html`${since('equity')} ${
         quietOf(`against ${last.equal_weight ? since('equal_weight') : 'no benchmark'}`)}` : null],
