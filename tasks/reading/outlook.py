@@ -116,9 +116,10 @@ class Spending(Frozen):
         if not self.turns:
             return "no turn of a model"
         of_rules = "of rules, which are no model: no cost"
+        most = f"at most {self.turns:,} turns" if self.turns > 1 else "at most one turn"
         if not self.asks_models:
-            return f"at most {self.turns:,} turns {of_rules}"
-        parts = [f"at most {self.turns:,} turns" if self.turns > 1 else "at most one turn"]
+            return f"{most} {of_rules}"
+        parts = [most]
         parts += [f"{self.rules:,} {of_rules}"] if self.rules else []
         if self.earlier:
             basis = f"medians of {self.earlier:,} earlier turns" if self.earlier > 1 else "of one earlier turn"
