@@ -22,7 +22,7 @@ from chordesk.models.analysis import (
     WrittenContract,
 )
 from chordesk.models.answers import Stance
-from chordesk.models.contracts import OptionContract, parse_contract, root_of
+from chordesk.models.market import OptionContract, parse_contract, root_of
 from chordesk.tools.charts.frames import PERIODS, SESSIONS_A_WEEK
 from chordesk.tools.market.clock import exchange_day
 

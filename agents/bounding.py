@@ -9,8 +9,8 @@ from typing import Any
 
 from chordesk.agents.verdict import untraded
 from chordesk.models.answers import ActionKind, ActionPlan
-from chordesk.models.contracts import parse_leg, wrong_legs
 from chordesk.models.errors import MarketError
+from chordesk.models.market import parse_leg, wrong_legs
 from chordesk.models.plans import PositionPlan, Sizing
 from chordesk.models.thesis import Pooled
 from chordesk.tools.bounds import BY_RISK, Standing, sizing

@@ -25,7 +25,7 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
-from chordesk.tools.shortening import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
+from chordesk.tools.toolsets import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # most names that a lens is to put forward from one shard

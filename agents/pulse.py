@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chordesk.models.answers import Failure
-from chordesk.models.masking import redacted
+from chordesk.models.text import redacted
 
 # Kinds worth another attempt: the same request may well succeed later. A turn that a limit of the desk ended is not
 # among them: it would be paid for again, and end in the same way.

@@ -19,8 +19,8 @@ from chordesk.agents.subjects import (
     TraderSubject,
     VoiceSubject,
 )
+from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import ScreenOutput, TraderOutput
-from chordesk.models.reports import ValidatorOutput
 from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
 

@@ -17,8 +17,7 @@ from chordesk.agents.gateway.facts import ServerFacts, known_facts
 from chordesk.agents.pulse import TurnLimits
 from chordesk.models import features
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.extras import lack_of
-from chordesk.models.features import Runtime
+from chordesk.models.features import Runtime, lack_of
 from chordesk.models.settings import Effort, Settings
 from chordesk.models.settings.running_desk import counts, is_backtest, snapshot
 from chordesk.models.settings.variables import secret

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from chordesk.agents.analysts import (
     complete_chart,
@@ -16,8 +17,8 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
+from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.agents.conclusion import rule_of
-from chordesk.agents.plans import complete_plan
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
@@ -32,7 +33,7 @@ from chordesk.models.analysis import (
     ResearchOutput,
     SynthesisOutput,
 )
-from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import LENSES, Settings
 from chordesk.models.states import Mode
@@ -50,6 +51,52 @@ from chordesk.tools.model_tools.reports import REPORT_LATEST
 from chordesk.tools.model_tools.screens import SP500_MOVERS, UNIVERSE_LIST
 from chordesk.tools.model_tools.signals import SIGNALS_GET, TECHNICALS_GET
 from chordesk.tools.registry import ToolSpec
+
+_ENTRIES = (ActionKind.OPEN, ActionKind.ADD)
+Action = Mapping[str, Any]
+
+
+def complete_plan(answer: dict[str, Any], subject: Mapping[str, Any], calls: Sequence[RecordedCall]) -> dict[str, Any]:
+    """Return the answer as it is. Raises AnswerError for a stop or target on the wrong side of its entry, a review
+    before today, and two listings of one company."""
+    sizes = {row["symbol"]: row["sizing"] for row in subject["verdicts"] if row.get("sizing")}
+    companies: dict[str, str] = {}
+    for one in answer["actions"]:
+        if one["action"] not in _ENTRIES:
+            continue
+        size = sizes.get(one["symbol"], {})
+        if not one.get("contract") and not one.get("legs"):
+            _require_sides(one, size.get("price"))
+        _require_later(one, str(subject.get("day") or ""))
+        other = companies.setdefault(size.get("company", one["symbol"]), one["symbol"])
+        if other != one["symbol"]:
+            raise AnswerError(f"{other} and {one['symbol']} are listings of one company: open or add to one of them")
+    return answer
+
+
+def _require_sides(action: Action, price: float | None) -> None:
+    plan, entry = action.get("plan") or {}, action.get("limit_price") or price
+    if entry is None:
+        return
+    long, symbol = action["side"] != "sell", action["symbol"]
+    for name, below in (("stop", long), ("target", not long)):
+        level = plan.get(name)
+        if level is not None and (level >= entry if below else level <= entry):
+            side = "below" if below else "above"
+            raise AnswerError(f"{symbol}: the {name} {level:g} is not {side} its entry of {entry:g}")
+
+
+def _require_later(action: Action, today: str) -> None:
+    day = (action.get("plan") or {}).get("review")
+    if day is None:
+        return
+    try:
+        dt.date.fromisoformat(day)
+    except ValueError:
+        raise AnswerError(f"{action['symbol']}: the review {day!r} is no day: write YYYY-MM-DD") from None
+    if today and day < today:
+        raise AnswerError(f"{action['symbol']}: the review {day} is before today, {today}")
+
 
 UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
 

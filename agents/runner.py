@@ -17,6 +17,7 @@ import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
+from chordesk.agents.conclusion import kept
 from chordesk.agents.prompting import Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -42,10 +43,9 @@ from chordesk.agents.runtime import (
     TurnResult,
     has_history,
 )
-from chordesk.agents.theses import kept
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, output_schema
-from chordesk.models.database.artifacts import digest_of
+from chordesk.models.database.blobs import digest_of
 from chordesk.models.errors import DeskError, Postponed, kind_of
 from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.settings import Settings
@@ -55,8 +55,7 @@ from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
-from chordesk.tools.shortening import LEFT_OUT, lines_of
-from chordesk.tools.toolsets import KEPT_CHARS, TurnTools, in_letters
+from chordesk.tools.toolsets import KEPT_CHARS, LEFT_OUT, TurnTools, in_letters, lines_of
 
 
 class Gate(Protocol):

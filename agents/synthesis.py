@@ -11,10 +11,17 @@ from typing import Any
 
 from chordesk.agents.conclusion import STANCES, Rule
 from chordesk.agents.verdict import ALONE, conclude
-from chordesk.models.analysis import WRITES, AnalysisCheck, AnalysisRequest, CheckState, Recommendation
+from chordesk.models.analysis import (
+    WRITES,
+    AnalysisCheck,
+    AnalysisRequest,
+    CheckState,
+    Recommendation,
+    RoleReport,
+    VerdictResult,
+)
 from chordesk.models.answers import Frozen, Rating, ReportStatus, Stance
-from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
-from chordesk.models.reports import RoleReport, VerdictResult
+from chordesk.models.market import MODELLED, SHARES_PER_CONTRACT
 
 Answer = Mapping[str, Any]
 

@@ -11,9 +11,8 @@ from chordesk.agents.conclusion import EVEN, Rule, StatedThesis, arithmetic, poo
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES, rejecting
-from chordesk.models.analysis import PLANNERS
+from chordesk.models.analysis import PLANNERS, RoleReport, VerdictResult
 from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
-from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.thesis import KeptThesis, Pooled
 

@@ -9,8 +9,7 @@ from chordesk.agents.langchain.bridge import ChatError
 from chordesk.agents.langchain.chat import ChatCodex
 from chordesk.agents.langchain.desk_tools import desk_tools
 from chordesk.agents.langchain.memory import DeskStore, desk_store
-from chordesk.agents.langchain.providers import register
-from chordesk.agents.langchain.runtimes import close_bridges
+from chordesk.agents.langchain.runtimes import close_bridges, register
 
 __all__ = ["ChatCodex", "ChatError", "DeskStore", "close_bridges", "desk_store", "desk_tools", "register"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from chordesk.models.errors import UsageError
-from chordesk.models.masking import redacted
+from chordesk.models.text import redacted
 from chordesk.models.urls import masked
 
 

@@ -16,7 +16,7 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunState, TradingState
 from chordesk.models.tables.columns import dialect_insert
-from chordesk.models.tables.notifications import Notice, Notification, NotificationPart
+from chordesk.models.tables.runtime import Notice, Notification, NotificationPart
 
 _TO_NOTE = "notices_to_add"  # key of a session's info
 

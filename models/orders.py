@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from chordesk.models.answers import Frozen, Instrument, Rating
-from chordesk.models.contracts import OrderLeg
-from chordesk.models.market import Price, Quote
+from chordesk.models.market import OrderLeg, Price, Quote
 from chordesk.models.order_terms import OrderType, TimeInForce
 from chordesk.models.states import TradingState
 

@@ -58,7 +58,7 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease, books_market, last_mark_day
 from chordesk.tools.questions.reading import known_until
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.scoring.theses import weights
+from chordesk.tools.scoring.verdict_calibration import weights
 
 if TYPE_CHECKING:
     import redis
@@ -390,7 +390,7 @@ class Desk:
 
     @part
     def _masks(self) -> Callable[[str], Mask]:
-        from chordesk.agents.mask.making import mask_for
+        from chordesk.agents.mask.runtime import mask_for
 
         def make(run_id: str) -> Mask:
             return mask_for(self.store, self.settings_of(run_id), run_id, self.market_of(run_id))
@@ -476,7 +476,7 @@ class Desk:
 
     @part
     def rules(self) -> Runtime:
-        from chordesk.agents.rulebook.runtime import RulesRuntime
+        from chordesk.agents.rulebook.server import RulesRuntime
 
         return RulesRuntime()
 
@@ -490,7 +490,7 @@ class Desk:
     async def thread_records(self) -> AsyncIterator[ThreadRecords]:
         import redis.asyncio
 
-        from chordesk.agents.codex.registry import ThreadRegistry
+        from chordesk.agents.codex.threads import ThreadRegistry
 
         client = redis.asyncio.from_url(redis_url(self.settings))
         try:

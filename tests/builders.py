@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 
-from chordesk.models import extras
+from chordesk.models import features
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.columns import new_id, utcnow
@@ -137,4 +137,4 @@ def uninstalled(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "version", version)
+    monkeypatch.setattr(features, "version", version)

@@ -33,7 +33,7 @@ ROGUES = {
     "tasks/worker/rogue_signer.py": ("from chordesk.tasks.cli.arming import signing_key", MANDATES),
     "tasks/services/rogue_server.py": ("from chordesk.tasks.web.app import serve", SERVICE),
     "agents/rogue_runner.py": ("from chordesk.agents.codex.runtime import CodexRuntime", RUNTIME),
-    "tasks/events/rogue_list.py": ("from chordesk.agents.codex.registry import ThreadRegistry", RUNTIME),
+    "tasks/events/rogue_list.py": ("from chordesk.agents.codex.threads import ThreadRegistry", RUNTIME),
     "tasks/worker/rogue_turns.py": ("from chordesk.agents.codex.threads import registry", RUNTIME),
     "agents/rogue_library.py": ("from chordesk.agents.litellm.library import library", LITELLM),
     "tasks/worker/rogue_client.py": ("from chordesk.agents.litellm.runtime import LitellmRuntime", LITELLM),

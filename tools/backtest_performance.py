@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.models.contracts import multiplier_of
+from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
 from chordesk.tools.backtests import CloseTable, drawdown
 from chordesk.tools.market.clock import exchange_day

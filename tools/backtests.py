@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, UsageError
+from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import splits_since

@@ -20,7 +20,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EventPosition, Question
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account
-from chordesk.tools.position_sizing import full_kelly, kelly_bet
+from chordesk.tools.bounds import full_kelly, kelly_bet
 from chordesk.tools.venues.markets import (
     BookLevel,
     EventBook,

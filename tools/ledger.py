@@ -13,9 +13,8 @@ from sqlalchemy import select as sa_select
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import multiplier_of
 from chordesk.models.errors import MarketError, OrderError
-from chordesk.models.market import Quote
+from chordesk.models.market import Quote, multiplier_of
 from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position

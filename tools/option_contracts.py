@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 from typing_extensions import TypedDict
 
-from chordesk.models.contracts import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.database.store import Store
+from chordesk.models.market import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
 from chordesk.tools.history import by_symbol

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.models.contracts import Greeks
+from chordesk.models.market import Greeks
 
 MODEL = "Black-Scholes-Merton, European"
 DAYS_A_YEAR = 365

@@ -17,10 +17,9 @@ from rapidfuzz.distance import LCSseq
 
 from chordesk.agents.board.board import Board, one_line
 from chordesk.agents.grounding import ground
-from chordesk.agents.grounding.concepts import concepts_in, field_of
 from chordesk.agents.grounding.figures import Figure, Reading, read
 from chordesk.agents.grounding.matching import comparable
-from chordesk.agents.grounding.sources import Datum, Index, Place, index_of, places
+from chordesk.agents.grounding.sources import Datum, Index, Place, concepts_in, field_of, index_of, places
 from chordesk.models.board import BoardQuestion, CitationStance, CitedSignal, SignalState, VoicePosition, concerns
 from chordesk.models.tables.board import Signal
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import structlog
 
-from chordesk.agents.cassettes.shelf import KeptTurn, Shelf, digest, fixed_part
-from chordesk.agents.cassettes.stable import Doc, StableForm
+from chordesk.agents.cassettes.shelf import Doc, KeptTurn, Shelf, StableForm, digest, fixed_part
 from chordesk.agents.pulse import failure, interrupted
 from chordesk.agents.runtime import (
     ActiveRuntime,

@@ -29,10 +29,9 @@ from chordesk.models.database.blobs import BlobStore, pack, unpack
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BlobsDown, DatabaseDown, ServiceError, ThreadInUse
 from chordesk.models.files import replacing
-from chordesk.models.masking import SHORTEST_SECRET
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.tables.runtime import KeptThread, Rollout
-from chordesk.models.text import utc
+from chordesk.models.text import SHORTEST_SECRET, utc
 from chordesk.models.urls import HIDDEN
 
 _IN_A_HOME = re.compile(rf".*/({ROLLOUT_PATH})")

@@ -7,21 +7,364 @@ model call, and asks anew where it is another one.
 from __future__ import annotations
 
 import asyncio
+import base64
 import datetime as dt
+import json
+import struct
 import time
-from collections.abc import AsyncIterator
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chordesk.agents.gateway.facts import ServerFacts, keep_facts, known_facts
-from chordesk.models.errors import ModelMissing, ServerAway
+from chordesk.agents.completions import function_tool
+from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
+from chordesk.agents.gateway.look import Look, missing, require_chat
+from chordesk.agents.gateway.wire import Answer, ModelServer, loaded
+from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
 from chordesk.models.urls import masked
 
-if TYPE_CHECKING:
-    from chordesk.agents.gateway.look import Look
-    from chordesk.agents.gateway.wire import ModelServer
+CALL_SHARE = 0.25  # of the time for all calls
+FIRST_SHARE = 0.5  # of the first call, for which a server may have to load its model
+TOKENS = 64
+THINKING_TOKENS = 2048  # of a model that reasons before it answers
+MEASURED_TOKENS = 48
+MOST_SPEED = 1e7  # tokens a second; a server that names more has no clock
+LEAST_TOKENS = 8  # of which a speed can be told
+ODD = "zyxomma"  # a word that no model says by itself
+SHOWN = 60
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"word": {"type": "string", "enum": [ODD]}},
+    "required": ["word"],
+    "additionalProperties": False,
+}
+_PLAIN = "What is the capital of France? Answer with the plain word Paris and nothing else, and do not write JSON."
+_RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _SCHEMA}}
+_SYMBOL = {
+    "type": "object",
+    "properties": {"symbol": {"type": "string"}},
+    "required": ["symbol"],
+    "additionalProperties": False,
+}
+_TOOLS = [function_tool(f"get_{what}", f"{what} of a stock", _SYMBOL) for what in ("price", "volume")]
+_ASK_TOOLS = "Call get_price and get_volume for the symbol ACME, both at once. Do not answer before you know both."
+_ANSWER_TOOL = function_tool("answer", "gives the answer", _SCHEMA)
+_NOTE = (
+    "The desk read the quarterly figures of forty companies this morning. Revenue rose in twenty-six of them and fell "
+    "in nine; five did not report in time. Margins were narrower than a year ago in most of retail, and wider in most "
+    "of software. Two companies cut their dividend, and one of them also replaced its chief financial officer. Prices "
+    "moved little before noon. In the afternoon the index lost half a per cent, most of it in the last hour. "
+)
+
+
+class Questions:
+    """The calls to one server for one model, and what they have found so far. tired: why no further call is made, empty
+    while calls are made. thinks: the model reasons first, so that its answers get more room."""
+
+    def __init__(self, server: ModelServer, model: str, seen: Look, seconds: float) -> None:
+        self.server, self.model, self.seen = server, model, seen
+        self.why: dict[str, str] = {}
+        self.tired = ""
+        self.thinks = bool(seen.reasoning)
+        self.usage = True
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    async def call(
+        self, messages: Sequence[Mapping[str, Any]], tokens: int = TOKENS, share: float = CALL_SHARE, **more: Any
+    ) -> Answer | None:
+        seconds = share * self._seconds
+        answer = await self._call(messages, THINKING_TOKENS if self.thinks else tokens, seconds, more)
+        if answer is None or self.thinks or not answer.reasoned:
+            return answer
+        self.thinks = True
+        if answer.chat.finish == "length" and not answer.text:
+            return await self._call(messages, THINKING_TOKENS, seconds, more)
+        return answer
+
+    async def _call(
+        self, messages: Sequence[Mapping[str, Any]], tokens: int, seconds: float, more: Mapping[str, Any]
+    ) -> Answer | None:
+        limit = min(seconds, self._until - time.monotonic())
+        if not self.tired and limit <= 0:
+            self.tired = "the calls before took too long"
+        if self.tired:
+            return None
+        body = {"model": self.model, "messages": list(messages), "max_tokens": tokens, "temperature": 0, **more}
+        if self.usage:
+            body["stream_options"] = {"include_usage": True}
+        try:
+            answer = await self.server.chat(body, limit)
+        except ServerAway as error:
+            self.tired = str(error.args[0])
+            return None
+        if answer.late:
+            self.tired = f"one call was not answered within {limit:.3g} s"
+        return answer
+
+    def no_answer(self, fact: str, answer: Answer | None) -> bool:
+        if answer is not None and not answer.late:
+            return False
+        self.why[fact] = self.tired
+        return True
+
+
+async def first_call(asked: Questions) -> dict[str, Any]:
+    """What any answer tells: streaming, usage and reasoning. Raises KeyRefused, ModelMissing, WrongApi, ServerAway,
+    ModelServerError."""
+    hello = [user("Say hello in a few words.")]
+    answer = await asked.call(hello, share=FIRST_SHARE)
+    if answer is not None and answer.error and answer.page is not None and answer.page.code in (400, 422):
+        asked.usage = False  # some servers refuse options that they do not know
+        answer = await asked.call(hello, share=FIRST_SHARE)
+    if answer is None:
+        raise ServerAway(asked.tired)
+    if answer.error:
+        await _refused(asked, answer)
+    found: dict[str, Any] = {}
+    if not asked.no_answer("streaming", answer) or answer.pieces > 1:
+        found["streaming"] = answer.pieces > 1
+        if answer.pieces <= 1:
+            asked.why["streaming"] = "the answer came in one piece: nothing is known of a turn until it ends"
+    if not asked.no_answer("usage", answer) and not answer.cut:
+        found["usage"] = asked.usage and _usable(answer)
+        if not found["usage"]:
+            asked.why["usage"] = f"its figures are of no use: {_quoted(answer.usage)}" if answer.usage else "none given"
+    if answer.text or answer.reasoned:
+        found["reasoning"] = asked.thinks
+    return found
+
+
+async def _refused(asked: Questions, answer: Answer) -> None:
+    server, page = asked.server, answer.page
+    if page is not None:
+        if (wrong := server.refusal(page)) is not None:
+            raise wrong
+        if page.code in (400, 404, 422) and "model" in page.error.lower():
+            raise missing(server, asked.model, asked.seen)
+        if page.code in (404, 405):
+            await require_chat(server, page)
+    raise ModelServerError(f"the model server at {server.name} fails to answer for {asked.model}: {answer.error}")
+
+
+async def ask_schema(asked: Questions) -> SchemaWay | None:
+    """Return the surest way of an answer that fits a schema, None where no call was answered in time."""
+    tried: list[str] = []
+    ways: tuple[tuple[SchemaWay, Mapping[str, Any]], ...] = (
+        ("json_schema", {"response_format": _RESPONSE_FORMAT}),
+        ("forced_tool", {"tools": [_ANSWER_TOOL], "tool_choice": {"type": "function", "function": {"name": "answer"}}}),
+        ("json_object", {"response_format": {"type": "json_object"}}),
+    )
+    for way, more in ways:
+        answer = await asked.call([user(_PLAIN)], **more)
+        if asked.no_answer("schema_way", answer):
+            return None
+        assert answer is not None
+        if _fits(way, answer):
+            if tried:
+                asked.why["schema_way"] = "; ".join(tried)
+            return way
+        tried.append(f"{way}: {'' if answer.error else 'ignored, '}{_told(answer)}")
+    asked.why["schema_way"] = "; ".join(tried)
+    return "words"
+
+
+def _fits(way: SchemaWay, answer: Answer) -> bool:
+    if not answer.answered:
+        return False
+    if way == "forced_tool":
+        return any(name == "answer" and "word" in _object(arguments) for name, arguments in answer.calls)
+    value = _object(answer.text)
+    return value == {"word": ODD} if way == "json_schema" else bool(value)
+
+
+async def ask_tools(asked: Questions) -> dict[str, Any]:
+    answer = await asked.call([user(_ASK_TOOLS)], tools=_TOOLS, tool_choice="auto", parallel_tool_calls=True)
+    if asked.no_answer("tool_way", answer):
+        return {}
+    assert answer is not None
+    if not (called := _called(answer)):
+        asked.why["tool_way"] = f"no tool was called: {_told(answer)}"
+        forced = await asked.call([user(_ASK_TOOLS)], tools=_TOOLS, tool_choice="required")
+        if forced is not None and _called(forced):
+            asked.why["tool_way"] = "a tool is called where it is forced, and only there"
+        return {"tool_way": "schema"}
+    found: dict[str, Any] = {"tool_way": "native"}
+    if len(called) > 1:
+        found["parallel_tools"] = True
+    elif asked.seen.parallel is None:
+        asked.why["parallel_tools"] = "one tool was called where two were asked for"
+    return found
+
+
+def _called(answer: Answer) -> list[tuple[str, str]]:
+    names = {tool["function"]["name"] for tool in _TOOLS}
+    good = [
+        (name, arguments)
+        for name, arguments in answer.calls
+        if name in names and isinstance(_object(arguments).get("symbol"), str)
+    ]
+    return good if answer.answered and len(good) == len(answer.calls) else []
+
+
+async def ask_beside(asked: Questions, way: SchemaWay) -> bool | None:
+    """Return whether the answer's schema and tools go together; None where it could not be found out. Some servers
+    constrain all that is written to the schema, so that no tool can be called; others drop the schema where there are
+    tools."""
+    if way not in ("json_schema", "json_object"):
+        return None
+    wanted: dict[str, Any] = {
+        "tools": _TOOLS,
+        "tool_choice": "auto",
+        "response_format": _RESPONSE_FORMAT if way == "json_schema" else {"type": "json_object"},
+    }
+    calling = await asked.call([user(_ASK_TOOLS)], **wanted)
+    if asked.no_answer("beside", calling):
+        return None
+    assert calling is not None
+    if not _called(calling):
+        asked.why["beside"] = f"no tool was called beside a schema: {_told(calling)}"
+        return False
+    answering = await asked.call(_after_tools(), **wanted)
+    if asked.no_answer("beside", answering):
+        return None
+    assert answering is not None
+    if answering.calls:
+        return None
+    if not _fits(way, answering):
+        asked.why["beside"] = f"the schema is dropped where there are tools: {_told(answering)}"
+        return False
+    return True
+
+
+def _after_tools() -> list[dict[str, Any]]:
+    arguments = json.dumps({"symbol": "ACME"})
+    calls = [
+        {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for place, name in enumerate(("get_price", "get_volume"))
+    ]
+    answers = [
+        {"role": "tool", "tool_call_id": f"call_{place}", "content": json.dumps({"ACME": value})}
+        for place, value in enumerate((12.5, 40_000))
+    ]
+    return [user(f"{_ASK_TOOLS} Then: {_PLAIN}"), {"role": "assistant", "content": "", "tool_calls": calls}, *answers]
+
+
+async def ask_images(asked: Questions) -> bool | None:
+    if asked.seen.images is not None:
+        if not asked.seen.images:
+            asked.why["images"] = "the server says so"
+        return asked.seen.images
+    picture = {"type": "image_url", "image_url": {"url": _red_square()}}
+    text = {"type": "text", "text": "Which colour has this picture? One word."}
+    answer = await asked.call([{"role": "user", "content": [text, picture]}])
+    if asked.no_answer("images", answer):
+        return None
+    assert answer is not None
+    if answer.error:
+        asked.why["images"] = f"refused: {answer.error[:SHOWN]}"
+        return False
+    if "red" in answer.text.lower():
+        return True
+    asked.why["images"] = f"one was taken and its colour not named: {_quoted(answer.text)}"
+    return None
+
+
+async def ask_speed(asked: Questions) -> dict[str, Any]:
+    """Return the speeds of reading and writing, and whether a prefix that was read before is counted as cached."""
+    # Each time it begins with another word, so that nothing of it was read before.
+    messages = [user(f"{uuid.uuid4().hex}. {_NOTE}Write the numbers from one to forty in words.")]
+    answer = await asked.call(messages, MEASURED_TOKENS)
+    if answer is None or answer.error:
+        for fact in ("read_speed", "write_speed", "cached_tokens"):
+            asked.why[fact] = asked.tired or (answer.error[:SHOWN] if answer else "")
+        return {}
+    found = _speeds(asked, answer)
+    again = await asked.call(messages, 1)
+    if asked.no_answer("cached_tokens", again):
+        return found
+    assert again is not None
+    details = again.usage.get("prompt_tokens_details") if isinstance(again.usage, Mapping) else None
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    found["cached_tokens"] = isinstance(cached, int) and cached > 0
+    if not found["cached_tokens"]:
+        asked.why["cached_tokens"] = "the same prompt was read anew" if cached == 0 else "no count is given"
+    return found
+
+
+def _speeds(asked: Questions, answer: Answer) -> dict[str, Any]:
+    """Return tokens a second, of the server's own clock where it tells, else by the time of the stream."""
+    usage = answer.usage if isinstance(answer.usage, Mapping) and _usable(answer) else {}
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens") or answer.pieces
+    read_speed, write_speed = answer.timings.get("prompt_per_second"), answer.timings.get("predicted_per_second")
+    if answer.first is not None and answer.last is not None:
+        streamed = answer.pieces > 1 and answer.last > answer.first
+        seconds = answer.last - answer.first if streamed else answer.last
+        read_speed = read_speed or (read / answer.first if read and streamed and answer.first else None)
+        write_speed = write_speed or (written / seconds if seconds else None)
+    found: dict[str, Any] = {}
+    for fact, speed in (("read_speed", read_speed), ("write_speed", write_speed)):
+        if isinstance(speed, int | float) and 0 < speed < MOST_SPEED and written >= LEAST_TOKENS:
+            found[fact] = round(float(speed), 1)
+        else:
+            asked.why[fact] = "the answer was too short, or came without a count"
+    return found
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assumed_ways(seen: Look) -> tuple[SchemaWay, ToolWay]:
+    """Return the ways for a server that could not be asked: those of its kind, else what needs the least of it."""
+    enforces = seen.server in ("llama.cpp", "ollama", "vllm", "lmstudio")
+    return "json_schema" if enforces else "words", "native" if seen.tools and not enforces else "schema"
+
+
+def _usable(answer: Answer) -> bool:
+    usage = answer.usage if isinstance(answer.usage, Mapping) else {}
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    counts = [one for one in (read, written) if isinstance(one, int) and not isinstance(one, bool) and one > 0]
+    return len(counts) == 2 and counts[0] < 100_000 and counts[1] <= 2 * THINKING_TOKENS
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    value = loaded(text)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _told(answer: Answer) -> str:
+    if answer.error:
+        return f"refused, {answer.error[:SHOWN]}"
+    if answer.calls:
+        return f"it called {_quoted(answer.calls)}"
+    return f"it wrote {_quoted(answer.text)}" if answer.text else "it wrote nothing"
+
+
+def _quoted(value: Any) -> str:
+    shown = " ".join((value if isinstance(value, str) else json.dumps(value)).split())
+    return f"{shown[:SHOWN]!r}"
+
+
+def _red_square() -> str:
+    """Return a small red picture as a data URL; smaller ones are refused by some models."""
+    side = 64
+    rows = b"".join(b"\x00" + b"\xff\x00\x00" * side for _ in range(side))
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    )
+    chunks = b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + chunks).decode()
+
 
 ASK_SECONDS = 240.0  # of all calls together
 MAX_AGE = dt.timedelta(days=7)
@@ -63,19 +406,19 @@ async def ask_server(
 
 
 async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: float) -> ServerFacts:
-    from chordesk.agents.gateway import calls
+    from chordesk.agents.gateway import probe
 
-    asked = calls.Questions(server, model, seen, seconds)
-    found = await calls.first_call(asked)
-    found["schema_way"] = await calls.ask_schema(asked)
-    found |= await calls.ask_tools(asked)
-    for fact, way in zip(("schema_way", "tool_way"), calls.assumed_ways(seen), strict=True):
+    asked = probe.Questions(server, model, seen, seconds)
+    found = await probe.first_call(asked)
+    found["schema_way"] = await probe.ask_schema(asked)
+    found |= await probe.ask_tools(asked)
+    for fact, way in zip(("schema_way", "tool_way"), probe.assumed_ways(seen), strict=True):
         if found.get(fact) is None:
             found[fact], asked.why[fact] = way, f"assumed: {asked.tired}"
     if found["tool_way"] == "native":
-        found["beside"] = await calls.ask_beside(asked, found["schema_way"])
-    found["images"] = await calls.ask_images(asked)
-    found |= await calls.ask_speed(asked)
+        found["beside"] = await probe.ask_beside(asked, found["schema_way"])
+    found["images"] = await probe.ask_images(asked)
+    found |= await probe.ask_speed(asked)
     if asked.thinks:
         found["reasoning"] = True
     return _facts(url, model, seen, asked.why, whole=not asked.tired, **found)
@@ -166,7 +509,6 @@ async def _reaching(url: str, key: str | None, ca_file: Path | None) -> AsyncIte
 
 
 def _unasked(url: str, model: str, seen: Look, reason: str) -> ServerFacts:
-    from chordesk.agents.gateway.calls import assumed_ways
 
     schema_way, tool_way = assumed_ways(seen)
     why = {"schema_way": f"{reason}; taken from what is known of {seen.server}", "tool_way": reason}

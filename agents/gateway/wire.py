@@ -24,7 +24,7 @@ from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, e
 from chordesk.agents.pulse import failure, reset_in
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
-from chordesk.models.masking import SHORTEST_SECRET, redacted
+from chordesk.models.text import SHORTEST_SECRET, redacted
 from chordesk.models.urls import HIDDEN, is_loopback, masked
 from chordesk.tools.market.fetching import retry_after
 

@@ -46,10 +46,17 @@ from chordesk.agents.langchain.bridge import (
     current,
     reply_format,
 )
-from chordesk.agents.langchain.providers import LITELLM, Provider, answering, arguments_of, require_known
-from chordesk.agents.langchain.runtimes import Connection, own_bridge
+from chordesk.agents.langchain.runtimes import (
+    LITELLM,
+    Connection,
+    Provider,
+    answering,
+    arguments_of,
+    own_bridge,
+    require_known,
+)
 from chordesk.models.answers import Usage
-from chordesk.tools.shortening import IMAGE_TOKENS, tokens_of
+from chordesk.tools.toolsets import IMAGE_TOKENS, tokens_of
 
 # LangChain messages as items of the Responses API, each with its real role.
 #

@@ -3,21 +3,410 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import orjson
 import structlog
 
-from chordesk.agents.litellm.client import AnswerWays, ModelClient
-from chordesk.agents.litellm.library import LitellmConfig, ModelError, close_clients, library, litellm_config
-from chordesk.agents.litellm.loop import ConversationEvents, Ended, ModelLimits, TurnLoop, is_policy
-from chordesk.agents.litellm.messages import ChatHistory, DeskMessage, tool_list
-from chordesk.agents.pulse import Progress, Pulse, interrupted, with_spent
-from chordesk.agents.runtime import ActiveRuntime, ConversationSpec, Observer, TurnResult, TurnStatus
+from chordesk.agents.answers import answer_in
+from chordesk.agents.litellm.client import (
+    ANSWER,
+    Answered,
+    AnswerWays,
+    ChatHistory,
+    DeskMessage,
+    ModelCall,
+    ModelClient,
+    ModelMessage,
+    Request,
+    ToolResults,
+    Way,
+    refuses_way,
+    tool_list,
+)
+from chordesk.agents.litellm.library import (
+    ELSEWHERE,
+    POLICY,
+    LitellmConfig,
+    ModelError,
+    close_clients,
+    library,
+    litellm_config,
+)
+from chordesk.agents.pulse import RAISE, Progress, Pulse, declines, failure, interrupted, with_spent
+from chordesk.agents.runtime import (
+    ActiveRuntime,
+    ConversationSpec,
+    ConversationState,
+    Lifecycle,
+    Observer,
+    TurnResult,
+    TurnStatus,
+)
 from chordesk.models.answers import Failure, Usage
+from chordesk.models.events import (
+    ConversationRef,
+    Envelope,
+    EventType,
+    ItemLifecycle,
+    LifecycleStatus,
+    RuntimeKind,
+    TurnLifecycle,
+    event,
+    short,
+)
 from chordesk.models.settings import Settings
-from chordesk.models.tables.columns import new_id
+from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.tools.registry import ToolAnswer, failed
+
+TOOL_ITEM, MESSAGE_ITEM, USER_ITEM = "dynamicToolCall", "agentMessage", "userMessage"
+_ENDS: dict[TurnStatus, tuple[EventType, LifecycleStatus]] = {
+    "completed": (EventType.TURN_COMPLETED, LifecycleStatus.COMPLETED),
+    "interrupted": (EventType.TURN_INTERRUPTED, LifecycleStatus.INTERRUPTED),
+    "failed": (EventType.TURN_FAILED, LifecycleStatus.FAILED),
+}
+
+
+class ConversationEvents:
+    """Recorder of one conversation. Whatever starts is ended: a tool call by its turn's end at the latest."""
+
+    def __init__(self, observer: Observer | None, spec: ConversationSpec, thread_id: str, reason: str, worker: str):
+        self._observer, self._scope, self._thread_id, self._model = observer, spec.scope, thread_id, spec.model
+        self._turn: TurnLifecycle | None = None
+        self._items: dict[str, ItemLifecycle] = {}
+        ref = ConversationRef(run_id=spec.scope.run_id, runtime_kind=RuntimeKind.LITELLM, thread_id=thread_id)
+        self._state = ConversationState(new_id(), ref, spec.scope, reason, False, worker, utcnow())
+
+    def opened(self) -> None:
+        payload = {"subject": self._scope.subject, "reason": self._state.reason, "kept": False, "model": self._model}
+        self._record([self._event(EventType.THREAD_STARTED, utcnow(), role=self._scope.role, **payload)], [self._state])
+
+    def closed(self) -> None:
+        at = utcnow()
+        self._state = self._state._replace(closed_at=at)
+        self._record([self._event(EventType.THREAD_CLOSED, at, role=self._scope.role)], [self._state])
+
+    def turn_started(self, turn_id: str, text: str) -> None:
+        at, scope = utcnow(), self._scope
+        self._turn = TurnLifecycle(
+            status=LifecycleStatus.IN_PROGRESS, started_at=at, turn_id=turn_id, thread_id=self._thread_id
+        )
+        payload = {"role": scope.role, "subject": scope.subject, "step": scope.step_id, "attempt": scope.attempt}
+        began = self._event(EventType.TURN_STARTED, at, **payload)
+        asked = self._event(EventType.ITEM_COMPLETED, at, item_id=new_id(), type=USER_ITEM, text=short(text))
+        self._record([began, asked], [self._turn, self._active(turn_id)])
+
+    def replied(self, text: str, usage: Usage) -> None:
+        at = utcnow()
+        events = [self._event(EventType.TURN_USAGE, at, **usage.model_dump())]
+        lifecycles: list[Lifecycle] = []
+        if text:
+            item = self._item(new_id(), MESSAGE_ITEM, at)
+            ids = {"item_id": item.item_id, "type": MESSAGE_ITEM}
+            events.append(self._event(EventType.ITEM_STARTED, at, **ids))
+            events.append(self._event(EventType.ITEM_COMPLETED, at, **ids, text=short(text)))
+            lifecycles.append(item.ended(LifecycleStatus.COMPLETED, at))
+        self._record(events, lifecycles)
+
+    def call_failed(self, model: str, why: Failure, *, will_retry: bool) -> None:
+        payload = {
+            "role": self._scope.role,
+            "subject": self._scope.subject,
+            "model": model,
+            "will_retry": will_retry,
+            "kind": why.kind,
+            "why": short(why.message),
+            "reset_seconds": why.reset_seconds,
+        }
+        self._record([self._event(EventType.TURN_ERROR, utcnow(), **payload)])
+
+    def progressed(self, pulse: Pulse) -> None:
+        payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
+        self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)])
+
+    def tool_started(self, call: ModelCall) -> None:
+        at = utcnow()
+        item = self._items[call.id] = self._item(call.id, TOOL_ITEM, at)
+        payload = {"item_id": call.id, "tool": call.name, "arguments": short(call.arguments)}
+        self._record([self._event(EventType.TOOL_STARTED, at, **payload)], [item])
+
+    def tool_completed(self, call: ModelCall, answer: ToolAnswer) -> None:
+        at = utcnow()
+        status = LifecycleStatus.COMPLETED if answer.success else LifecycleStatus.FAILED
+        payload = {
+            "item_id": call.id,
+            "tool": call.name,
+            "success": answer.success,
+            "answer": short(answer.text()),
+            "status": str(status),
+            "ms": round(answer.seconds * 1000),
+        }
+        started = self._items.pop(call.id, None)
+        ended: list[Lifecycle] = [started.ended(status, at)] if started is not None else []
+        self._record([self._event(EventType.TOOL_COMPLETED, at, **payload)], ended)
+
+    def turn_ended(self, result: TurnResult | None) -> None:
+        at, turn = utcnow(), self._turn
+        if turn is None:
+            return
+        status: TurnStatus = result.status if result is not None else "interrupted"
+        type_, state = _ENDS[status]
+        payload: dict[str, Any] = {"role": self._scope.role, "ms": _millis(turn.started_at, at)}
+        if result is not None and result.refusal is not None:
+            type_ = EventType.TURN_REFUSED
+            payload["why"] = short(result.refusal)
+        elif result is not None and result.failure is not None and status == "failed":
+            payload |= {"kind": result.failure.kind, "why": short(result.failure.message)}
+        ended: list[Lifecycle] = [item.ended(state, at) for item in self._items.values()]
+        ended += [turn.ended(state, at), self._active(None)]
+        self._record([self._event(type_, at, **payload)], ended)
+        self._items.clear()
+        self._turn = None
+
+    def _item(self, item_id: str, type_: str, at: dt.datetime) -> ItemLifecycle:
+        turn_id = self._turn.turn_id if self._turn is not None else ""
+        return ItemLifecycle(
+            status=LifecycleStatus.IN_PROGRESS,
+            started_at=at,
+            item_id=item_id,
+            turn_id=turn_id,
+            thread_id=self._thread_id,
+            type=type_,
+        )
+
+    def _active(self, turn_id: str | None) -> ConversationState:
+        self._state = self._state._replace(ref=self._state.ref.during(turn_id))
+        return self._state
+
+    def _event(self, type_: EventType, at: dt.datetime, **fields: Any) -> Envelope:
+        turn_id = self._turn.turn_id if self._turn is not None else None
+        return event(type_, self._scope.run_id, at, thread_id=self._thread_id, turn_id=turn_id, **fields)
+
+    def _record(self, events: list[Envelope], lifecycles: list[Lifecycle] | None = None) -> None:
+        if self._observer is not None:
+            self._observer.record(self._scope, events, lifecycles or ())
+
+
+def _millis(begin: dt.datetime, end: dt.datetime) -> int:
+    return round((end - begin).total_seconds() * 1000)
+
+
+_EARLY = b'{"error":"not taken: first look at the answers of the other tools, then answer alone","success":false}'
+_BESIDE = b'{"error":"not called: the turn ends with the answer","success":false}'
+_AGAIN = "This is no answer in the form that was asked for. Give your answer now."
+
+Limited = Callable[[float | None], None]
+
+
+class Ended(NamedTuple):
+    """End of a loop: the answer, or the words with which the model declined."""
+
+    text: str
+    refusal: str | None = None
+    way: str | None = None  # in which the answer came
+    cut: bool = False  # it ended at the bound of its length
+
+
+class ModelLimits:
+    """Models of one worker that their providers limit now, by loop time: others are asked first for so long."""
+
+    _UNKNOWN_SECONDS = 5.0
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def note(self, model: str, seconds: float | None) -> None:
+        self._until[model] = asyncio.get_running_loop().time() + (seconds or self._UNKNOWN_SECONDS)
+
+    def order(self, models: Sequence[str], first: str | None) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        return sorted(models, key=lambda model: (self._until.get(model, 0.0) > now, model != first))
+
+
+@dataclass(slots=True)
+class TurnLoop:
+    """Loop of one turn. It adds to the conversation's history; usage, cost and model are those of its calls so far."""
+
+    client: ModelClient
+    spec: ConversationSpec
+    history: ChatHistory
+    tools: Sequence[dict[str, Any]]
+    schema: Mapping[str, Any]  # of the answer
+    metadata: dict[str, str]
+    events: ConversationEvents
+    limits: ModelLimits
+    ways: AnswerWays
+    pulse: Pulse  # of this turn
+    forced: bool = False  # the first call must answer already
+    on: bool = False  # it goes on with the answer that was cut off in the turn before, as text
+    on_limited: Limited | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    context_tokens: int | None = None
+    model: str | None = None
+
+    async def run(self) -> Ended:
+        """Run to the answer, at the latest in the last call. Raises ModelError."""
+        most, must = self.spec.model_calls, self.forced
+        for number in range(1, most + 1):
+            last = number == most or self.on
+            must = must or last
+            reply, way = await self._ask(must=must)
+            if (ended := self._cut(reply)) is not None:
+                return ended
+            self.history.add(reply.message)
+            ended = self._ended(reply, way)
+            results = await self._answers(reply.message.calls, must)
+            if results:
+                self.history.add(ToolResults(results))
+            if ended is not None:
+                return ended
+            if must or not reply.message.calls:
+                if way is not None and not self.ways.failed(reply.message.model, way):
+                    last = True
+                if last:
+                    return Ended(reply.text, None, _by("words"))
+                must = True
+                self.history.add(DeskMessage(_AGAIN))
+        raise AssertionError("the last call ends the loop")
+
+    async def _ask(self, *, must: bool) -> tuple[Answered, Way | None]:
+        """By the next model where one cannot serve it, with less where the context is full, in the next way where
+        refused. must: it has to answer."""
+        # A turn stays with the model that answered last.
+        models = self.limits.order((self.spec.model, *self.spec.fallbacks), self.model)
+        while True:
+            model = models[0]
+            way = self.ways.of(model) if must else None
+            request = Request(
+                self.history, self.tools, self.spec.effort, way, self.schema, self.metadata, self.on
+            )  # fmt: skip
+            try:
+                reply = await self.client.ask(model, request, self.pulse)
+            except ModelError as error:
+                models = self._after(error, models, way)
+                continue
+            self._count(model, reply)
+            return reply, way
+
+    def _after(self, error: ModelError, models: list[str], way: Way | None) -> list[str]:
+        """Return the models that may make a call again which failed. Raises the error where none may."""
+        model, why = models[0], error.failure
+        if self.pulse.tokens:
+            self.usage, self.cost_usd = self.usage + Usage.unknown(), None  # what was written is paid for
+        if why.kind == "rate_limited":
+            self.limits.note(model, why.reset_seconds)
+        elsewhere = len(models) > 1 and why.kind in ELSEWHERE
+        again = not elsewhere and (
+            (why.kind == "context_window" and self.history.shorten())
+            or (way is not None and refuses_way(why) and self.ways.failed(model, way))
+        )
+        self.events.call_failed(model, why, will_retry=elsewhere or again)
+        if elsewhere:
+            return models[1:]
+        if again:
+            return models
+        if why.kind == "rate_limited" and self.on_limited is not None:
+            self.on_limited(why.reset_seconds)
+        raise error
+
+    def _count(self, model: str, reply: Answered) -> None:
+        self.usage += reply.usage
+        self.context_tokens, self.model = reply.usage.input_tokens, model
+        known = self.cost_usd is not None and reply.cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (reply.cost_usd or 0.0) if known else None
+        self.events.replied(reply.message.text, reply.usage)
+
+    def _cut(self, reply: Answered) -> Ended | None:
+        """None for a whole or refused answer. Raises ModelError if no answer was begun."""
+        if not reply.cut or reply.refusal is not None:
+            return None
+        calls = reply.message.calls
+        begun = next(
+            (call.arguments for call in reversed(calls) if call.name == ANSWER), reply.text if not calls else ""
+        )
+        found = answer_in(begun)
+        if found.problem is None:
+            return None
+        self.pulse.cut = True
+        if not found.text.strip():
+            raise ModelError(self._no_room())
+        # As text: what is not JSON could not go back as a call.
+        self.history.add(ModelMessage(reply.message.model, found.text, (), reply.message.thinking))
+        return Ended(begun, None, _by("words"), cut=True)
+
+    def _no_room(self) -> Failure:
+        if self.pulse.too_long:
+            return self.pulse.length()
+        tokens = f"{self.pulse.reasoned:,.0f} tokens of reasoning and {self.pulse.written:,.0f} others"
+        return failure("length", f"the model came to the bound of its output after {tokens}; {RAISE['output']}")
+
+    def _ended(self, reply: Answered, way: Way | None) -> Ended | None:
+        """Return the end that a reply makes; None when the loop goes on. If the model answers and calls tools in one
+        reply, the answer was written without their results: it counts only where the call had to answer."""
+        calls, text = reply.message.calls, reply.text
+        if reply.refusal is not None:
+            return Ended(text, reply.refusal)
+        answers = [call for call in calls if call.name == ANSWER]
+        if answers and (way is not None or len(answers) == len(calls)):
+            forced = way == "forced_tool" and not self.on
+            return Ended(answers[-1].arguments, None, _by("forced_tool" if forced else "tool"))
+        if calls and way is None:
+            return None
+        if declines(reply.message.text):
+            return Ended(text, reply.message.text)
+        if self.on:
+            return Ended(text, None, _by("words"))
+        found = answer_in(text)
+        by = "words" if way in (None, "forced_tool") else way
+        return Ended(found.text, None, _by(by)) if found.problem is None else None
+
+    async def _answers(self, calls: Sequence[ModelCall], must: bool) -> dict[str, ToolAnswer | bytes]:
+        if must or all(call.name == ANSWER for call in calls):
+            own = {spec.name for spec in self.spec.tools.specs()}
+            for call in calls:
+                if call.name != ANSWER and (call.name not in own or not isinstance(_arguments(call), dict)):
+                    await self._call(call)  # it goes on record, and runs nothing
+            return {call.id: b'{"success":true}' if call.name == ANSWER else _BESIDE for call in calls}
+        early = {call.id: _EARLY for call in calls if call.name == ANSWER}
+        tools = [call for call in calls if call.name != ANSWER]
+        self.pulse.uses_tools()
+        answers = await asyncio.gather(*(self._call(call) for call in tools))
+        found = {call.id: answer for call, answer in zip(tools, answers, strict=True)}
+        return {call.id: early[call.id] if call.id in early else found[call.id] for call in calls}
+
+    async def _call(self, call: ModelCall) -> ToolAnswer:
+        self.events.tool_started(call)
+        answer = await self._answer(call)
+        self.events.tool_completed(call, answer)
+        return answer
+
+    async def _answer(self, call: ModelCall) -> ToolAnswer:
+        try:
+            return await self.spec.tools.call(call.name, _arguments(call))
+        except Exception as error:
+            log.exception("tool.raised", tool=call.name)
+            return failed(call.name, f"{call.name} failed: {error}")
+
+
+def _arguments(call: ModelCall) -> Any:
+    try:
+        return orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return call.arguments
+
+
+def _by(way: str) -> str:
+    return f"answer by {way}"
+
+
+def is_policy(error: ModelError) -> bool:
+    return error.failure.kind == POLICY
+
 
 log = structlog.get_logger(__name__)
 

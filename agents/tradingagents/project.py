@@ -23,7 +23,7 @@ from chordesk.models.answers import (
     Stance,
 )
 from chordesk.models.errors import UsageError
-from chordesk.models.extras import require_extra
+from chordesk.models.features import require_extra
 from chordesk.models.settings import Settings
 
 TESTED = "v0.3.0"

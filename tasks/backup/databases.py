@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col
 
-from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.database.blobs import path_in_home
 from chordesk.models.database.store import Store, every_table, upgrade
 from chordesk.models.errors import BackupError, DatabaseDown, UsageError
 from chordesk.models.states import RUN_LIVE

@@ -66,7 +66,7 @@ def run(
         _show(settings, store, named, size, as_json=as_json)
         return
     from chordesk.models.settings.running_desk import with_values
-    from chordesk.tasks.workflows.experiment import Arm, ablated, open_experiment, parsed, ready, require_differences
+    from chordesk.tasks.workflows.backtest import Arm, ablated, open_experiment, parsed, ready, require_differences
 
     if first is None or last is None:
         raise UsageError(

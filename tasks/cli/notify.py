@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chordesk.models.database.store import Store
-    from chordesk.models.tables.notifications import Notification
+    from chordesk.models.tables.runtime import Notification
     from chordesk.tasks.notifications.checking import Trial
     from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState
 

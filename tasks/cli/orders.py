@@ -144,7 +144,7 @@ def show_approval(id_: Id, as_json: Json = False) -> None:
     from chordesk.tasks.approvals import WaitingOrder, asked_of
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.cli.show.orders import effect_table
-    from chordesk.tasks.reading.order_checks import checks_now
+    from chordesk.tasks.reading.orders import checks_now
 
     settings, store = opened()
     with store.read() as session:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.run_details import RunDetail
     from chordesk.tasks.reports.formats import Format
     from chordesk.tasks.reports.schema import Document
-    from chordesk.tasks.worker.stopping import Stop
+    from chordesk.tasks.worker.control import Stop
 
 commands = typer.Typer()
 
@@ -252,7 +252,7 @@ def stop(
     from chordesk.models.database.lookup import ACTS, by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.telemetry.commits import emitted
-    from chordesk.tasks.worker.stopping import stop_runs, unfinished
+    from chordesk.tasks.worker.control import stop_runs, unfinished
 
     if bool(runs) == every:
         raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")

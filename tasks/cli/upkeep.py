@@ -25,9 +25,8 @@ from chordesk.tasks.cli.version import version
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
-    from chordesk.tasks.backup.making import Made
-    from chordesk.tasks.backup.restoring import Restored
-    from chordesk.tasks.retention.amounts import Amounts, Sizes
+    from chordesk.tasks.backup.making import Made, Restored
+    from chordesk.tasks.retention.policy import Amounts, Sizes
     from chordesk.tools.market.files.data_folder import FolderReport
 
 commands = typer.Typer()
@@ -45,7 +44,7 @@ def bytes_text(count: int) -> str:
 
 
 def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
-    from chordesk.tasks.retention.amounts import total
+    from chordesk.tasks.retention.policy import total
 
     if not amounts:
         return "nothing is due"
@@ -102,8 +101,7 @@ def gc(
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.retention import collection
-    from chordesk.tasks.retention.amounts import measure
-    from chordesk.tasks.retention.policy import policy_of
+    from chordesk.tasks.retention.policy import measure, policy_of
 
     settings, store = opened()
     if sizes:
@@ -186,7 +184,7 @@ def restore(
 
     The desk there is halted until a person resumes it.
     """
-    from chordesk.tasks.backup.restoring import restore as bring_back
+    from chordesk.tasks.backup.making import restore as bring_back
 
     done = bring_back(_target(load_settings(), into), place, whoami())
     emit(done, lambda _: _restored(done, into), as_json=as_json)
@@ -346,7 +344,7 @@ def upgrade(
 ) -> None:
     """Bring the database to this version's schema."""
     from chordesk.models.database import store
-    from chordesk.tasks.services import identity
+    from chordesk.tasks import presence
 
     settings = _of_fleet(fixed or []) if fleet else load_settings()
     url = settings.database if login is None else read_secret("--login", login)
@@ -354,7 +352,7 @@ def upgrade(
     store.upgrade(url)
     after, _ = store.current(url)
     if fleet:
-        identity.require_redis(settings, store.desk_of(url))
+        presence.require_redis(settings, store.desk_of(url))
     done = "is up to date" if before == after else f"went from revision {before or 'none'} to {after}"
     print_line(f"{masked(url)} {done}")
 

@@ -20,7 +20,7 @@ from chordesk.models.errors import DeskError, RedisDown, ServiceError
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.redis_clients import client, fit, message_key, redis_url, server_name, why_forgetful

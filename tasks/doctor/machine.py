@@ -13,7 +13,7 @@ from contextlib import closing
 from chordesk.agents.role_models import models_in_use
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, LoginMissing, NotConfigured
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.room import ROOM_REMEDY, folders, require_room, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts

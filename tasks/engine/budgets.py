@@ -26,7 +26,7 @@ from chordesk.models.tables.runs import Report, Run, Step, Turn
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
-    from chordesk.models.tables.notifications import Notice
+    from chordesk.models.tables.runtime import Notice
 
 PREFIX = "budget: "
 RULES = "rulebook"
@@ -90,7 +90,7 @@ def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 
 
 
 def notice_of(use: BudgetUse, run_id: str) -> Notice:
-    from chordesk.models.tables.notifications import Notice  # what reads alone has no use for its tables
+    from chordesk.models.tables.runtime import Notice  # what reads alone has no use for its tables
 
     of_run = use.scope == RUN
     which = run_id if of_run else f"{utcnow():%Y-%m-%d}"

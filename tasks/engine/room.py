@@ -19,7 +19,7 @@ from chordesk.models.notifications import NoticeKind
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.engine import step_queries
 
 log = structlog.get_logger(__name__)

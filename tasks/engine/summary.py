@@ -19,7 +19,7 @@ from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
-from chordesk.tools.shortening import LEFT_OUT
+from chordesk.tools.toolsets import LEFT_OUT
 
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from chordesk.models import notifications
 from chordesk.models.errors import SettingError
-from chordesk.models.extras import lack_of
+from chordesk.models.features import lack_of
 from chordesk.models.notifications import ByChannel, NoticeKind, QuietHours
 from chordesk.models.settings import Settings
 

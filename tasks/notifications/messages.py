@@ -16,7 +16,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.events import DESK
 from chordesk.models.notifications import ALONE, NOTIFICATION_OPEN, SUMMARY, URGENT, NoticeKind, NotificationState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import (
+from chordesk.models.tables.runtime import (
     Notice,
     Notification,
     NotificationChannel,

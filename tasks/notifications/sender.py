@@ -23,7 +23,7 @@ from chordesk.models.database.store import AWAY, Store
 from chordesk.models.notifications import NotificationState
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice, Notification, NotificationSender
+from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.channels import Channel
 from chordesk.tasks.notifications.messages import HourLimit, Message

@@ -16,7 +16,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.notifications import NOTIFICATION_OPEN, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.models.tables.runtime import Notification, NotificationChannel
 from chordesk.tasks.notifications.sender import Sender
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
 from chordesk.tasks.telemetry.gauges import Exporter, Gauge, Reading

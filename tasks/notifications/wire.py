@@ -13,7 +13,7 @@ import apprise
 from apprise.exception import AppriseException
 
 from chordesk.models.errors import SettingError
-from chordesk.models.masking import without_secrets
+from chordesk.models.text import without_secrets
 from chordesk.models.urls import HIDDEN
 from chordesk.tasks.notifications.channels import Channel
 

@@ -11,11 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from chordesk.models.events import DESK
-from chordesk.models.masking import without_secrets
 from chordesk.models.notifications import SUMMARY, NoticeKind
 from chordesk.models.states import RunState, TradingState
-from chordesk.models.tables.notifications import Notice
-from chordesk.models.text import SHORT_ID
+from chordesk.models.tables.runtime import Notice
+from chordesk.models.text import SHORT_ID, without_secrets
 from chordesk.tools.decimals import money
 from chordesk.tools.decimals import plain as figure
 

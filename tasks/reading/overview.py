@@ -17,7 +17,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.reading.desk_status import DatabaseState, database_state
-from chordesk.tasks.reading.outcome import outcome
+from chordesk.tasks.reading.run_details import outcome
 from chordesk.tasks.reading.runs import Progress, progress
 from chordesk.tasks.schedules import starting
 

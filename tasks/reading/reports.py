@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Citation, Frozen, Grounding, ReportStatus
-from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Order
@@ -25,7 +25,7 @@ from chordesk.models.tables.runs import (
     Verdict,
     VerdictReport,
 )
-from chordesk.tasks.reading.candidates import rule_of
+from chordesk.tasks.reading.chain import rule_of
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
 from chordesk.tools.scoring.verdict_calibration import odds_of_run

@@ -34,8 +34,8 @@ from chordesk.models.tables.runs import (
 from chordesk.models.tables.runtime import RuntimeTurn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
-from chordesk.tasks.reading.candidates import judged
-from chordesk.tasks.reading.portfolio import PortfolioResearchResult, portfolio_research
+from chordesk.tasks.reading.accounts import PortfolioResearchResult, portfolio_research
+from chordesk.tasks.reading.chain import judged
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
 from chordesk.tasks.reading.waits import Wait, waits
 from chordesk.tools.orders.stops import preview_text

@@ -30,7 +30,6 @@ from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
-from chordesk.tools.scoring.theses import crossed_share, grouped, thesis_forecasts
 from chordesk.tools.scoring.track_records import (
     LEARNED,
     PUBLISHED,
@@ -42,7 +41,14 @@ from chordesk.tools.scoring.track_records import (
     voice_forecasts,
     walked,
 )
-from chordesk.tools.scoring.verdict_calibration import CutoffSide, cutoffs_of, side_of
+from chordesk.tools.scoring.verdict_calibration import (
+    CutoffSide,
+    crossed_share,
+    cutoffs_of,
+    grouped,
+    side_of,
+    thesis_forecasts,
+)
 from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating", "thesis"]

@@ -30,7 +30,7 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.price_panel import panel_of
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
-from chordesk.tools.scoring.theses import lenses_of
+from chordesk.tools.scoring.verdict_calibration import lenses_of
 
 MOST_DAYS = 5_000
 

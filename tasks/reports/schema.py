@@ -16,11 +16,10 @@ from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Report
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
 from chordesk.tasks.engine.budgets import Cost
-from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, LedgerRow
+from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, ExecutedRole, LedgerRow, SkippedRole
 from chordesk.tasks.reading.boards import BoardView
 from chordesk.tasks.reading.chain import Node
 from chordesk.tasks.reading.orders import OrderParts
-from chordesk.tasks.reading.portfolio import ExecutedRole, SkippedRole
 from chordesk.tasks.reading.reports import AnalysisRow
 from chordesk.tasks.reading.run_details import RunDetail
 from chordesk.tasks.reading.run_list import RunRow

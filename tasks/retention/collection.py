@@ -13,8 +13,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention import events, files, runs
-from chordesk.tasks.retention.amounts import Amount, Amounts, added, total
-from chordesk.tasks.retention.policy import Policy, policy_of
+from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, policy_of, total
 
 EVENTS, PICTURES, ROLLOUT_FILES = "event", "picture (file)", "rollout (file)"
 THREADS, ROLLOUTS, BLOBS = "thread", "rollout", "blob"

@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, or_
 from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import Registered, ThreadLease, ThreadRecord
-from chordesk.models.database.artifacts import FOLDER, StoredFile, remove, stored_files
+from chordesk.models.database.blobs import FOLDER, StoredFile, remove, stored_files
 from chordesk.models.database.store import AWAY, Store
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
@@ -24,8 +24,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, Turn
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.retention.amounts import Amount, total
-from chordesk.tasks.retention.policy import HOUR, LEAST_RUN_AGE, Policy, policy_of
+from chordesk.tasks.retention.policy import HOUR, LEAST_RUN_AGE, Amount, Policy, policy_of, total
 
 log = structlog.get_logger(__name__)
 

@@ -27,8 +27,20 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, Step
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.engine.steps import PARENT_STEP
-from chordesk.tasks.retention.amounts import Amount, Amounts, added, chosen
-from chordesk.tasks.retention.policy import EVIDENCE, HOUR, RUN, SCORES, Policy, owned, references, rows_of
+from chordesk.tasks.retention.policy import (
+    EVIDENCE,
+    HOUR,
+    RUN,
+    SCORES,
+    Amount,
+    Amounts,
+    Policy,
+    added,
+    chosen,
+    owned,
+    references,
+    rows_of,
+)
 from chordesk.tools.market.clock import exchange_day
 
 # What holds a run that ended long ago: open runs, orders and their lineage, cited reports, and scores.

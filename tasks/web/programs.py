@@ -23,9 +23,8 @@ from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import DatabaseDown, UsageError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events import places
-from chordesk.tasks.events.feed import Placed
-from chordesk.tasks.events.places import DeskPlace
+from chordesk.tasks.events import feed
+from chordesk.tasks.events.feed import DeskPlace, Placed
 from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.door import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
@@ -35,7 +34,7 @@ from chordesk.tasks.web.routes.events import EventFilter
 from chordesk.tasks.web.schemas import MOST_SEQUENCE
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_.:-]+$")]
-_Place = Annotated[str, StringConstraints(max_length=places.LONGEST, pattern=places.FORM)]
+_Place = Annotated[str, StringConstraints(max_length=feed.LONGEST, pattern=feed.FORM)]
 
 
 class _Request(Frozen):

@@ -26,8 +26,8 @@ from chordesk.models.notices import is_noted, note
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Run, Step, Sweep
+from chordesk.models.tables.runtime import Notice
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, policy, step_queries, unserved
@@ -37,7 +37,7 @@ from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
-from chordesk.tasks.worker import messages, stopping
+from chordesk.tasks.worker import control, messages
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
 from chordesk.tasks.worker.work import send, take_up
@@ -233,8 +233,8 @@ def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
         approvals.expire_overdue_requests(session)
     send(app, _unique([*freed, *again]))
     closed = close_overdue(desk)
-    stopping.mark_left_behind(desk.store)  # first: what those runs had open ends with them
-    closed += stopping.settle_all(desk.store, desk.settings, trusted=view.trusted)
+    control.mark_left_behind(desk.store)  # first: what those runs had open ends with them
+    closed += control.settle_all(desk.store, desk.settings, trusted=view.trusted)
     lifecycles.end_left_over_turns(desk.store, utcnow())
     found = {"sent": len(again), "freed": len(freed), "closed": closed}
     if dead:

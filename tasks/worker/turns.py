@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlmodel import Session
+from sqlmodel import Session, select
 
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
 from chordesk.agents.roles import ROLES
@@ -20,18 +20,53 @@ from chordesk.models.errors import LeaseLost
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
-from chordesk.models.tables.runs import Turn
+from chordesk.models.tables.runs import Run, Turn
+from chordesk.models.tables.runtime import Notice
 from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import PARK_SECONDS
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.market_view import with_market
 from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.shortening import LEFT_OUT
+from chordesk.tools.regime import base_rates, rate_row, rate_rows, regime_row
+from chordesk.tools.toolsets import LEFT_OUT
+
+
+def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a subject with the regime after its constraints, and the base rates of its names at its end."""
+    context = desk.tool_context(run_id)
+    rates = base_rates(context, _symbols(brief))
+    rows = (
+        rate_rows(rates)
+        if "symbols" in brief
+        else [{"symbol": symbol, **rate_row(rate)} for symbol, found in rates.items() for rate in found]
+    )
+    shared = {"constraints": brief["constraints"], "regime": kept_regime(desk, run_id)}
+    return {**shared, **brief, **({"baseRates": rows} if rows else {})}
+
+
+def _symbols(brief: Mapping[str, Any]) -> list[str]:
+    """Return the names that a subject is about; a voice's board has base rates of its own."""
+    if "symbol" in brief:
+        return [brief["symbol"]]
+    return list(brief.get("symbols") or [row["symbol"] for row in brief.get("verdicts", ())])
+
+
+def kept_regime(desk: Desk, run_id: str) -> dict[str, Any]:
+    """Return the regime of a run's market on its day: the first turn of a day keeps it with the run."""
+    context = desk.tool_context(run_id)
+    today = context.clock.session().isoformat()
+    with desk.store.read() as session:
+        found = session.exec(select(Run.regime).where(Run.id == run_id)).one()  # the row is large
+    kept = dict(found or {})
+    if kept.get("date") != today:
+        kept = {"date": today, **regime_row(context)}
+        with desk.store.session() as session:
+            session.get_one(Run, run_id).regime = kept
+    return kept
+
 
 # The label of a run: its provider, model, market and market time.
 

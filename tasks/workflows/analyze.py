@@ -22,8 +22,8 @@ from chordesk.agents.synthesis import view
 from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
 from chordesk.models.answers import ActionKind, Confidence, Instrument
-from chordesk.models.contracts import MODELLED, SHARES_PER_CONTRACT
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
+from chordesk.models.market import MODELLED, SHARES_PER_CONTRACT
 from chordesk.models.plans import DecidedAction, PositionPlan
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values

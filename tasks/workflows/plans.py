@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from sqlmodel import Session
 
 from chordesk.agents.synthesis import AccountFacts, plan
-from chordesk.models.analysis import AnalysisRequest
-from chordesk.models.reports import RoleReport
+from chordesk.models.analysis import AnalysisRequest, RoleReport
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Analysis, Report, Run, Verdict
 from chordesk.tasks.bootstrap import Desk

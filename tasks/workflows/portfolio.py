@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.reading.portfolio import DueReason, DueRole, HoldingPlan, SkippedRole, signed
+from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tools.holdings import Holding, holdings
 from chordesk.tools.market.clock import exchange_day

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictBool
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.conclusion import rule_of
+from chordesk.agents.conclusion import anonymous, rule_of
 from chordesk.agents.grounding.report import capped, grounding_of, lack
 from chordesk.agents.role_models import role_models, turns_at_once
 from chordesk.agents.roles import (
@@ -38,13 +38,11 @@ from chordesk.agents.subjects import (
     skeptic_subject,
     validator_subject,
 )
-from chordesk.agents.theses import anonymous
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import conclude, counted, with_rogue
-from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest
+from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
 from chordesk.models.answers import Grounding, Instrument, Rating, ReportStatus, Skipped, Stance, is_grounded
 from chordesk.models.errors import DeskError
-from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
@@ -59,8 +57,8 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
+from chordesk.tasks.reading.accounts import PLANS, DueReason
 from chordesk.tasks.reading.memory import symbol_memory
-from chordesk.tasks.reading.portfolio import PLANS, DueReason
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import (
     last_turn,
@@ -89,7 +87,7 @@ from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import universe_of_verdicts, verdict_question
-from chordesk.tools.questions.theses import crossing, thesis_question
+from chordesk.tools.questions.resolving import crossing, thesis_question
 from chordesk.tools.registry import ToolContext
 
 

@@ -13,8 +13,8 @@ from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
 from chordesk.agents.bounding import bounded_actions
+from chordesk.agents.conclusion import told
 from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
-from chordesk.agents.theses import told
 from chordesk.agents.verdict import (
     cap_confidence,
     ground_decision,
@@ -49,10 +49,11 @@ from chordesk.tasks.worker.turns import (
     value_of,
 )
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.boards import trader_board
+from chordesk.tasks.workflows.episode.rounds import trader_board
 from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.bounds import sizing, stress
+from chordesk.tools.holdings import standing_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
@@ -61,7 +62,6 @@ from chordesk.tools.orders.flow import process_decision
 from chordesk.tools.registry import Arguments, ToolContext
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
-from chordesk.tools.standing import standing_of
 
 log = structlog.get_logger(__name__)
 

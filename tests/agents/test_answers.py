@@ -10,8 +10,8 @@ from hypothesis import strategies as some
 
 from chordesk.agents.answers import GO_ON, answer_in, continued, fault, judge, next_text
 from chordesk.agents.runtime import TurnResult
+from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import Completed, Failed, Usage
-from chordesk.models.reports import ValidatorOutput
 
 VALUE = {
     "verdict": "CONFIRMED", "summary": 'It {is} "steady" at 180.5, [12 %].', "rate": -1.5, "keyRisks": ["a", None, True]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from chordesk.agents.conclusion import LEAST, MOST, STANCES, Rule, StatedThesis, pool, rule_of
 from chordesk.agents.verdict import conclude, deciding_rule, reduce_reports, way_of
+from chordesk.models.analysis import RoleReport
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.errors import SettingError
-from chordesk.models.reports import RoleReport
 from chordesk.models.thesis import KeptThesis, Pooled
 from tests.examples import examples
 

@@ -31,7 +31,7 @@ from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.shortening import LEFT_OUT, tokens_of
+from chordesk.tools.toolsets import LEFT_OUT, tokens_of
 from tests.agents.codex.kit import run, running
 from tests.fakes.responses import Call, FakeResponses, Text
 

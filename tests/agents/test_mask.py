@@ -14,12 +14,11 @@ import pytest
 from sqlmodel import select
 
 from chordesk.agents.mask.audit import audit, leaks_in
-from chordesk.agents.mask.making import mask_for
 from chordesk.agents.mask.mask import WITHHELD, Mask, Talk
-from chordesk.agents.mask.runtime import MaskRuntime
+from chordesk.agents.mask.runtime import MaskRuntime, mask_for
 from chordesk.agents.role_models import RoleModel, require_roles
 from chordesk.agents.roles import ROLES
-from chordesk.agents.rulebook.runtime import RulesRuntime
+from chordesk.agents.rulebook.server import RulesRuntime
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.runtime import ConversationSpec, Runtime, Scope
 from chordesk.agents.subjects import (

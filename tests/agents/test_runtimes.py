@@ -15,7 +15,7 @@ from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun, Runner
 from chordesk.agents.runtime import Runtime
 from chordesk.agents.subjects import validator_subject
 from chordesk.models.answers import Failed, Failure, Interrupted, Refused
-from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.database.blobs import path_in_home
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from chordesk.agents.verdict import COMPANY, cap_confidence, counted, deciding_rule
 from chordesk.agents.verdict import reduce_reports as reduce_with
+from chordesk.models.analysis import RoleReport, VerdictResult
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
-from chordesk.models.reports import RoleReport, VerdictResult
 from chordesk.models.settings import Settings
 
 OK, CARE, NO = Stance.CONFIRMED, Stance.CAUTION, Stance.REJECT

@@ -14,7 +14,7 @@ VARIABLE = "TEST_CONSTANTS"  # JSON
 HERE = Path(__file__).parent
 PLACES = {
     "ALPACA": ("chordesk.tools.brokers.alpaca", "ADDRESSES"),
-    "ANSWER_SECONDS": ("chordesk.agents.rulebook.runtime", "ANSWER_SECONDS"),
+    "ANSWER_SECONDS": ("chordesk.agents.rulebook.server", "ANSWER_SECONDS"),
     "ORDERS_SECONDS": ("chordesk.tools.orders.submitting", "ORDERS_SECONDS"),
     "REQUEST_SECONDS": ("chordesk.tools.market.fetching", "REQUEST_SECONDS"),
     "STEP_ATTEMPTS": ("chordesk.tasks.engine.policy", "STEP_ATTEMPTS"),

@@ -19,9 +19,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks import presence
+from chordesk.tasks.presence import require_home
 from chordesk.tasks.reading.setting_values import shown
 from chordesk.tasks.services import fleet_settings
-from chordesk.tasks.services.identity import require_home
 from tests import zygote
 from tests.deploy.test_compose import filled
 from tests.stack import REPOSITORY, Processes, processes, wait_for

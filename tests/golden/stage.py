@@ -14,8 +14,8 @@ from typing import Any
 
 import codex_cli_bin
 
-from chordesk.agents.codex.conversation import Around, CodexConversation
 from chordesk.agents.codex.launch import RuntimeConfig, prepare
+from chordesk.agents.codex.runtime import Around, CodexConversation
 from chordesk.agents.codex.servers import AppServer
 from chordesk.agents.codex.threads import OpenedThread, unsubscribe
 from chordesk.agents.pulse import TurnLimits

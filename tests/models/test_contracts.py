@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from chordesk.models.contracts import multiplier_of, parse_contract
+from chordesk.models.market import multiplier_of, parse_contract
 
 
 @pytest.mark.parametrize(

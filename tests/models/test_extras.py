@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from chordesk.models import extras
+from chordesk.models import features
 from chordesk.models.errors import UsageError
 
 WANTED = ["orjson>=3", "mcp>=1.20,<2; extra == 'mcp'", "httpx>=0.28; extra == 'events'"]
@@ -28,11 +28,11 @@ def test_one_line_with_the_package_and_the_remedy(
             raise PackageNotFoundError(name)
         return found
 
-    monkeypatch.setattr(extras, "requires", lambda _name: WANTED)
-    monkeypatch.setattr(extras, "version", version)
+    monkeypatch.setattr(features, "requires", lambda _name: WANTED)
+    monkeypatch.setattr(features, "version", version)
     if not words:
-        extras.require_extra("mcp", "desk mcp")
+        features.require_extra("mcp", "desk mcp")
         return
     with pytest.raises(UsageError, match=words) as refused:
-        extras.require_extra("mcp", "desk mcp")
+        features.require_extra("mcp", "desk mcp")
     assert refused.value.remedy.startswith("pip install 'chordesk[mcp]'")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from chordesk.models.masking import without_secrets
+from chordesk.models.text import without_secrets
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import ScreenOutput, TraderAction, TraderOutput, output_schema
-from chordesk.models.reports import ValidatorOutput
 
 # What strict json_schema takes.
 KEYWORDS = {

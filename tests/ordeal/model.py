@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.litellm.client import METADATA_HEADER
-from chordesk.agents.litellm.messages import ANSWER
+from chordesk.agents.litellm.client import ANSWER, METADATA_HEADER
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import ScreenOutput
 from chordesk.models.board import VoiceOutput

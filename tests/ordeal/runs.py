@@ -26,8 +26,8 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import VOICES
 from chordesk.agents.roles import ROLES, default_roles, following
+from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.database.store import BUSY_SECONDS
-from chordesk.models.reports import ValidatorOutput
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, ApprovalState, OrderState, RunState, StepKind
 from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal, SignalCitation
 from chordesk.models.tables.columns import utcnow

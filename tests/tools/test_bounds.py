@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
-from chordesk.tools.book import HeatBook, HeldHeat
-from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, Standing, sizing, stress
+from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, HeatBook, HeldHeat, Standing, sizing, stress
 from chordesk.tools.price_panel import ledoit_wolf
 
 EQUITY, SESSIONS = 100_000.0, 60

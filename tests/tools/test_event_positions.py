@@ -18,6 +18,7 @@ from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EventPosition, Question
+from chordesk.tools.bounds import full_kelly
 from chordesk.tools.event_positions import (
     MOST_HEAT,
     EventFill,
@@ -35,7 +36,6 @@ from chordesk.tools.event_positions import (
 )
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.position_sizing import full_kelly
 from chordesk.tools.questions.importing import import_one
 from chordesk.tools.questions.resolving import resolve_due
 from chordesk.tools.venues.factory import build_venues

@@ -7,8 +7,7 @@ import asyncio
 from chordesk.agents.roles import ROLES
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import ToolAnswer
-from chordesk.tools.shortening import LEFT_OUT, Room, text_of, tokens_of
-from chordesk.tools.toolsets import TurnTools
+from chordesk.tools.toolsets import LEFT_OUT, Room, TurnTools, text_of, tokens_of
 from tests.tools.conftest import MakeContext
 
 SCREENER = ROLES["screener_technical"].tools

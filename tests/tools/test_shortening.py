@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools.shortening import LEFT_OUT, SHORT_LIST, Room, is_empty, lines_of, shorten, text_of, tokens_of
+from chordesk.tools.toolsets import LEFT_OUT, SHORT_LIST, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 words = st.text(st.sampled_from('abcdef 0123456789.,"{}[]€ü'), max_size=400)
 values = st.one_of(st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(-1e6, 1e6), words)

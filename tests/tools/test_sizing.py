@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.book import contract_heat, correlated_heat, effective_bets, share_heat
-from chordesk.tools.position_sizing import KellyBet, full_kelly, kelly_bet
+from chordesk.tools.bounds import (
+    KellyBet,
+    contract_heat,
+    correlated_heat,
+    effective_bets,
+    full_kelly,
+    kelly_bet,
+    share_heat,
+)
 
 beliefs = st.floats(0, 1)
 prices = st.floats(0.01, 0.99)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chordesk.models.market import Listing
 from chordesk.models.thesis import Pooled
 from chordesk.tools.bounds import sizing
-from chordesk.tools.standing import standing_of
+from chordesk.tools.holdings import standing_of
 from tests.tools.board.test_portfolio_signals import (
     Hold,
     hold,  # noqa: F401

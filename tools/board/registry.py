@@ -16,15 +16,8 @@ import structlog
 
 from chordesk.models.board import Harvest
 from chordesk.models.errors import DeskError
-from chordesk.models.masking import without_secrets
-from chordesk.tools.board import (
-    factor_signals,
-    portfolio_signals,
-    price_signals,
-    record_signals,
-    symbol_signals,
-    venue_signals,
-)
+from chordesk.models.text import without_secrets
+from chordesk.tools.board import portfolio_signals, price_signals, symbol_signals, venue_signals
 from chordesk.tools.board.context import NO_SYMBOL, EarlierVote, HarvestContext, LensHit, asleep
 from chordesk.tools.model_tools.company_data import plain_text
 
@@ -64,13 +57,13 @@ HARVESTERS: Mapping[str, Harvester] = {
         Harvester("reversal", "Reversal of 5 sessions", price_signals.reversal_signals),
         Harvester("volatility", "Realised volatility and drawdown", price_signals.volatility_signals),
         Harvester("portfolio", "Heat and sizes", portfolio_signals.holding_signals, of_symbols=False),
-        Harvester("factors", "Crowding and consensus", factor_signals.crowding_signals, of_symbols=False),
+        Harvester("factors", "Crowding and consensus", price_signals.crowding_signals, of_symbols=False),
         Harvester("divergence", "Prices of two venues", venue_signals.divergence_signals, of_symbols=False),
         Harvester("funding", "Funding rates", venue_signals.funding_signals, of_symbols=False),
         Harvester("temporal", "Patterns of 5 against 20 sessions", price_signals.temporal_signals),
         Harvester("options", "Implied volatility and option volume", symbol_signals.option_signals),
         Harvester("headlines", "Headlines", symbol_signals.headline_signals),
-        Harvester("record", "Outcomes of a question's series", record_signals.record_signals, of_symbols=False),
+        Harvester("record", "Outcomes of a question's series", portfolio_signals.record_signals, of_symbols=False),
         Harvester("events", "Calendar of earnings", symbol_signals.earnings_signals),
     )
 }

@@ -11,9 +11,8 @@ from typing import Any
 from chordesk.models.answers import ScreenConfidence
 from chordesk.models.board import MAX_FINDINGS, Harvest
 from chordesk.models.company import EarningsDate
-from chordesk.models.contracts import MODELLED
 from chordesk.models.errors import NotConfigured
-from chordesk.models.market import Headline
+from chordesk.models.market import MODELLED, Headline
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools import figures, option_contracts
 from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named

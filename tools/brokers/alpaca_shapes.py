@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from chordesk.models.contracts import OrderLeg, parse_contract
+from chordesk.models.market import OrderLeg, parse_contract
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import (
     AccountFill,

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 
-from chordesk.models.contracts import MODELLED
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.market import Quote
+from chordesk.models.market import MODELLED, Quote
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
 from chordesk.models.settings import Settings

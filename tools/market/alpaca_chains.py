@@ -19,9 +19,8 @@ from alpaca.trading.requests import GetOptionContractsRequest
 from requests import PreparedRequest, Response
 from requests.exceptions import ReadTimeout, RequestException
 
-from chordesk.models.contracts import ChainRow, Greeks, OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured, SettingError
-from chordesk.models.market import Quote
+from chordesk.models.market import ChainRow, Greeks, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chordesk.models import features
 from chordesk.models.errors import NotConfigured, SettingError, UsageError
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.market import plain_name
 from chordesk.models.settings import MARKETS, REPLAYING, Settings
 from chordesk.tools.market.clock import exchange_day

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
-from chordesk.models.market import Quote, plain_name
+from chordesk.models.market import OptionChain, Quote, parse_contract, plain_name, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.protocol import (

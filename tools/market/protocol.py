@@ -17,8 +17,7 @@ from chordesk.models.company import (
     ShortInterest,
     Statement,
 )
-from chordesk.models.contracts import OptionChain
-from chordesk.models.market import Headline, Listing, Quote
+from chordesk.models.market import Headline, Listing, OptionChain, Quote
 
 if TYPE_CHECKING:
     import numpy as np

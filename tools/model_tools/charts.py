@@ -15,8 +15,8 @@ from pydantic import Field
 from sqlmodel import col, select
 from typing_extensions import TypedDict
 
-from chordesk.models.contracts import parse_contract
 from chordesk.models.errors import DeskError, NotFound, UsageError
+from chordesk.models.market import parse_contract
 from chordesk.models.plans import PositionPlan
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from chordesk.models.answers import upper
 from chordesk.models.company import Filing
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day

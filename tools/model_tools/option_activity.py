@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from chordesk.models.contracts import ChainRow, OptionChain
+from chordesk.models.market import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools import figures, option_contracts
 from chordesk.tools.decimals import rounded

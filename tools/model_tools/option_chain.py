@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from chordesk.models.answers import upper
-from chordesk.models.contracts import OptionContract, parse_contract
 from chordesk.models.errors import UsageError
+from chordesk.models.market import OptionContract, parse_contract
 from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import share_of

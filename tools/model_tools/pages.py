@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from chordesk.models.errors import NotConfigured
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.settings import Settings
 from chordesk.models.urls import PageHost, page_hosts
 from chordesk.tools.market.fetching import Once

@@ -27,12 +27,12 @@ from sqlmodel import Session, col
 
 from chordesk.models.errors import OrderError, SettingError
 from chordesk.models.files import sync_folder
-from chordesk.models.masking import redacted
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.settings.variables import secret
 from chordesk.models.tables.columns import Utc, utcnow
 from chordesk.models.tables.orders import AuditAnchor
+from chordesk.models.text import redacted
 
 FIRST_PREV = "0" * 64
 OPENED = "opened"

@@ -11,9 +11,9 @@ from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log
-from chordesk.models.contracts import legs_of
 from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, EventType, event
+from chordesk.models.market import legs_of
 from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ORDER_WORKING, ApprovalState, OrderState, TradingState

@@ -12,9 +12,8 @@ from pydantic import TypeAdapter
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen, Instrument, Rating
-from chordesk.models.contracts import legs_of, multiplier_of
 from chordesk.models.errors import MarketError
-from chordesk.models.market import Quote
+from chordesk.models.market import Quote, legs_of, multiplier_of
 from chordesk.models.orders import (
     AccountView,
     Cleared,

@@ -19,7 +19,8 @@ from sqlmodel import Session, col, select
 
 from chordesk.models import event_log, events
 from chordesk.models.answers import ActionKind, AskedOrder, Rating
-from chordesk.models.contracts import (
+from chordesk.models.errors import OrderError
+from chordesk.models.market import (
     LEG_FORM,
     SHARES_PER_CONTRACT,
     legs_of,
@@ -28,7 +29,6 @@ from chordesk.models.contracts import (
     parse_leg,
     wrong_legs,
 )
-from chordesk.models.errors import OrderError
 from chordesk.models.order_terms import TIMES_IN_FORCE, misfit, unsupported
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.plans import DecidedAction, ExitReason

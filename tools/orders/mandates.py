@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Rating
-from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import writes
+from chordesk.models.market import legs_of
 from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow

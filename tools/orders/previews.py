@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from chordesk.models.contracts import MODELLED, legs_of
-from chordesk.models.market import plain_name
+from chordesk.models.market import MODELLED, legs_of, plain_name
 from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.settings import REPLAYING, Settings

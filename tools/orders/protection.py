@@ -22,9 +22,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunKind, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Decision
+from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day

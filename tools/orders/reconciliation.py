@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import multiplier_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import OrderError
+from chordesk.models.market import multiplier_of
 from chordesk.models.orders import PAID_FOR, BrokerAnswer, BrokerState, Settlement
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_WORKING, OrderState, TradingState

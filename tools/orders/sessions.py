@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import parse_contract
 from chordesk.models.database.store import Store
+from chordesk.models.market import parse_contract
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Order, Position

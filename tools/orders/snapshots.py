@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import legs_of, parse_contract
 from chordesk.models.errors import MarketError
-from chordesk.models.market import Listing, Quote
+from chordesk.models.market import Listing, Quote, legs_of, parse_contract
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.market.earnings import next_earnings

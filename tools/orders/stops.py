@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import select as columns
 from sqlmodel import Session, col, select
 
-from chordesk.models.contracts import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
 from chordesk.models.errors import MarketError
+from chordesk.models.market import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
 from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING

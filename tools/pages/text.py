@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from chordesk.models.errors import NotConfigured
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.text import inert
 from chordesk.tools.pages.reading import PageError, RawPage
 

@@ -6,8 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from chordesk.models.contracts import parse_contract
-from chordesk.models.market import Quote, plain_name
+from chordesk.models.market import Quote, parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york

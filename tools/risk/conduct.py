@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from chordesk.models.answers import Instrument, Rating
-from chordesk.models.contracts import parse_contract
-from chordesk.models.market import plain_name
+from chordesk.models.market import parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import PAPER, is_paper

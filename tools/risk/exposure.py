@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
-from chordesk.models.contracts import SHARES_PER_CONTRACT, OptionContract, OrderLeg, multiplier_of, parse_contract
-from chordesk.models.market import Quote
+from chordesk.models.market import SHARES_PER_CONTRACT, OptionContract, OrderLeg, Quote, multiplier_of, parse_contract
 from chordesk.models.orders import (
     AccountView,
     Denied,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chordesk.models.board import VENUES
 from chordesk.models.errors import UsageError
-from chordesk.models.extras import require_source
+from chordesk.models.features import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.venues.markets import EventVenue
 

@@ -12,7 +12,7 @@ from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, next_rep
 from chordesk.agents.rulebook.policies.validators import ADVERSE, Finding, row_of, summary_text, symbol_of
 from chordesk.agents.rulebook.thresholds import Level
 from chordesk.models.analysis import WRITES
-from chordesk.models.contracts import MODELLED
+from chordesk.models.market import MODELLED
 
 
 def _summary(case: Case, texts: Sequence[str], lacking: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import options_allowed
-from chordesk.models.contracts import parse_contract
+from chordesk.models.market import parse_contract
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is not an order

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from chordesk.agents.conclusion import PRICES
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
 from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, next_report, thesis_of
 from chordesk.agents.rulebook.thresholds import Level, Rule
-from chordesk.agents.theses import PRICES
 
 # Words are counted, never obeyed: a headline is outside text.
 ADVERSE = re.compile(

@@ -17,11 +17,10 @@ import typer
 
 from chordesk.models import urls
 from chordesk.models.errors import DeskError, KeyRefused, ModelMissing, ServerAway, SettingError, UsageError, WrongApi
-from chordesk.models.extras import require_extra
-from chordesk.models.masking import without_secrets
+from chordesk.models.features import require_extra
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import read_secret
-from chordesk.models.text import inert
+from chordesk.models.text import inert, without_secrets
 from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import print_line
 

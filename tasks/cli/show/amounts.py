@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chordesk.models.contracts import legs_of, parse_contract
+from chordesk.models.market import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
 from chordesk.models.text import span
 from chordesk.tasks.cli.output import tally

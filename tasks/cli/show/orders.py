@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.database.artifacts import removal_note
+from chordesk.models.database.blobs import removal_note
 from chordesk.models.order_terms import shown
 from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
 from chordesk.models.thesis import Pooled
@@ -28,8 +28,7 @@ from chordesk.tools.orders.stops import bound_text, plan_of, plan_text, preview_
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview
     from chordesk.tasks.reading.chain import Chain, Node
-    from chordesk.tasks.reading.order_checks import OrderEffect
-    from chordesk.tasks.reading.orders import OrderDetail
+    from chordesk.tasks.reading.orders import OrderDetail, OrderEffect
     from chordesk.tools.orders.audit import AuditEntry
     from chordesk.tools.rogue_calls import RogueRow
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.models.analysis import WRITES, break_even_texts
-from chordesk.models.database.artifacts import removal_note
+from chordesk.models.database.blobs import removal_note
 from chordesk.models.text import inert, new_york
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.show.amounts import count_text
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from chordesk.models.answers import Grounding
     from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
     from chordesk.models.tables.runs import BacktestSession, Report
+    from chordesk.tasks.reading.accounts import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
     from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
-    from chordesk.tasks.reading.portfolio import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
     from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport
     from chordesk.tasks.reading.runs import BacktestView
 
@@ -382,7 +382,7 @@ def portfolio_research(result: PortfolioResearchResult) -> RenderableType:
 
 
 def _holding(one: HoldingResult) -> Iterable[RenderableType]:
-    from chordesk.tasks.reading.portfolio import signed
+    from chordesk.tasks.reading.accounts import signed
 
     price = "not known" if one.price is None else f"{one.price:,.2f}"
     yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from chordesk.models.database.artifacts import removal_note
+from chordesk.models.database.blobs import removal_note
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
 from chordesk.models.text import SHORT_ID, inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally

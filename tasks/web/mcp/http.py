@@ -22,8 +22,7 @@ from chordesk.tasks.services import plan
 from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
 from chordesk.tasks.web.door import DoorServer
-from chordesk.tasks.web.mcp.protocol import protocol_server
-from chordesk.tasks.web.mcp.resources import RunResources
+from chordesk.tasks.web.mcp.protocol import RunResources, protocol_server
 from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
 from chordesk.tools.registry import Toolset

@@ -26,9 +26,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.events import places
-from chordesk.tasks.events.feed import Placed, is_over
-from chordesk.tasks.events.places import DeskPlace
+from chordesk.tasks.events import feed
+from chordesk.tasks.events.feed import DeskPlace, Placed, is_over
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.problems import Problem, fault, problem_of
 from chordesk.tasks.web.schemas import MOST_SEQUENCE, Id
@@ -152,7 +151,7 @@ LastEventId = Annotated[
     Sequence | SkipJsonSchema[None],
     Header(alias="Last-Event-ID", description="the same as since, and takes precedence"),
 ]
-Place = Annotated[str, Field(max_length=places.LONGEST, pattern=places.FORM)]
+Place = Annotated[str, Field(max_length=feed.LONGEST, pattern=feed.FORM)]
 After = Annotated[
     Place | SkipJsonSchema[None],
     Query(description="events after this id of the stream; `0`: all that are kept; left out: from now on"),

@@ -19,15 +19,17 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, asked_of, waiting
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.reading.order_checks import (
+from chordesk.tasks.reading.orders import (
     AuditState,
     LimitsView,
     OrderChecks,
+    OrderDetail,
     audit_state,
     checks_now,
     limits_view,
+    list_orders,
+    order_detail,
 )
-from chordesk.tasks.reading.orders import OrderDetail, list_orders, order_detail
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (

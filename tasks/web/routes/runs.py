@@ -10,14 +10,13 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator
 from sqlmodel import select
 
-from chordesk.models.database.artifacts import path_in_home, removed_at, stored
+from chordesk.models.database.blobs import path_in_home, removed_at, stored
 from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import NotFound, RedisDown
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.reading.candidates import CandidateTable, Funnel, candidate_table, funnel
-from chordesk.tasks.reading.chain import Chain, chain
+from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
 from chordesk.tasks.reading.outlook import Spending, spending
 from chordesk.tasks.reading.reports import (
     ReportDetail,
@@ -51,7 +50,7 @@ from chordesk.tasks.web.schemas import (
     verdicts,
 )
 from chordesk.tasks.web.security import JsonRoute
-from chordesk.tasks.worker.stopping import Stop, stop_runs
+from chordesk.tasks.worker.control import Stop, stop_runs
 from chordesk.tasks.workflows.runs import Request, planned, request_of, request_type, with_budget
 
 log = structlog.get_logger(__name__)

@@ -4,8 +4,7 @@ from chordesk.agents.board.voices import voices_of
 from chordesk.models.states import RunKind, StepKind
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.workflows.episode.opening import EpisodeRequest, brief, open_scheduled
-from chordesk.tasks.workflows.episode.rounds import end_round, run_voice, start_rounds
-from chordesk.tasks.workflows.episode.signals import harvest
+from chordesk.tasks.workflows.episode.rounds import end_round, harvest, run_voice, start_rounds
 from chordesk.tasks.workflows.episode.tally import tally
 
 WORKFLOWS = (

@@ -25,7 +25,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.signals import EpisodePlan, harvest_steps
+from chordesk.tasks.workflows.episode.rounds import EpisodePlan, harvest_steps
 from chordesk.tasks.workflows.episode.tally import resolve
 from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot

@@ -40,14 +40,15 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.boards import round_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.boards import (
+from chordesk.tasks.workflows.episode.rounds import (
+    FACTIONS,
+    EpisodePlan,
     correlation_of,
     karma_of,
     number_of,
     positions,
     read_board,
 )
-from chordesk.tasks.workflows.episode.signals import FACTIONS, EpisodePlan
 from chordesk.tools.event_positions import settle_event_positions, stake_run
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.questions.reading import known_at

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from chordesk.models.errors import UsageError
-from chordesk.models.extras import require_extra
+from chordesk.models.features import require_extra
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel

@@ -22,7 +22,7 @@ from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.reading.portfolio import DueReason
+from chordesk.tasks.reading.accounts import DueReason
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.graphs.chapters import Chapter
 from chordesk.tasks.workflows.portfolio import LOOKED, HoldingSnapshot, RoleScheduleStore

@@ -11,10 +11,9 @@ from typing import Any
 
 import redis.asyncio
 
-from chordesk.agents.codex.conversation import CodexConversation
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.rollouts import ThreadVault
-from chordesk.agents.codex.runtime import CodexRuntime
+from chordesk.agents.codex.runtime import CodexConversation, CodexRuntime
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
 from chordesk.models.states import Mode

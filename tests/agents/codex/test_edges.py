@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chordesk.agents.codex import conversation as conversation_module
+from chordesk.agents.codex import runtime as conversation_module
 from chordesk.agents.codex.servers import claim_home
 from chordesk.models.errors import ProcessDied
 from tests.agents.codex.kit import (

@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 from langgraph.prebuilt import create_react_agent
 from pydantic import BaseModel
 
-from chordesk.agents.langchain import providers
+from chordesk.agents.langchain import runtimes
 from chordesk.agents.langchain.bridge import LoginError, ModelUnavailable
 from chordesk.langchain import ChatCodex, ChatError, close_bridges
 from tests.agents.litellm.kit import served
@@ -80,7 +80,7 @@ def test_an_agent_runs_on_a_hosted_provider(hosted: FakeChat, tmp_path: Path, na
 
 def test_an_agent_runs_on_a_server_of_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalServer(kind="ollama", models=("qwen3:8b",)) as server:
-        monkeypatch.setitem(providers.SERVERS, "ollama", server.url)
+        monkeypatch.setitem(runtimes.SERVERS, "ollama", server.url)
         model = ChatCodex(model="ollama:qwen3:8b", home=tmp_path, timeout=PATIENCE)
         assert (model.provider, model.model_name) == ("local", "qwen3:8b")
         assert isinstance(model.invoke("hi").content, str)

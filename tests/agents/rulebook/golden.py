@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.conclusion import Rule
+from chordesk.agents.conclusion import Rule, kept
 from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, shards
 from chordesk.agents.subjects import (
     JudgedSymbol,
@@ -21,11 +21,9 @@ from chordesk.agents.subjects import (
     trader_subject,
     validator_subject,
 )
-from chordesk.agents.theses import kept
 from chordesk.agents.verdict import conclude
-from chordesk.models.analysis import PLANNERS, AnalysisRequest
+from chordesk.models.analysis import PLANNERS, AnalysisRequest, RoleReport, ValidatorOutput
 from chordesk.models.answers import ReportStatus, ScreenOutput
-from chordesk.models.reports import RoleReport, ValidatorOutput
 from chordesk.models.settings import LENSES, Settings
 from tests.agents.rulebook.play import RealDesk, unsupported
 

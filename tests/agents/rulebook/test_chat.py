@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
+from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import output_schema
-from chordesk.models.reports import ValidatorOutput
 from tests.agents.rulebook.test_server import SUBJECT
 from tests.agents.rulebook.turns import ask, events, offered
 

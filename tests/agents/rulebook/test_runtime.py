@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.rulebook.runtime import RulesRuntime
-from chordesk.agents.rulebook.server import answer
+from chordesk.agents.rulebook.server import RulesRuntime, answer
 from chordesk.agents.runtime import ConversationSpec, TurnResult
 from chordesk.tools.model_tools.signals import SIGNALS_GET
 from chordesk.tools.registry import ToolAnswer, ToolSpec

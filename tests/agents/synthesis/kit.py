@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chordesk.models.analysis import RoleReport
 from chordesk.models.answers import Confidence, ReportStatus, Stance
-from chordesk.models.reports import RoleReport
 
 PUT = "HAL100917P00026000"
 CALL = "HAL100917C00031000"

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from chordesk.agents.synthesis import NEEDED, AccountFacts, Plan, plan, view
-from chordesk.models.analysis import AnalysisRequest
+from chordesk.models.analysis import AnalysisRequest, RoleReport
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
-from chordesk.models.reports import RoleReport
 from tests.agents.synthesis.kit import ANSWERS, CALL, PUT, chart, level, options, report, reports, research
 
 CSP = AnalysisRequest()

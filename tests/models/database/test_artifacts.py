@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chordesk.models.database.artifacts import digest_of, keep, path_in_home, remove, removed_at, stored, stored_files
+from chordesk.models.database.blobs import digest_of, keep, path_in_home, remove, removed_at, stored, stored_files
 
 
 def test_the_same_bytes_are_one_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, Envelope, EventType, event
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
 
 ORDER = {"order": "o", "account": "paper", "symbol": "IBM", "action": "open", "side": "buy", "quantity": 1.0}
 DAY = dt.timedelta(days=1)

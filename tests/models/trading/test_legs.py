@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.models.contracts import parse_leg, wrong_legs
+from chordesk.models.market import parse_leg, wrong_legs
 
 CALL, HIGHER, PUT = "AAPL261218C00180000", "AAPL261218C00190000", "AAPL261218P00180000"
 

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from chordesk.models.database.artifacts import digest_of, keep, remove, stored_files
-from chordesk.models.database.blobs import blob_store, pack
+from chordesk.models.database.blobs import blob_store, digest_of, keep, pack, remove, stored_files
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
@@ -19,9 +18,8 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Artifact, ToolCall
 from chordesk.models.tables.runtime import Rollout
-from chordesk.tasks.backup.making import Made, backup
+from chordesk.tasks.backup.making import Made, Restored, backup, restore
 from chordesk.tasks.backup.places import MANIFEST_NAME, Manifest, file_of
-from chordesk.tasks.backup.restoring import Restored, restore
 from chordesk.tasks.cli import arming
 from chordesk.tools.orders import audit, halting
 from tests.builders import a_run, a_step, a_turn

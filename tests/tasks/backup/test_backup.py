@@ -15,14 +15,14 @@ import pytest
 from sqlalchemy import text
 from sqlmodel import select
 
-from chordesk.models.database.artifacts import digest_of, path_in_home, removed_at
+from chordesk.models.database.blobs import digest_of, path_in_home, removed_at
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, DeskError, UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.orders import Mandate
 from chordesk.tasks.backup import making
+from chordesk.tasks.backup.making import restore
 from chordesk.tasks.backup.places import Manifest
-from chordesk.tasks.backup.restoring import restore
 from chordesk.tools.orders.audit import log_path
 from chordesk.tools.orders.audit_reading import check_logs, last_entries
 from chordesk.tools.orders.halting import halt_file, trading_state

@@ -13,7 +13,7 @@ import pytest
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, UsageError
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.backup.restoring import restore
+from chordesk.tasks.backup.making import restore
 from chordesk.tools.orders.audit_reading import check_logs
 from chordesk.tools.orders.halting import trading_state
 from tests.patience import PATIENCE

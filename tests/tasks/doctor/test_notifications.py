@@ -10,7 +10,7 @@ from rich.console import Console
 from chordesk.models.database.store import Store
 from chordesk.models.notifications import NotificationState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notification, NotificationChannel
+from chordesk.models.tables.runtime import Notification, NotificationChannel
 from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor.check import CheckStatus
 from chordesk.tasks.reading.desk_status import status

@@ -15,7 +15,7 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine import graph, step_queries, steps
 from chordesk.tasks.engine.steps import ChildRun, NewStep, ReadyStep
-from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker import control
 from tests.builders import run_row
 from tests.tasks.engine.steps import claimed, get
 
@@ -123,7 +123,7 @@ def test_a_stop_takes_along_the_runs_that_are_waited_for(store: Store) -> None:
         with store.session() as session:
             graph.finish(session, held, StepState.STOPPED, error="stopped")
 
-    (stop,) = stopping.stop_runs(store, Settings(), [family.parent.id], interrupt, 20)
+    (stop,) = control.stop_runs(store, Settings(), [family.parent.id], interrupt, 20)
     assert set(notified[0]) == {family.parent.id, *family.children}
     assert (stop.over, stop.interrupted, stop.waiting) == (True, 1, 2 + 2 + 1 + 2)
     assert {state_of(store, run_id) for run_id in (family.parent.id, *family.children)} == {RunState.STOPPED}
@@ -132,7 +132,7 @@ def test_a_stop_takes_along_the_runs_that_are_waited_for(store: Store) -> None:
 
 def test_a_child_run_alone_can_be_stopped_and_its_parent_goes_on(store: Store) -> None:
     family = opened(store, 1)
-    (stop,) = stopping.stop_runs(store, Settings(), family.children, lambda ids: None, 20)
+    (stop,) = control.stop_runs(store, Settings(), family.children, lambda ids: None, 20)
     assert stop.over
     assert (get(store, family.waits).state, state_of(store, family.parent.id)) == (StepState.READY, RunState.RUNNING)
 
@@ -140,9 +140,9 @@ def test_a_child_run_alone_can_be_stopped_and_its_parent_goes_on(store: Store) -
 def test_runs_of_a_run_that_its_deadline_closed_are_stopped_by_the_sweep(store: Store) -> None:
     family = opened(store)
     close(store, family.parent.id, RunState.PARTIAL)
-    assert set(stopping.mark_left_behind(store)) == set(family.children)
-    assert stopping.mark_left_behind(store) == []
-    assert stopping.settle_all(store, Settings()) == 2
+    assert set(control.mark_left_behind(store)) == set(family.children)
+    assert control.mark_left_behind(store) == []
+    assert control.settle_all(store, Settings()) == 2
     assert {state_of(store, run_id) for run_id in family.children} == {RunState.STOPPED}
 
 

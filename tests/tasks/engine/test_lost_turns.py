@@ -27,7 +27,7 @@ from chordesk.models.tables.runtime import EventHead, RuntimeConversation, Runti
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.events.recorder import Recorder
-from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker import control
 from tests.tasks.engine.steps import ago, change, claimed, lost_before, opened, report
 
 RUNNING, DONE = LifecycleStatus.IN_PROGRESS, LifecycleStatus.COMPLETED
@@ -96,8 +96,8 @@ def test_a_lost_step_ends_what_it_had_begun(store: Store, way: str) -> None:
             step_queries.fail_exhausted(session)
     else:
         with store.session() as session:
-            stopping.mark(session, run.id)
-            stopping._end_lost(session, run.id)
+            control.mark(session, run.id)
+            control._end_lost(session, run.id)
     assert states(store) == FAILED
     (failed,) = failures(store, run.id)
     assert (failed.thread_id, failed.turn_id) == ("t", "u")

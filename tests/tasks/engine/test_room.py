@@ -17,9 +17,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.events import DESK
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Step
-from chordesk.models.tables.runtime import EventBatch
+from chordesk.models.tables.runtime import EventBatch, Notice
 from chordesk.tasks.engine.room import LOOK_SECONDS, RoomWatch
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE

@@ -16,7 +16,7 @@ from chordesk.models.tables.runs import Step
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import again_event
-from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker import control
 from tests.tasks.engine.steps import ago, change, claimed, lost_before, opened, report
 
 
@@ -105,12 +105,12 @@ def test_a_run_that_is_stopped(store: Store, settings: Settings) -> None:
     run, _ = opened(store, held, waiting)
     claimed(store, held.id, "gone")
     with store.session() as session:
-        stopping.mark(session, run.id)
+        control.mark(session, run.id)
     with store.session() as session:
-        stopping.mark(session, run.id)  # requested twice, published once
+        control.mark(session, run.id)  # requested twice, published once
     change(store, Step, held.id, lease_until=ago(1))
     with store.session() as session:
-        assert stopping.settle(session, settings, run.id) == 0
+        assert control.settle(session, settings, run.id) == 0
     types = [one.type.value for one in run_events(store, run.id) if one.domain is Domain.RUN]
     assert types == ["run.started", "run.stopping", "run.completed"]
     assert sorted(step_events(store, run.id)) == [

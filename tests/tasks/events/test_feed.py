@@ -22,8 +22,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead
 from chordesk.tasks.events.deltas import DeltaPublisher
-from chordesk.tasks.events.feed import Feed, Placed
-from chordesk.tasks.events.places import DeskPlace, resumed
+from chordesk.tasks.events.feed import DeskPlace, Feed, Placed, resumed
 from tests.patience import PATIENCE
 from tests.tasks.events.kit import RedisServer, Writers, a_note, ended, opened, read, roaming, sequences, until, write
 

@@ -12,7 +12,7 @@ from sqlmodel import col, select
 from chordesk.models.database.store import Store
 from chordesk.models.notifications import NotificationState
 from chordesk.models.settings import Settings
-from chordesk.models.tables.notifications import Notice, Notification, NotificationSender
+from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks.notifications import messages, sender
 from chordesk.tasks.notifications import sender as lease
 from chordesk.tasks.notifications.channels import channels

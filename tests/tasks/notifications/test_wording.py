@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.notifications.wording import LONGEST, Wording, quoted, symbol
 
 AT = dt.datetime(2026, 11, 23, 19, 5, tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from chordesk.models.database.artifacts import FOLDER, digest_of, keep, path_in_home, removed_at
+from chordesk.models.database.blobs import FOLDER, digest_of, keep, path_in_home, removed_at
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from chordesk.models.database.artifacts import keep
+from chordesk.models.database.blobs import keep
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunState, StepState
@@ -18,8 +18,17 @@ from chordesk.models.tables.runs import Run, ToolCall
 from chordesk.models.tables.runtime import Blob
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention import collection
-from chordesk.tasks.retention.amounts import measure
-from chordesk.tasks.retention.policy import EVIDENCE, LASTING, OF_EVENTS, OF_THREADS, ORDERS, RUN, SCORES, policy_of
+from chordesk.tasks.retention.policy import (
+    EVIDENCE,
+    LASTING,
+    OF_EVENTS,
+    OF_THREADS,
+    ORDERS,
+    RUN,
+    SCORES,
+    measure,
+    policy_of,
+)
 from tests.builders import a_run, a_step, a_turn
 from tests.tasks.events.kit import RedisServer, a_note, opened, write
 from tests.tasks.retention.test_runs import kept

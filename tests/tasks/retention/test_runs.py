@@ -17,8 +17,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine.steps import PARENT_STEP
 from chordesk.tasks.retention import runs
-from chordesk.tasks.retention.amounts import total
-from chordesk.tasks.retention.policy import EVIDENCE, Policy, policy_of
+from chordesk.tasks.retention.policy import EVIDENCE, Policy, policy_of, total
 from tests.builders import MARKET_NOW, a_run, a_step
 from tests.patience import PATIENCE
 from tests.tasks.retention import histories

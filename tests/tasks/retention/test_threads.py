@@ -16,8 +16,8 @@ from kombu import pools
 from sqlalchemy import update
 from sqlmodel import select
 
-from chordesk.agents.codex.registry import ThreadRegistry
 from chordesk.agents.codex.rollouts import digest_of
+from chordesk.agents.codex.threads import ThreadRegistry
 from chordesk.agents.runtime import ROLLOUT_DAYS, ThreadRecord
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow

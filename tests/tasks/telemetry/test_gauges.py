@@ -19,9 +19,9 @@ from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
 from chordesk.models.states import ApprovalState, OrderState, RunState, StepState, TradingState
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.models.tables.notifications import Notification, NotificationChannel
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
 from chordesk.models.tables.runs import Sweep
+from chordesk.models.tables.runtime import Notification, NotificationChannel
 from chordesk.tasks.notifications.watching import read_notifications
 from chordesk.tasks.telemetry import gauges
 from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_database, read_own

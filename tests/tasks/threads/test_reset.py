@@ -9,7 +9,7 @@ from pathlib import Path
 
 import redis
 
-from chordesk.agents.codex.registry import LEASE, RECORD
+from chordesk.agents.codex.threads import LEASE, RECORD
 from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings

@@ -8,7 +8,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import OrderState, RunState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import BacktestSession, Run
-from chordesk.tasks.reading.outcome import outcome
+from chordesk.tasks.reading.run_details import outcome
 from tests.builders import a_run
 from tests.tasks.views.chain import a_chain
 

@@ -17,7 +17,7 @@ import redis
 from sqlmodel import select
 
 from chordesk.models import event_log
-from chordesk.models.database.artifacts import digest_of, keep
+from chordesk.models.database.blobs import digest_of, keep
 from chordesk.models.database.store import Store
 from chordesk.models.events import EventType, event
 from chordesk.models.states import RunKind, RunState

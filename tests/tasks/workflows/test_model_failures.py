@@ -22,8 +22,8 @@ from chordesk.models.errors import UsageError
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn
+from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models

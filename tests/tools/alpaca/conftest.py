@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.contracts import OptionChain
-from chordesk.models.market import Listing, Quote
+from chordesk.models.market import Listing, OptionChain, Quote
 from chordesk.models.settings import Settings
 from chordesk.tools.market.alpaca_chains import FEEDS, AlpacaChains, AlpacaData
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving

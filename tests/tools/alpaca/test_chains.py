@@ -13,8 +13,8 @@ from requests import ConnectionError as RequestsConnectionError
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 
-from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, SettingError
+from chordesk.models.market import Greeks
 from chordesk.models.settings import Settings
 from chordesk.tools.market import alpaca_chains
 from chordesk.tools.market.alpaca_chains import build

@@ -18,7 +18,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
 from chordesk.tools.board.registry import Tombstone
-from chordesk.tools.book import HeatBook, HeldHeat, heat_book, room
+from chordesk.tools.bounds import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import ToolContext
 from tests.tools.board.boards import board, dormant, ended, harvested, question

@@ -12,7 +12,7 @@ import pytest
 from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools import figures
-from chordesk.tools.board.patterns import NO_PATTERN, described_pattern, pattern_codes, record_of
+from chordesk.tools.board.price_signals import NO_PATTERN, described_pattern, pattern_codes, record_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.contracts import OrderLeg
+from chordesk.models.market import OrderLeg
 from chordesk.models.orders import AccountView, HeldPosition, OrderTicket
 from chordesk.tools.brokers.alpaca import AlpacaBroker
 from tests.fakes.alpaca import Alpaca

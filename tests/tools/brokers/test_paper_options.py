@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from chordesk.models.contracts import ChainRow
 from chordesk.models.errors import MarketError
-from chordesk.models.market import Quote
+from chordesk.models.market import ChainRow, Quote
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tools.brokers.paper_settlements import settlements
+from chordesk.tools.brokers.paper import settlements
 from chordesk.tools.ledger import Books
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from chordesk.models.contracts import ChainRow, OptionChain, parse_contract
 from chordesk.models.errors import MarketError
+from chordesk.models.market import ChainRow, OptionChain, parse_contract
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.pricing import Terms, price
 from tests.tools.charts.samples import apple

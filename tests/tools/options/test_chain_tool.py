@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.contracts import Greeks
 from chordesk.models.errors import MarketUnavailable
+from chordesk.models.market import Greeks
 from chordesk.tools.option_contracts import liquidity_of, mid_of
 from tests.tools.conftest import Call, MakeContext, reasons, symbol_reasons
 from tests.tools.market.far_market import FarMarket

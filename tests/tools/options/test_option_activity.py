@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.contracts import MODELLED
 from chordesk.models.database.store import Store
+from chordesk.models.market import MODELLED
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlmodel import col, select
 
-from chordesk.models.contracts import legs_of
 from chordesk.models.database.store import Store
+from chordesk.models.market import legs_of
 from chordesk.models.orders import BrokerFill, DenialCode
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
@@ -26,8 +26,8 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.orders.accounts import FencingLease
-from chordesk.tools.orders.closing import flatten
 from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.orders.kill_switch import flatten
 from chordesk.tools.orders.sessions import to_next_session
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import SubmissionContext

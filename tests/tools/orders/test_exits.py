@@ -13,7 +13,7 @@ from sqlmodel import select
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
-from chordesk.tools.orders import approvals, closing, halting
+from chordesk.tools.orders import approvals, halting, kill_switch
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.submitting import SubmissionContext, cancel
@@ -134,7 +134,7 @@ def test_an_amount_of_money_cannot_be_given_back_without_a_price(new_desk: NewDe
 def test_flattening_sells_at_an_old_price_within_the_collar_and_else_at_the_market(
     new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "FILL_SECONDS", 0.0)
+    monkeypatch.setattr(kill_switch, "FILL_SECONDS", 0.0)
     market = Tape({"AAA": 100.0, "BBB": 50.0})
     desk = new_desk(market)
     desk.hold("AAA", 7, 100.0)

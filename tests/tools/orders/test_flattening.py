@@ -12,7 +12,7 @@ from chordesk.models.orders import BrokerState, DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Decision, Run
-from chordesk.tools.orders import accounts, audit, closing, halting
+from chordesk.tools.orders import accounts, audit, halting, kill_switch
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.audit_reading import check_logs
 from chordesk.tools.orders.flow import maintain_orders
@@ -27,7 +27,7 @@ NewDesk = Callable[..., Desk]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CANCEL_SECONDS", "FILL_SECONDS", "PAUSE_SECONDS"):
-        monkeypatch.setattr(closing, name, getattr(closing, name) / 50)
+        monkeypatch.setattr(kill_switch, name, getattr(kill_switch, name) / 50)
 
 
 def _command(desk: Desk) -> SubmissionContext:
@@ -113,7 +113,7 @@ def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: N
 def test_a_closing_order_that_rests_is_left_by_the_halt_and_taken_by_the_next_flattening(
     new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "FILL_SECONDS", 0.0)
+    monkeypatch.setattr(kill_switch, "FILL_SECONDS", 0.0)
     market = Tape({"AAA": 100.0}, opens={"AAA": None})
     desk = new_desk(market)
     desk.hold("AAA", 10, 100.0)

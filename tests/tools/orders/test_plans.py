@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from chordesk.models.plans import ExitReason, PositionPlan
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
 from chordesk.tools.orders.protection import ending
 from tests.tools.brokers.sessions import DAYS, FLAT, Sessions, sessions
 from tests.tools.orders.desk import Desk, action

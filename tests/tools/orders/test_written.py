@@ -8,9 +8,9 @@ from sqlmodel import select
 
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import OrderState
-from chordesk.models.tables.notifications import Notice
+from chordesk.models.tables.runtime import Notice
+from chordesk.tools.orders.flow import note_written, written_end
 from chordesk.tools.orders.snapshots import take_snapshot
-from chordesk.tools.orders.written import note_written, written_end
 from tests.tools.orders.desk import action
 from tests.tools.orders.test_legs import ALLOWED, PRICES, PUT90, NewDesk, Options
 

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import cast
 
 from chordesk.models.answers import Instrument
-from chordesk.models.contracts import OptionContract, parse_contract
+from chordesk.models.market import OptionContract, parse_contract
 from chordesk.models.orders import DenialCode
 from tests.tools.risk.cases import FAR, OPTION, OPTIONS, SELL, SELL_PUT, SHORT, SHORT_PUT, Case
 from tests.tools.risk.figures import CALL, PUT, account, held, reserve

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.models.contracts import parse_contract
+from chordesk.models.market import parse_contract
 from chordesk.tools.risk.exposure import Cover, cover_of
 
 PUT90, PUT85, PUT95 = (f"AAA100918P000{strike}000" for strike in (90, 85, 95))

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.venues.funding import (
-    LEAST,
-    FundingPaid,
-    FundingRate,
-    annual_rate,
-    funding_figures,
-)
+from chordesk.tools.venues.funding import LEAST, FundingPaid, FundingRate, annual_rate, funding_figures
 from chordesk.tools.venues.kalshi import FEE as KALSHI
 from chordesk.tools.venues.markets import (
     Outcome,

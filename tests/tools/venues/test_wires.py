@@ -10,7 +10,8 @@ import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.tools.venues import kalshi
-from chordesk.tools.venues.hyperliquid import FundingRate, Hyperliquid
+from chordesk.tools.venues.funding import FundingRate
+from chordesk.tools.venues.hyperliquid import Hyperliquid
 from chordesk.tools.venues.kalshi import Kalshi
 from chordesk.tools.venues.manifold import Manifold
 from chordesk.tools.venues.markets import NO_FEE, BookLevel, EventVenue, FeeTerms, Pool

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.models.contracts import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
+from chordesk.models.market import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import REPLAY_TIME
 from chordesk.tools.market.files.tables import (

@@ -30,8 +30,7 @@ from chordesk.tools.market.files.bars import (
     read_universe,
 )
 from chordesk.tools.market.files.chains import check_chains, read_chains
-from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines
-from chordesk.tools.market.files.statements import read_statements
+from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
 from chordesk.tools.market.files.tables import ENDINGS, Problems
 from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.company import EarningsDate, Statement
-from chordesk.models.contracts import OptionChain, parse_contract, root_of
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.market import Headline, Listing, Quote
+from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import ReplayClock, exchange_day

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chordesk.models.contracts import contract_of
 from chordesk.models.errors import UsageError
 from chordesk.models.files import replacing
+from chordesk.models.market import contract_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
-from chordesk.tools.market.files.statements import STATEMENT_COLUMNS as STATEMENTS
+from chordesk.tools.market.files.news_and_earnings import STATEMENT_COLUMNS as STATEMENTS
 from chordesk.tools.market.files.tables import CSV, JSON_LINES, Columns, FileProblem, Problems, parts_of
 from chordesk.tools.market.samples import pystock
 from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS

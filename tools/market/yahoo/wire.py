@@ -14,10 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from chordesk.models.contracts import ChainRow, parse_contract
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
-from chordesk.models.extras import require_source
-from chordesk.models.market import Headline
+from chordesk.models.features import require_source
+from chordesk.models.market import ChainRow, Headline, parse_contract
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.codex.registry import ThreadRegistry
+from chordesk.agents.codex.threads import ThreadRegistry
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.runtime import ThreadRecord
 from tests.agents.codex.kit import FINAL, Codex, deadline, one_turn, spec, turn, until

@@ -16,9 +16,8 @@ from chordesk.models.events import EventType, event
 from chordesk.models.settings.running_desk import lock_path
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.runs import ToolCall
-from chordesk.models.tables.runtime import EventHead, RuntimeTurn
+from chordesk.models.tables.runtime import EventHead, Notice, RuntimeTurn
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.cli.running import desk

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from sqlmodel import col, select
 
-from chordesk.models.contracts import contract_of
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
+from chordesk.models.market import contract_of
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunKind
 from chordesk.models.tables.orders import Fill, Order

@@ -12,7 +12,7 @@ from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.tasks.reading.order_checks import OrderChecks, order_checks
+from chordesk.tasks.reading.orders import OrderChecks, order_checks
 from chordesk.tools.risk.check import CODES_OF
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape

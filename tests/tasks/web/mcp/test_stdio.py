@@ -26,7 +26,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.cli.mcp_clients import McpClient, server_of, write_entry
+from chordesk.tasks.cli.processes import McpClient, server_of, write_entry
 from chordesk.tools.ledger import ensure_account
 from tests.databases import make_database
 from tests.patience import PATIENCE

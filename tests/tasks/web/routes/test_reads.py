@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.database.artifacts import path_in_home
+from chordesk.models.database.blobs import path_in_home
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runtime import KeptThread

@@ -17,7 +17,7 @@ from sqlmodel import func, select
 
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Verdict
-from chordesk.tasks.worker import messages, stopping
+from chordesk.tasks.worker import control, messages
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, wait_for
 from tests.tasks.worker.stopping.stop_kit import (
@@ -49,8 +49,8 @@ def made(shared: Desk) -> Iterator[Desk]:
     shared.model.let(0)
     app, here = shared.processes.app, shared.processes.app.desk
     with here.store.read() as session:
-        left = stopping.unfinished(session)
-    stops = stopping.stop_runs(here.store, here.settings, left, lambda ids: messages.stop_on_workers(app, ids), 20)
+        left = control.unfinished(session)
+    stops = control.stop_runs(here.store, here.settings, left, lambda ids: messages.stop_on_workers(app, ids), 20)
     assert all(one.over for one in stops)
     for name in [name for name in shared.processes.running if name.startswith("research")]:
         shared.processes.end(name, signal.SIGKILL)

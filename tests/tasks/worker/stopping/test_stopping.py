@@ -17,7 +17,7 @@ from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.steps import NewStep
-from chordesk.tasks.worker import stopping
+from chordesk.tasks.worker import control
 from tests.databases import make_database
 from tests.tasks.engine.steps import claimed, report
 from tests.tasks.engine.steps import opened as open_steps
@@ -47,14 +47,14 @@ def opened(store: Store, *symbols: str) -> tuple[str, list[str]]:
     return run.id, [step.id for step in steps]
 
 
-def mark(store: Store, run_id: str) -> stopping.Stop:
+def mark(store: Store, run_id: str) -> control.Stop:
     with store.session() as session:
-        return stopping.mark(session, run_id)
+        return control.mark(session, run_id)
 
 
 def settle(store: Store, settings: Settings, run_id: str) -> int:
     with store.session() as session:
-        return stopping.settle(session, settings, run_id)
+        return control.settle(session, settings, run_id)
 
 
 def states(store: Store, run_id: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_waiting_steps_end_and_held_ones_are_waited_for(store: Store, settings: 
         graph.finish(session, step, StepState.STOPPED, error="the run was stopped")
     assert settle(store, settings, run_id) == 0
     run = run_of(store, run_id)
-    assert (run.state, run.notes) == (RunState.STOPPED, [stopping.NOTE])
+    assert (run.state, run.notes) == (RunState.STOPPED, [control.NOTE])
     assert run.summary["turns"] == 0
     assert states(store, run_id) == ["stopped"] * 3
 
@@ -148,7 +148,7 @@ def test_a_lease_that_ran_out_because_the_clock_was_put_forward_is_waited_for(st
             graph.finish(session, step, StepState.STOPPED, error="the run was stopped")
 
     worker = threading.Timer(0.5, interrupt)
-    (found,) = stopping.stop_runs(store, settings, [run_id], lambda _ids: worker.start(), 20)
+    (found,) = control.stop_runs(store, settings, [run_id], lambda _ids: worker.start(), 20)
     worker.join()
     assert found.over
     with store.read() as session:
@@ -162,9 +162,9 @@ def test_a_sweep_in_doubt_takes_no_step_for_lost(store: Store, settings: Setting
     mark(store, run_id)
     with store.session() as session:
         session.get_one(Step, only).lease_until = utcnow() - dt.timedelta(hours=1)
-    assert stopping.settle_all(store, settings, trusted=False) == 0
+    assert control.settle_all(store, settings, trusted=False) == 0
     assert "running" in states(store, run_id)
-    assert stopping.settle_all(store, settings) == 1
+    assert control.settle_all(store, settings) == 1
 
 
 def test_a_run_that_closes_itself_while_it_is_stopped_is_stopped(store: Store) -> None:

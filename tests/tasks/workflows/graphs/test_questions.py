@@ -18,7 +18,7 @@ from chordesk.tasks import approvals
 from chordesk.tasks.worker.maintenance import close_overdue, sweep
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.graph import fork_graph, history_of, play_chapter, resume_graphs
-from chordesk.tasks.workflows.graphs import chapters, questions
+from chordesk.tasks.workflows.graphs import chapters
 from chordesk.tasks.workflows.runs import close_run_step
 from tests.tasks.engine.steps import ago, change
 from tests.tasks.workflows.graphs.kit import Graphs
@@ -131,7 +131,7 @@ def test_code_that_changed_since_the_question_refuses_its_answer(desk: Graphs, m
     run_id = desk.open("waiting", {"n": 0})
     desk.play(run_id)
     answer(desk, asked(desk, run_id)[0])
-    monkeypatch.setattr(questions, "_source", lambda name: "other")
+    monkeypatch.setattr(chapters, "_source", lambda name: "other")
     changed = "graph_changed: the module tests.toy.graphs changed since the node first asked (desk graph --resume"
     assert str(desk.play(run_id).error).startswith(changed)
 
@@ -140,7 +140,7 @@ def test_the_questions_of_langchain_s_middleware_get_a_decision_for_each_action(
     value = {"action_requests": [{"name": "buy"}, {"name": "sell"}], "review_configs": []}
     row = RuntimeApproval(state=ApprovalState.DENIED, why="no", answers={})
     reject = {"type": "reject", "message": "no"}
-    assert questions._resume_value(value, row) == {"decisions": [reject, reject]}
+    assert chapters._resume_value(value, row) == {"decisions": [reject, reject]}
 
 
 def test_a_graph_that_ended_goes_on_from_a_step_of_its_past_with_another_state(desk: Graphs) -> None:

@@ -18,7 +18,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.reading.portfolio import DueReason, HoldingPlan
+from chordesk.tasks.reading.accounts import DueReason, HoldingPlan
 from chordesk.tasks.workflows.portfolio import (
     Due,
     HoldingSnapshot,

@@ -25,8 +25,8 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.cli.start import walking
+from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
-from chordesk.tasks.worker.stopping import mark
 from chordesk.tasks.workflows.backtest import open_backtest
 from tests import homes
 from tests.databases import make_database

@@ -18,10 +18,9 @@ from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Attempt, Candidate, Decision, Run, Step
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.reading.experiments import experiment
+from chordesk.tasks.worker.control import Stop, stop_runs
 from chordesk.tasks.worker.messages import WorkerNotifier
-from chordesk.tasks.worker.stopping import Stop, stop_runs
-from chordesk.tasks.workflows.backtest import resume_backtest
-from chordesk.tasks.workflows.experiment import open_experiment, parsed
+from chordesk.tasks.workflows.backtest import open_experiment, parsed, resume_backtest
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from tests.constants import constants
 from tests.stack import processes, wait_for

@@ -20,9 +20,9 @@ from chordesk.agents.roles import SKEPTIC
 from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, StepState
-from chordesk.models.tables.notifications import Notice
 from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Verdict
+from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chordesk.models.contracts import MODELLED, ChainRow, OptionChain, contract_of
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.market import MODELLED, ChainRow, OptionChain, contract_of
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
-from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, build
-from chordesk.tools.market.replay.modelled_options import ModelledChains, monthly_expiries
+from chordesk.tools.market.replay.market import ModelledChains, ModelledReplay, ReplayData, build, monthly_expiries
 from chordesk.tools.pricing import yang_zhang
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket, daily
