@@ -23,7 +23,7 @@ from tests.tasks.web.kit import start
 SCREENS, YEARS = 400, 20.0  # so that few of its episodes are in the year that a desk learns from
 SLACK = 100_000  # by which two runs of the same work differ, and memories that a fresh home has not filled yet
 SYMBOLS = "AAPL,IBM,KO"
-WORKERS = ("research", "ops", "trade")
+WORKERS = ("all",)
 # That grow with each run.
 GROWING = frozenset(
     {
