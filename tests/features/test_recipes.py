@@ -94,5 +94,5 @@ def test_the_recipes_work_as_they_are_printed(copy: Path) -> None:
         run(copy, sys.executable, *command.split())
     assert "Ask the risk role" in run(copy, sys.executable, "-m", "chordesk.tasks.cli.main", "checkup", "--help")
     run(copy, str(Path(sys.executable).parent / "lint-imports"))
-    fast = ("-m", "pytest", "-q", "-n", "2", "--fast", "-p", "no:cacheprovider")
+    fast = ("-m", "pytest", "-q", "-n", "0", "--fast", "-p", "no:cacheprovider")
     run(copy, sys.executable, *fast, *tests, seconds=4 * PATIENCE)
