@@ -18,7 +18,7 @@ from chordesk.tools.market.protocol import MarketData
 ITEMS: Mapping[str, tuple[str, ...]] = {
     "revenue": ("revenues", "revenue", "totalrevenue", "sales", "netsales"),
     "netIncome": ("netincomeloss", "netincome", "netincomelossattributabletoparent"),
-    "eps": ("dilutedearningspershare", "epsdiluted", "dilutedeps", "eps", "basicearningspershare"),
+    "eps": ("dilutedearningspershare", "epsdiluted", "dilutedeps", "eps", "basicearningspershare", "epsbasic"),
     "shares": ("dilutedaverageshares", "sharesdiluted", "sharesoutstanding", "shares", "basicaverageshares"),
     "equity": ("equityattributabletoparent", "stockholdersequity", "shareholdersequity", "equity"),
     "operatingCashFlow": ("netcashflowfromoperatingactivities", "operatingcashflow"),
@@ -68,6 +68,18 @@ def periods(rows: Sequence[Statement]) -> list[Period]:
 
 def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.date, int, float]]) -> bool:
     return any(filed > first[0] and rank == first[1] and value != first[2] for filed, rank, value in given)
+
+
+def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
+    """Return growth on the year, profit margin and price to earnings over the last year, None where unknown or, for
+    the last, without a profit. Raises MarketError without a figure that has a name of ours."""
+    made = statements_part(symbol, rows)
+    known = periods(rows)
+    (earned, _), (sales, _) = year_of(known, "netIncome"), year_of(known, "revenue")
+    margin = rounded(earned / sales) if earned is not None and sales is not None and sales > 0 else None
+    ratio, _ = _price_to_earnings(market, symbol, known, float(traded_bars(market, symbol, 1).close[-1]))
+    growth = {name: value for name, value in made.items() if name not in ("periods", "knownAt")}
+    return {**growth, "profitMargin": margin, "trailingPE": ratio, "knownAt": made["knownAt"]}
 
 
 def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
@@ -184,15 +196,15 @@ def _ratios(
 ) -> tuple[dict[str, float], list[str]]:
     """Return (ratios by name, why others are missing)."""
     factor = splits_since(market, symbol, known[0].filed)
-    earned, no_earnings = year_of(known, "eps")
+    earnings, no_earnings = _price_to_earnings(market, symbol, known, price)
     sales, no_sales = year_of(known, "revenue")
     shares = next((one.figures["shares"] for one in known if "shares" in one.figures), None)
     equity = next((one.figures["equity"] for one in known if "equity" in one.figures), None)
     found, lacks = dict[str, float](), list[str]()
-    if earned is None or earned <= 0:
-        lacks.append(f"priceToEarnings: {no_earnings or 'no profit over the last year'}")
+    if earnings is None:
+        lacks.append(f"priceToEarnings: {no_earnings}")
     else:
-        found["priceToEarnings"] = round(price * factor / earned, 2)
+        found["priceToEarnings"] = earnings
     if shares is None or shares <= 0:
         lacks.append("priceToBook, priceToSales: no period has shares")
         return found, lacks
@@ -206,3 +218,12 @@ def _ratios(
     else:
         found["priceToSales"] = round(worth / sales, 2)
     return found, lacks
+
+
+def _price_to_earnings(
+    market: MarketData, symbol: str, known: Sequence[Period], price: float
+) -> tuple[float | None, str]:
+    earned, why = year_of(known, "eps")
+    if earned is None or earned <= 0:
+        return None, why or "no profit over the last year"
+    return round(price * splits_since(market, symbol, known[0].filed) / earned, 2), ""

@@ -53,7 +53,7 @@ from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_r
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 from chordesk.tools.relative_strength import strength_of
 from chordesk.tools.risk import underlying_of
-from chordesk.tools.statements import statements_part, valuation_part
+from chordesk.tools.statements import fundamentals_part, statements_part, valuation_part
 
 Part = Literal[
     "related",
@@ -197,8 +197,7 @@ def fundamentals(context: ToolContext, symbol: str) -> PartData:
     except NotConfigured:
         if not isinstance(context.market, StatementSource):
             raise
-    made = statements_part(symbol, _statements(context, symbol))
-    return {name: value for name, value in made.items() if name != "periods"}
+    return fundamentals_part(context.market, symbol, _statements(context, symbol))
 
 
 def earnings(context: ToolContext, symbol: str) -> PartData:

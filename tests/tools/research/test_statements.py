@@ -66,13 +66,19 @@ def folder(tmp_path: Path, rows: list[tuple[Any, ...]], header: tuple[str, ...] 
 
 def test_a_figure_is_shown_from_the_day_of_its_filing_on(tmp_path: Path, call: Call) -> None:
     ends = ("2019-03-31", "2019-06-30", "2019-09-30", "2019-12-31")
-    old = [("A", end, "2020-02-03", item, value) for end in ends for item, value in (("EPS", 1.25), ("Revenue", 50.0))]
+    old = [
+        ("A", end, "2020-02-03", item, value)
+        for end in ends
+        for item, value in (("EPS", 1.25), ("Revenue", 50.0), ("Net income", 4.0))
+    ]
     more = [("A", ends[-1], "2020-02-03", "shares", 10.0), ("A", ends[-1], "2020-02-03", "equity", 400.0)]
     own = folder(tmp_path, [*old, *more, ("A", "2020-03-31", "2020-05-04", "EPS", 2.25)])
 
     def parts(day: str) -> dict[str, Any]:
         at = market(tmp_path, own, dt.date.fromisoformat(day))
-        found: dict[str, Any] = call(at, "company_get", symbols=["A"], parts=["statements", "valuation"]).payload
+        found: dict[str, Any] = call(
+            at, "company_get", symbols=["A"], parts=["statements", "valuation", "fundamentals"]
+        ).payload
         return found
 
     assert "statements" not in parts("2020-01-31")["companies"][0]
@@ -82,6 +88,8 @@ def test_a_figure_is_shown_from_the_day_of_its_filing_on(tmp_path: Path, call: C
     assert before["valuation"]["priceToEarnings"] == pytest.approx(close / 5, abs=0.01)
     assert before["valuation"]["priceToBook"] == pytest.approx(close * 10 / 400, abs=0.01)
     assert before["valuation"]["priceToSales"] == pytest.approx(close * 10 / 200, abs=0.01)
+    assert before["fundamentals"]["trailingPE"] == before["valuation"]["priceToEarnings"]
+    assert before["fundamentals"]["profitMargin"] == 0.08
     assert after["statements"]["periods"][0] == {
         "period": "2020-03-31", "days": None, "filed": "2020-05-04", "eps": 2.25,
     }  # fmt: skip
