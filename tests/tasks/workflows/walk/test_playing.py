@@ -97,7 +97,7 @@ def playing() -> Iterator[PlayingDesk]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("memory", "sessions"), [("off", 15), ("on", 3)])
+@pytest.mark.parametrize(("memory", "sessions"), [("off", 30), ("on", 3)])
 def test_all_tables_are_as_workers_leave_them(playing: PlayingDesk, memory: str, sessions: int) -> None:
     walk: dict[str, Any] = {"universe": "AAPL,KO", "memory": memory}
     with processes() as workers:
