@@ -290,8 +290,8 @@ const THESES = [
     ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)
     : known(row.thesis.invalidation_price,
       (value) => html`${value} ${quietOf(textOf(row.thesis.invalidation?.level))}`))],
-  ['For', (row) => pointsOf(row.thesis.points_for), 'wide'],
-  ['Against', (row) => pointsOf(row.thesis.points_against), 'wide'],
+  ['For', (row) => pointsOf(row.thesis.points_for), 'wide prose'],
+  ['Against', (row) => pointsOf(row.thesis.points_against), 'wide prose'],
 ];
 
 const pointsOf = (points) => html`<${Dots} of=${(points ?? []).map((one) => textOf(one.text))} />`;
