@@ -73,8 +73,7 @@ def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
     for name, new in MADE.items():
         path = folder / name
         found = path.read_text(encoding="utf-8").strip() if path.exists() else None
-        # What Redis lets its users do is of this version, whatever an older set has.
-        if found is None or (name == "redis_users" and found != users(have["redis_password"]).strip()):
+        if found is None or _outdated(name, found, have):
             _write(path, new(hosts[0], have).encode())
             written.append(name)
         have[name] = path.read_text(encoding="utf-8").strip()
@@ -83,6 +82,14 @@ def make(folder: Path, hosts: Sequence[str] = ("redis",)) -> list[str]:
         path.chmod(0o644)
         written.append(path.name)
     return sorted(written)
+
+
+def _outdated(name: str, found: str, have: Mapping[str, str]) -> bool:
+    """What Redis lets its users do is of this version, whatever an older set has; and in one from before there was a
+    login of the services, they have the superuser's."""
+    if name == "redis_users":
+        return found != users(have["redis_password"]).strip()
+    return name == "database_url" and found == have["admin_url"]
 
 
 def users(password: str) -> str:

@@ -31,8 +31,12 @@ def address(path: str) -> dict[str, Any]:
 
 def make(admin: dict[str, Any], owner: dict[str, Any], service: dict[str, Any]) -> None:
     """Make both logins, and give them what is theirs. Raises psycopg.Error, ValueError."""
-    if len({admin["user"], owner["user"], service["user"]}) < 3:
-        raise ValueError(f"{admin['user']}, {owner['user']} and {service['user']} must be three users")
+    if len({one["user"] for one in (admin, owner, service)}) < 3:
+        names = f"{admin['user']}, {owner['user']} and {service['user']}"
+        raise ValueError(f"{names} must be three users; `make secrets` makes the addresses of the other two")
+    if len({one["dbname"] for one in (admin, owner, service)}) > 1:
+        names = f"{admin['dbname']}, {owner['dbname']} and {service['dbname']}"
+        raise ValueError(f"{names} must be one database: correct the addresses")
     with psycopg.connect(**{**admin, "connect_timeout": 10}) as connection:
         for one in (owner, service):
             _login(connection, one)
@@ -85,6 +89,8 @@ def main(arguments: list[str]) -> int:
         make(admin, owner, service)
     except (OSError, ValueError, psycopg.Error) as error:
         print(f"the database's logins were not made: {error}", file=sys.stderr)
+        if "password authentication failed" in str(error):
+            print("bring back the secrets that its volume was made with, or give it an empty one", file=sys.stderr)
         return 1
     print(f"{owner['user']} owns the schema of {admin['dbname']}, {service['user']} reads and writes its rows")
     return 0

@@ -162,6 +162,9 @@ def wait_ready(address: str, seconds: float) -> None:
             try:
                 server.ping()
                 return
+            except redis.AuthenticationError as error:
+                remedy = "bring back the secrets that it was started with, or start it anew with those of now"
+                raise RedisDown(f"Redis at {masked(address)} knows no such login: {error}", remedy=remedy) from None
             except redis.RedisError as error:  # BusyLoadingError while the append-only file is read
                 if time.monotonic() > until:
                     raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None

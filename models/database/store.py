@@ -403,15 +403,25 @@ def current(url: str) -> tuple[str | None, str]:
 
 def _revision(store: Store) -> str | None:
     with _answering(store) as connection:
-        if not store.is_sqlite and connection.exec_driver_sql("select pg_is_in_recovery()").scalar():
-            raise DatabaseUnfit(
-                f"the database {masked(store.url)} is a replica, which takes no writes",
-                remedy="name its primary in DESK_DATABASE_URL",
-            )
+        if not store.is_sqlite:
+            _require_writable(connection, store.url)
         if not inspect(connection).has_table("alembic_version"):
             return None
         found: str | None = connection.exec_driver_sql("select version_num from alembic_version").scalar()
         return found
+
+
+def _require_writable(connection: Connection, url: str) -> None:
+    asked = "select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'"
+    replica, read_only = connection.exec_driver_sql(asked).one()
+    if replica:
+        problem, remedy = "is a replica, which takes no writes", "name its primary in DESK_DATABASE_URL"
+    elif read_only:
+        problem = "takes no writes: default_transaction_read_only is on for it or for this login"
+        remedy = "reset it; a managed server sets it while its disk is full"
+    else:
+        return
+    raise DatabaseUnfit(f"the database {masked(url)} {problem}", remedy=remedy)
 
 
 _TOO_MUCH = """

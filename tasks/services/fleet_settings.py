@@ -10,8 +10,10 @@ from chordesk.agents.role_models import PROVIDER_KEYS, require_keys, require_rol
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
-from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import PREFIX, SUFFIX
+from chordesk.models.urls import masked
+from chordesk.tasks.telemetry.emit import EventFile
 
 # The services have 40 s to end (stop_grace_period, terminationGracePeriodSeconds): a worker interrupts what is left.
 MOST_DRAIN_SECONDS = 30.0
@@ -37,19 +39,41 @@ def check(environ: Mapping[str, str], fixed: Mapping[str, str], cwd: Path | None
         _require_mounted(name, given[name])
     # Files of other services are not here: their names are all that is known of them.
     own = {name: value for name, value in {**given, **fixed}.items() if name not in files or Path(value).exists()}
-    settings = load_settings(own, cwd)
+    loaded = load(own, cwd)
+    for name in sorted(SECRETS & loaded.origins.keys()):
+        if not (key := loaded.origins[name].key).endswith(SUFFIX):
+            raise _in_clear(f"{PREFIX}{name.upper()}", f"{loaded.origins[name].source}: {key}")
+    settings = loaded.settings
+    _require_no_login(settings)
+    if settings.telemetry_file is not None:
+        EventFile(settings.telemetry_file).check()
     require_roles(settings)
     require_keys(settings, {name.removesuffix(SUFFIX): name for name in brought})
     _require_named(settings, brought)
     return settings
 
 
-def _in_clear(name: str) -> SettingError:
+def _in_clear(name: str, shown: str | None = None) -> SettingError:
     file = _file_of(name)
     return SettingError(
-        f"{name} has a secret in clear, which every service would see",
+        f"{shown or name} has a secret in clear, which every service would see",
         remedy=f"write it into .secrets/{file} (Kubernetes: into its Secret) and {name}{SUFFIX}={MOUNTED}{file} here",
     )
+
+
+def _require_no_login(settings: Settings) -> None:
+    """Raise SettingError for an address with a login or a key in it; those of secrets are in files."""
+    for name in Settings.model_fields.keys() - SECRETS:
+        value = getattr(settings, name)
+        if name.endswith("_url") and "://" in str(value) and masked(value) != value:
+            key = f"{PREFIX}PROVIDER_KEY{SUFFIX}={MOUNTED}provider_key"
+            remedy = (
+                f"leave it out of the address; a provider's key goes into a file ({key}), as does a storage's login"
+            )
+            raise SettingError(
+                f"{PREFIX}{name.upper()}={masked(value)} has a secret in clear, which every service would see",
+                remedy=remedy,
+            )
 
 
 def _file_of(name: str) -> str:

@@ -61,9 +61,13 @@ def test_a_second_time_keeps_what_is_there_and_adds_what_is_not(tmp_path: Path) 
     (tmp_path / "api_token").unlink()
     (tmp_path / "redis_users").chmod(0o644)
     (tmp_path / "redis_users").write_text("user default on nopass\n", encoding="utf-8")  # of an older set
-    assert credentials.make(tmp_path) == ["api_token", "redis_certificate", "redis_key", "redis_users"]
+    (tmp_path / "database_url").chmod(0o644)
+    shutil.copy(tmp_path / "admin_url", tmp_path / "database_url")  # of one in which all parts are the superuser
+    new = ["api_token", "database_url", "redis_certificate", "redis_key"]
+    assert credentials.make(tmp_path) == [*new, "redis_users"]
     changed = {path.name for path in tmp_path.iterdir() if path.read_bytes() != before[path.name]}
-    assert changed == {"redis_certificate", "redis_key", "api_token"}
+    assert changed == set(new)
+    assert "//desk_rows:" in (tmp_path / "database_url").read_text("utf-8")
 
 
 def test_half_of_an_authority_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,19 @@ def test_the_logins_may_do_what_the_desk_does_and_nothing_else(postgres: Server,
             psycopg.connect(plain(url, database="postgres"))
 
 
+@pytest.mark.parametrize(
+    ("service", "said"), [("desk:p@h/desk", "make secrets"), ("rows:p@h/other", "must be one database")]
+)
+def test_addresses_that_do_not_belong_together_are_refused(
+    service: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / str(number) for number in range(3)]
+    for path, address in zip(paths, ("desk:p@h/desk", "owner:p@h/desk", service), strict=True):
+        path.write_text(f"postgresql+psycopg://{address}", encoding="utf-8")
+    assert roles.main([str(path) for path in paths]) == 1
+    assert said in capsys.readouterr().err
+
+
 def test_the_tables_of_a_superuser_change_hands(postgres: Server, tmp_path: Path) -> None:
     """An older desk, in which every service had the superuser's login."""
     url = postgres.migrated()

@@ -140,6 +140,13 @@ GOOD = {"DESK_PROVIDER_URL": "http://model:1/v1", "DESK_PROVIDER": "endpoint"}
         ({"ALPACA_API_KEY": "mine"}, ("ALPACA_API_KEY has a secret in clear", "alpaca_api_key")),
         ({"OPENAI_API_KEY": "mine"}, ("OPENAI_API_KEY has a secret in clear", "openai_api_key")),
         ({"DESK_REDIS_URL": "redis://:mine@r/0"}, ("DESK_REDIS_URL has a secret in clear", "redis_url")),
+        (
+            {"DESK_PROVIDER_URL": "https://h/v1?api_key=mine"},
+            ("DESK_PROVIDER_URL=", "in clear", "DESK_PROVIDER_KEY_FILE"),
+        ),
+        ({"DESK_BLOB_URL": "s3://key:mine@bucket"}, ("DESK_BLOB_URL=s3://********@bucket", "in clear")),
+        ({"AUTONOMOUS_CONFIG_JSON": '{"provider_key": "mine"}'}, ("AUTONOMOUS_CONFIG_JSON: provider_key", "in clear")),
+        ({"DESK_TELEMETRY_FILE": "/proc/none/events"}, ("DESK_TELEMETRY_FILE=/proc/none/events", "written to")),
         ({"DESK_METRICS_PORT": "9000"}, ("DESK_METRICS_PORT=9000", "9464", "leave it out")),
         ({"DESK_HOME": "/home/ada"}, ("DESK_HOME=/home/ada", "/data")),
         ({"TRADER_LIVE": "1"}, ("TRADER_LIVE=1 in a file", "TRADER_LIVE=1 docker compose up")),

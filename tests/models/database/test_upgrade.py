@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
 
 from chordesk.models.database.store import current, knows, require_current, upgrade
 from chordesk.models.errors import DatabaseDown, DatabaseUnfit
@@ -50,6 +50,18 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.postgres
 def test_an_upgrade_that_fails_changes_nothing_on_postgres(postgres: Server) -> None:
     an_upgrade_fails_and_is_repeated(postgres.empty())
+
+
+@pytest.mark.postgres
+def test_a_database_that_takes_no_writes_is_refused(postgres: Server) -> None:
+    """As a managed server has it while its disk is full."""
+    url = postgres.migrated()
+    name = make_url(url).database
+    with create_engine(url).begin() as connection:
+        connection.execute(text(f'alter database "{name}" set default_transaction_read_only = on'))
+    for use in (upgrade, require_current):
+        with pytest.raises(DatabaseUnfit, match="takes no writes"):
+            use(url)
 
 
 @pytest.mark.parametrize("revision", ["0028", "9999"])

@@ -10,6 +10,7 @@ from chordesk.models.errors import RedisDown, ServiceError, SettingError
 from chordesk.tasks.redis_clients import wait_ready, why_unfit
 from chordesk.tasks.services import plan as embedded
 from chordesk.tasks.services.plan import socket_url
+from tests.patience import PATIENCE
 
 
 def server(folder: Path, name: str, output: str) -> Path:
@@ -80,6 +81,11 @@ def test_an_unanswered_address_is_redis_down_with_the_remedy(tmp_path: Path) -> 
     with pytest.raises(RedisDown, match="desk up") as caught:
         wait_ready(socket_url(tmp_path / "none.sock"), 0.2)
     assert "none.sock" in str(caught.value)
+
+
+def test_a_server_with_other_secrets_is_named_at_once(redis_server: str) -> None:
+    with pytest.raises(RedisDown, match="knows no such login"):
+        wait_ready(f"{redis_server}?username=desk&password=older", PATIENCE)
 
 
 @pytest.mark.parametrize(
