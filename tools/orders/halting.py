@@ -25,7 +25,7 @@ from chordesk.models.text import utc
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders import accounts, approvals, audit, booking
-from chordesk.tools.orders.booking import deny_order, parts_of
+from chordesk.tools.orders.booking import deny_order, in_time, parts_of
 from chordesk.tools.risk import halted, opening_part
 
 _NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
@@ -192,11 +192,8 @@ def disallowed_orders(session: Session, settings: Settings, account: str) -> lis
     state, _ = trading_state(session, settings, account)
     if state is TradingState.ACTIVE:
         return []
-    rows = session.exec(
-        select(Order)
-        .where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
-        .order_by(col(Order.created_at), col(Order.ordinal))
-    ).all()
+    which = select(Order).where(col(Order.account) == account, col(Order.state).in_(ORDER_WORKING))
+    rows = in_time(session.exec(which).all())
     if state is TradingState.REDUCING:
         return _opening(session, account, rows)
     return [order.id for order in rows if not only_reduces(session, order)]

@@ -18,7 +18,7 @@ from chordesk.models.tables.orders import Fill, Order, Preview, Trading
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
-from chordesk.tools.orders.booking import parts_of, whole_of
+from chordesk.tools.orders.booking import in_time, parts_of, whole_of
 from chordesk.tools.orders.snapshots import WAITING
 from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure
 
@@ -63,19 +63,16 @@ def _reservations(
     session: Session, which: ColumnElement[bool], view: AccountView, limits: Settings
 ) -> tuple[Reservation, ...]:
     """Return the reservations of some orders; each side of a symbol counts as if the other never filled."""
-    rows = session.exec(
-        select(Order, Preview)
-        .join(Preview, col(Preview.order_id) == col(Order.id))
-        .where(which)
-        .order_by(col(Order.created_at), col(Order.ordinal))
-    ).all()
-    booked = filled_quantities(session, [other.id for other, _ in rows])
+    asked = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id)).where(which)
+    found = {other.id: (other, preview) for other, preview in session.exec(asked)}
+    rows = [found[other.id] for other in in_time(other for other, _ in found.values())]
+    booked = filled_quantities(session, list(found))
     held = {position.symbol: exact(position.quantity) for position in view.positions}
     reserved: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    found = []
+    reservations = []
     for other, preview in rows:
         if other.legs:
-            found += _of_legs(other, preview, limits)
+            reservations += _of_legs(other, preview, limits)
             continue
         traded, side = other.contract or other.symbol, other.side or ""
         left = max(exact(other.quantity or 0) - booked[other.id], Decimal(0))
@@ -85,8 +82,8 @@ def _reservations(
         exposure, cash = opening * unit_exposure(traded, side, price), cash_needed(traded, side, opening, price, limits)
         amounts = {"quantity": float(left), "exposure": float(exposure), "cash": float(cash)}
         fields = {"traded": traded, "symbol": other.symbol, "side": side, **amounts}
-        found.append(Reservation.model_validate(fields))
-    return tuple(found)
+        reservations.append(Reservation.model_validate(fields))
+    return tuple(reservations)
 
 
 def _of_legs(order: Order, preview: Preview, limits: Settings) -> list[Reservation]:
@@ -171,10 +168,10 @@ def rejections(session: Session, order: Order, now: dt.datetime, most: int) -> i
 def open_order(session: Session, order: Order) -> str | None:
     """Orders of one decision are not duplicates of each other until one is sent."""
     together = and_(col(Order.decision_id) == order.decision_id, col(Order.state).in_(WAITING))
-    same = [_others(order), col(Order.symbol) == order.symbol, col(Order.state).in_(ORDER_OPEN), ~together]
+    others = session.exec(select(Order).where(_others(order), col(Order.state).in_(ORDER_OPEN), ~together)).all()
     own = {(traded, side) for traded, side, _ in parts_of(order)}
-    others = session.exec(select(Order).where(*same).order_by(col(Order.created_at)))
-    return next((row.id for row in others if own & {(traded, side) for traded, side, _ in parts_of(row)}), None)
+    same = in_time(row for row in others if row.symbol == order.symbol)
+    return next((row.id for row in same if own & {(traded, side) for traded, side, _ in parts_of(row)}), None)
 
 
 def unresolved(session: Session, order: Order) -> str | None:

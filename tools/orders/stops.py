@@ -23,6 +23,7 @@ from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import traded_bars
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.booking import in_time
 
 CENT, TICK = Decimal("0.01"), Decimal("0.0001")
 
@@ -180,9 +181,8 @@ class ShareHolding:
 
 def working_protection(session: Session, account: str, symbol: str | None = None) -> list[Order]:
     which = [col(Order.account) == account, col(Order.protects).is_not(None), col(Order.state).in_(ORDER_WORKING)]
-    if symbol is not None:
-        which.append(col(Order.symbol) == symbol)
-    return list(session.exec(select(Order).where(*which).order_by(col(Order.created_at), col(Order.id))).all())
+    found = session.exec(select(Order).where(*which)).all()
+    return in_time(one for one in found if symbol is None or one.symbol == symbol)
 
 
 def in_the_way(session: Session, order: Order) -> list[str]:

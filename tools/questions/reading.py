@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, String, and_, case, cast, or_
+from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_
 from sqlmodel import Session, col, select
 
 from chordesk.models.board import QuestionSource, QuestionState, SignalState
@@ -37,10 +37,17 @@ def list_questions(
     if subject is not None:
         # Subjects are a JSON list, of which the two databases have only the text in common.
         filters.append(cast(col(Question.subjects), String).contains(f'"{subject}"', autoescape=True))
-    is_open = col(Question.state) == QuestionState.OPEN
-    query = select(Question).where(*filters)
-    query = query.order_by(is_open.desc(), col(Question.resolved_at).desc(), col(Question.closes_at), col(Question.id))
-    return session.exec(query.offset(offset).limit(limit)).all()
+    closing = (col(Question.closes_at), col(Question.id))
+    # Two queries, each in the order of an index: one order over both would sort all that ever ended.
+    still_open = select(Question).where(*filters, Question.state == QuestionState.OPEN)
+    found = session.exec(still_open.order_by(*closing).offset(offset).limit(limit)).all()
+    if limit is not None and len(found) == limit:
+        return found
+    ended = select(Question).where(*filters, Question.state != QuestionState.OPEN)
+    ended = ended.order_by(col(Question.resolved_at).desc(), *closing)
+    before = session.exec(select(func.count()).select_from(still_open.subquery())).one() if offset else 0
+    rest = ended.offset(max(0, offset - before)).limit(None if limit is None else limit - len(found))
+    return [*found, *session.exec(rest).all()]
 
 
 def known_until(clock: MarketClock) -> dt.datetime:

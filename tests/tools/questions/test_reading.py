@@ -38,6 +38,10 @@ def test_lists_have_the_open_ones_first_and_filters(store: Store, data: ReplayDa
         assert len(list_questions(session, subject="IBM")) == 2
         assert [row.text for row in list_questions(session, subject="IBM", limit=1, offset=1)] == ["Settled?"]
         assert list_questions(session, subject="IB") == []
+        whole = [row.id for row in list_questions(session)]
+        for most in (1, 2):
+            pages = [list_questions(session, limit=most, offset=offset) for offset in range(0, 4, most)]
+            assert [row.id for page in pages for row in page] == whole
 
 
 NEXT = dt.date(2010, 3, 2)
