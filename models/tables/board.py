@@ -226,7 +226,7 @@ class ThesisQuestion(DeskTable, table=True):
 
     report_id: str = Field(foreign_key="report.id", primary_key=True)
     question_id: str = Field(foreign_key="question.id", index=True)
-    watched: bool = False
+    watched: bool = Field(default=False, index=True)
     crossed_on: dt.date | None = None
 
 

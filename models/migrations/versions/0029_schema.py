@@ -603,7 +603,7 @@ def _tables() -> None:
         flag="watched",
         date_or_null="crossed_on",
         refs="report_id:report.id question_id:question.id",
-        indexes=["question_id"],
+        indexes=["question_id", "watched"],
     )
     table(
         "verdict_question",
