@@ -74,15 +74,10 @@ class Closed:
 
 def make_closed(folder: Path) -> Closed:
     """Build the environment; it sees this one's packages."""
-    venv = folder / "closed"
+    venv, log = folder / "closed", folder / "network.log"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=PATIENCE)
-    seen = [path for path in site.getsitepackages() if Path(path).is_dir()]
-    return close(venv, folder / "network.log", *seen)
-
-
-def close(venv: Path, log: Path, *seen: str) -> Closed:
-    """Close the network for an environment; seen: the folders whose packages it sees too."""
     packages = next((venv / "lib").glob("python*/site-packages"))
     (packages / "closed_network.py").write_text(GUARD.format(log=str(log)), encoding="utf-8")
+    seen = [path for path in site.getsitepackages() if Path(path).is_dir()]
     (packages / "closed.pth").write_text("\n".join([*seen, "import closed_network"]) + "\n", encoding="utf-8")
     return Closed(venv / "bin" / "python", log)
