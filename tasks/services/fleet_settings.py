@@ -11,7 +11,7 @@ from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.sources import load
-from chordesk.models.settings.variables import PREFIX, SUFFIX
+from chordesk.models.settings.variables import JSON_VARIABLE, PREFIX, SUFFIX
 from chordesk.models.urls import masked
 from chordesk.tasks.telemetry.emit import EventFile
 
@@ -41,8 +41,9 @@ def check(environ: Mapping[str, str], fixed: Mapping[str, str], cwd: Path | None
     own = {name: value for name, value in {**given, **fixed}.items() if name not in files or Path(value).exists()}
     loaded = load(own, cwd)
     for name in sorted(SECRETS & loaded.origins.keys()):
-        if not (key := loaded.origins[name].key).endswith(SUFFIX):
-            raise _in_clear(f"{PREFIX}{name.upper()}", f"{loaded.origins[name].source}: {key}")
+        # A file of settings may be a mounted secret, as in Kubernetes; the environment is all services'.
+        if (found := loaded.origins[name]).source == JSON_VARIABLE:
+            raise _in_clear(f"{PREFIX}{name.upper()}", f"{JSON_VARIABLE}: {found.key}")
     settings = loaded.settings
     _require_no_login(settings)
     if settings.telemetry_file is not None:
