@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chordesk.models.company import Statement
-from chordesk.models.errors import MarketError
+from chordesk.models.errors import DeskError, MarketError
 from chordesk.tools.decimals import rounded
 from chordesk.tools.market.prices import splits_since, traded_bars
 from chordesk.tools.market.protocol import MarketData
@@ -72,12 +72,17 @@ def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.dat
 
 def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
     """Return growth on the year, profit margin and price to earnings over the last year, None where unknown or, for
-    the last, without a profit. Raises MarketError without a figure that has a name of ours."""
+    the last, without a profit or a price. Raises MarketError without a figure that has a name of ours."""
     made = statements_part(symbol, rows)
     known = periods(rows)
     (earned, _), (sales, _) = year_of(known, "netIncome"), year_of(known, "revenue")
     margin = rounded(earned / sales) if earned is not None and sales is not None and sales > 0 else None
-    ratio, _ = _price_to_earnings(market, symbol, known, float(traded_bars(market, symbol, 1).close[-1]))
+    try:
+        price = float(traded_bars(market, symbol, 1).close[-1])
+    except DeskError:
+        ratio = None
+    else:
+        ratio, _ = _price_to_earnings(market, symbol, known, price)
     growth = {name: value for name, value in made.items() if name not in ("periods", "knownAt")}
     return {**growth, "profitMargin": margin, "trailingPE": ratio, "knownAt": made["knownAt"]}
 
