@@ -73,8 +73,7 @@ def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.dat
 def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
     """Return growth on the year, profit margin and price to earnings over the last year, None where unknown or, for
     the last, without a profit or a price. Raises MarketError without a figure that has a name of ours."""
-    made = statements_part(symbol, rows)
-    known = periods(rows)
+    known = _known(symbol, rows)
     (earned, _), (sales, _) = year_of(known, "netIncome"), year_of(known, "revenue")
     margin = rounded(earned / sales) if earned is not None and sales is not None and sales > 0 else None
     try:
@@ -83,24 +82,34 @@ def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]
         ratio = None
     else:
         ratio, _ = _price_to_earnings(market, symbol, known, price)
-    growth = {name: value for name, value in made.items() if name not in ("periods", "knownAt")}
-    return {**growth, "profitMargin": margin, "trailingPE": ratio, "knownAt": made["knownAt"]}
+    return {**_growths(known), "profitMargin": margin, "trailingPE": ratio, "knownAt": _known_at(rows)}
 
 
 def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
     """Return the newest period and the same of the year before, or the one before where that is not there, and growth
     on the year. Raises MarketError without a figure that has a name of ours."""
-    known = periods(rows)
-    if not known:
-        raise MarketError(f"the statements of {symbol} have none of {', '.join(ITEMS)}" if rows else _none(symbol))
+    known = _known(symbol, rows)
     shown = [
         {"period": one.end.isoformat(), "days": one.length, "filed": one.filed.isoformat(), **_shown(one.figures)}
         | ({"restatedLater": list(one.restated)} if one.restated else {})
         for one in (known[0], _year_before(known) or next(iter(known[1:]), None))
         if one is not None
     ]
-    growth = {f"{name}Growth": _growth(known, name) for name in ("revenue", "eps", "netIncome")}
-    return {**growth, "periods": shown, "knownAt": max(row.known_at for row in rows).isoformat()}
+    return {**_growths(known), "periods": shown, "knownAt": _known_at(rows)}
+
+
+def _known(symbol: str, rows: Sequence[Statement]) -> list[Period]:
+    if not (known := periods(rows)):
+        raise MarketError(f"the statements of {symbol} have none of {', '.join(ITEMS)}" if rows else _none(symbol))
+    return known
+
+
+def _known_at(rows: Sequence[Statement]) -> str:
+    return max(row.known_at for row in rows).isoformat()
+
+
+def _growths(known: Sequence[Period]) -> dict[str, float | None]:
+    return {f"{name}Growth": _growth(known, name) for name in ("revenue", "eps", "netIncome")}
 
 
 def _shown(found: Mapping[str, float]) -> dict[str, float]:
@@ -192,7 +201,7 @@ def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -
         if len(before := [ratios[name] for _, ratios in past if name in ratios]) > 1
     }
     history = [{"day": day.isoformat(), **ratios} for day, ratios in past[:_SHOWN_PAST]]
-    found = {**now, **standing, "history": history, "knownAt": max(row.known_at for row in rows).isoformat()}
+    found = {**now, **standing, "history": history, "knownAt": _known_at(rows)}
     return {**found, "lacks": lacks} if lacks else found
 
 
