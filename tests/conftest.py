@@ -111,6 +111,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = long_first(items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    """Beside a test that failed stands what the processes of its desk wrote, which end with it."""
+    report: pytest.TestReport = yield
+    if report.failed and report.when == "call":
+        for name, value in getattr(item, "funcargs", {}).items():
+            if tell := getattr(value, "told", None):
+                report.sections.append((f"Processes of {name}", tell()))
+    return report
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling:
     config.option.loadscopereorder = False  # `long_first` has put them in their order
     return UnitScheduling(config, log)

@@ -17,9 +17,12 @@ from pathlib import Path
 
 import psutil
 from celery import Celery
+from sqlmodel import col, select
 
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import STEP_FINAL
+from chordesk.models.tables.runs import Step
 from chordesk.tasks.services.supervision import tethered
 from chordesk.tasks.services.tether import PARENT
 from chordesk.tasks.worker.app import create_app, node_name
@@ -29,6 +32,7 @@ from tests.databases import make_database
 from tests.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[1]
+LOG_SHOWN = 20_000  # characters of a process's log beside a test that failed
 
 Process = subprocess.Popen[bytes] | zygote.Started
 
@@ -48,6 +52,7 @@ class Processes:
     environ: dict[str, str]
     forked: bool = True
     running: dict[str, Process] = field(default_factory=dict)
+    _workers: set[str] = field(default_factory=set)
     _app: Celery | None = None
     # The kernel ties a process to the thread that started it, so one thread that lives as long as the desk starts all.
     _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "starter"))
@@ -104,7 +109,7 @@ class Processes:
         port = free_port()
         self.desk("rulebook", "rulebook", "--port", str(port), "--latency", str(latency))
         self.environ["DESK_RULEBOOK_URL"] = f"http://127.0.0.1:{port}/v1"
-        wait_for(lambda: listens(port), "the rulebook model listens")
+        self._await_listener("rulebook", port)
 
     def stand_in(self, *arguments: str) -> None:
         """The far side of the model wire, in a process of its own."""
@@ -112,7 +117,17 @@ class Processes:
         self.spawn("model", sys.executable, "-m", "tests.fakes.responses", "--port", str(port), *arguments)
         self.environ["DESK_PROVIDER"] = "endpoint"
         self.environ["DESK_PROVIDER_URL"] = f"http://127.0.0.1:{port}/v1"
-        wait_for(lambda: listens(port), "the model stand-in listens")
+        self._await_listener("model", port)
+
+    def _await_listener(self, name: str, port: int) -> None:
+        """Until this process itself listens: another test's may have taken the port in the meantime."""
+        process = psutil.Process(self.running[name].pid)
+
+        def up() -> bool:
+            assert self.running[name].poll() is None, self.log(name)[-2000:]
+            return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in process.net_connections())
+
+        wait_for(up, f"{name} listens")
 
     def database(self) -> None:
         make_database(self.settings.database)
@@ -127,6 +142,7 @@ class Processes:
         slots = ("--concurrency", str(concurrency)) if concurrency and role.startswith("research") else ()
         arguments = ("worker", role.partition("-")[0], "--name", role, *slots)
         self.desk(role, *arguments, environ=environ)
+        self._workers.add(role)
 
     def await_workers(self, *names: str) -> None:
         """Until each of these answers; other workers do not count."""
@@ -141,6 +157,18 @@ class Processes:
 
     def log(self, name: str) -> str:
         return (self.home / f"{name}.log").read_text(errors="replace")
+
+    def told(self) -> str:
+        """The steps that are open, and what each process wrote last; of workers also where their threads are, which
+        Celery writes on a signal."""
+        with self.app.desk.store.read() as session:
+            steps = session.exec(select(Step).where(col(Step.state).not_in(STEP_FINAL)).limit(100)).all()
+        for name in self._workers:
+            if name in self.running:
+                self.running[name].send_signal(signal.SIGUSR1)
+        time.sleep(1.0)
+        logs = [f"--- {name}\n{self.log(name)[-LOG_SHOWN:]}" for name in self.running]
+        return "\n".join([*map(repr, steps), *logs])
 
     def resident_mb(self, *names: str) -> float:
         """Resident memory of processes and all their children, MiB."""
