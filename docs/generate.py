@@ -34,12 +34,6 @@ _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DO
 COMMON = frozenset({"event", "at", "run_id"})  # fields of every telemetry event
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; a bar inside a cell is escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines)
-
-
 def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
@@ -83,13 +77,14 @@ def _first_line(text: str | None) -> str:
 
 
 def settings() -> str:
-    """Return one list of settings for each group of the class, in its order: (owner; default): meaning [others]."""
+    """Return one list of settings for each group of the class, in its order: (owner; any default): meaning [others]."""
     schema = Settings.model_json_schema()["properties"]
     aliases = {name: alias for alias, name in ALIASES.items()}
     titles, groups = grouped(), dict[str, list[str]]()
     for name, info in Settings.model_fields.items():
         also = f" (`{aliases[name]}`)" if name in aliases else ""
-        head = f"{code(variable_name(name))} ({owner_of(name)}; {_setting_default(name)})"
+        default = _setting_default(name)
+        head = f"{code(variable_name(name))} ({owner_of(name)}{default and '; '}{default})"
         groups.setdefault(titles[name], []).append(f"- {head}: {info.description}{also}{_others(name, schema[name])}")
     return "\n\n".join(f"## {title}\n\n" + "\n".join(rows) for title, rows in groups.items())
 
@@ -111,7 +106,7 @@ def _setting_default(name: str) -> str:
     if info.default_factory is not None:
         return "the platform's user-data folder"
     value = ",".join(info.default) if isinstance(info.default, tuple) else info.default
-    return "unset" if value in (None, "") else code(shown(value))
+    return "" if value in (None, "") else code(shown(value))
 
 
 # Risk codes
@@ -130,10 +125,9 @@ def risk_codes() -> str:
 
 
 def telemetry_events() -> str:
-    """Return the canonical events with their own fields, after the fields that several have alike."""
-    shared = [("every `*.run.completed`", "", _fields(RunCompleted)), ("every other event", "", _fields(OfTurn))]
-    rows = [(code(_event_name(one)), _when(one), _fields(one)) for one in EVENTS]
-    return table(("event", "when", "fields"), [*shared, *rows])
+    """Return a list of the canonical events with their own fields, after the fields that several have alike."""
+    shared = [f"- every `*.run.completed`: {_fields(RunCompleted)}", f"- every other event: {_fields(OfTurn)}"]
+    return "\n".join([*shared, *(f"- {code(_event_name(one))} ({_when(one)}): {_fields(one)}" for one in EVENTS)])
 
 
 def _event_name(event: type[Canonical]) -> str:
@@ -174,9 +168,9 @@ def _within(parts: Iterable[str]) -> str:
 
 
 def event_types() -> str:
-    """Return the types of a run's events: those with a comment in the source in a table, then the names of the rest."""
+    """Return a list of the types of a run's events that have a comment in the source, then the names of the rest."""
     notes = dict(re.findall(r'= "([a-z.]+)"  # (.*)', inspect.getsource(EventType)))
-    explained = table(("type", "meaning"), ((code(name), note) for name, note in notes.items()))
+    explained = "\n".join(f"- {code(name)}: {note}" for name, note in notes.items())
     return explained + "\n\nThe others: " + ", ".join(code(one.value) for one in EventType if one not in notes) + "."
 
 

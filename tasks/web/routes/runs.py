@@ -118,7 +118,7 @@ def start(context: Context, asked: RunRequest) -> Run:
 def run_spending(
     context: Context, asked: Annotated[str, Query(description="what POST /runs would be given, as JSON")]
 ) -> Spending:
-    """Forecast the turns, tokens and money of a run that is not started, by earlier turns of its roles and models."""
+    """Forecast a run's turns, tokens and money by earlier turns of its roles and models."""
     app = context.notifier.app()
     run = planned(app, request_of(asked))
     with context.store.read() as session:
