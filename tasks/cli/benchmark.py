@@ -78,12 +78,14 @@ def run(
     )
     asked = {
         "sets": bool(sets), "forecasts": forecasts is not None, "export": export is not None, "play": bool(play),
-        "questions": questions is not None,
+        "questions": questions is not None or seed != 0 or rounds != 1,
     }  # fmt: skip
     if unknown := [option for option, there in asked.items() if there and option not in found.options]:
         known = ", ".join(sorted(found.options)) or "none"
-        option = {"sets": "set"}.get(unknown[0], unknown[0])
+        option = {"sets": "set", "questions": "questions, --seed and --rounds"}.get(unknown[0], unknown[0])
         raise UsageError(f"{name} has no use for --{option}", remedy=f"it knows: {known}")
+    if asked["questions"] and not plays:
+        raise UsageError("--questions, --seed and --rounds are for voices, and --no-play asks none", remedy="drop one")
     if not folder.is_dir():
         raise UsageError(f"--from {folder} is no folder", remedy="name your copy of the benchmark's data")
     measured = found.measure(folder.absolute(), given)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.benchmarks.benchmark import Ask, Benchmark, Board, Given, Measured, Row
@@ -76,7 +76,7 @@ class _Resolution(BaseModel):
     id: str | list[str]
     source: str
     resolution_date: dt.date
-    resolved_to: float | None
+    resolved_to: float | None = Field(ge=0, le=1)
     resolved: bool
 
 
@@ -133,8 +133,8 @@ class Known(NamedTuple):
 
 @dataclass(slots=True)
 class Folder:
-    """What a folder has: the questions of each set by its day, those of them with an outcome, and the outcomes of all
-    sets. left_out: how many of what are not scored."""
+    """What a folder has: the questions of each set by its day, and the outcomes of all sets. left_out: how many
+    questions of its files are none that is known here, by what they are."""
 
     questions: dict[dt.date, list[Asked]] = field(default_factory=dict)
     outcomes: list[Known] = field(default_factory=list)
@@ -159,7 +159,11 @@ def read(root: Path) -> Folder:
         folder.questions[due] = [
             one for question in asked.questions for one in _asked(question, due, resolutions.get(due, {}))
         ]
-        folder.left_out["combinations of questions"] += sum(isinstance(one.id, list) for one in asked.questions)
+        for one in asked.questions:
+            if isinstance(one.id, list):
+                folder.left_out["combinations of questions"] += 1
+            elif one.source not in (*DATA, *MARKETS):
+                folder.left_out[f"of the source {one.source[:40]}"] += 1
     scored = [day for day in folder.questions if folder.resolved(day)]
     if not scored:
         reason = f"{root} has {len(folder.questions)} question sets and {len(resolutions)} resolution sets, and no pair"
@@ -171,6 +175,8 @@ def read(root: Path) -> Folder:
 def _parsed(path: Path, shape: type[Parsed]) -> Parsed:
     try:
         return shape.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="name a file that is there") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -525,8 +531,8 @@ def _gain(asked: Sequence[Asked], first: Mapping[str, float], second: Mapping[st
     )
     if found is None:
         return "no question was forecast in both"
-    told = f"p {found.chance:.3f}" if found.error is not None else "no p-value"
-    return f"{found.mean:+.4f} {reach_text(found)} in Brier score, {told}, n {found.n} of {found.dates} sets"
+    told = f", p {found.chance:.3f}, n {found.n}" if found.error is not None else ""
+    return f"{found.mean:+.4f} in Brier score, {reach_text(found)}{told} of {found.dates} sets"
 
 
 class _Submitted(BaseModel):
@@ -543,9 +549,10 @@ class _Submission(BaseModel):
     forecasts: list[_Submitted]
 
 
-def submitted(path: Path, folder: Folder) -> tuple[str, list[Forecast]]:
-    """Return who forecast, and the forecasts of a file in the leaderboard's format, 0.5 for each that is missing.
-    Raises UsageError for a set that the folder lacks, and for what is no probability."""
+def submitted(path: Path, folder: Folder) -> tuple[str, dt.date, list[Forecast], int]:
+    """Return who forecast which set, the forecasts of a file in the leaderboard's format, 0.5 for each that is missing,
+    and how many of its forecasts are of no question of the set. Raises UsageError for a set that the folder lacks, for
+    what is no probability, and for two forecasts of a question."""
     found = _parsed(path, _Submission)
     if found.forecast_due_date not in folder.questions:
         days = ", ".join(map(str, folder.questions))
@@ -555,13 +562,16 @@ def submitted(path: Path, folder: Folder) -> tuple[str, list[Forecast]]:
         if not 0 <= one.forecast <= 1:
             raise UsageError(f"{path}: {one.forecast:g} for {one.id} is no probability", remedy="give 0 to 1")
         if isinstance(one.id, str):
-            day = None if one.source in MARKETS else one.resolution_date
-            given[Series(one.source, one.id), day] = one.forecast
+            key = Series(one.source, one.id), None if one.source in MARKETS else one.resolution_date
+            if given.setdefault(key, one.forecast) != one.forecast:
+                reason = f"{path} has two forecasts of {one.source} {one.id}" + (f" for {key[1]}" if key[1] else "")
+                raise UsageError(reason, remedy="leave one out")
     forecasts = []
     for asked in folder.questions[found.forecast_due_date]:
         key = asked.series, None if asked.series.source in MARKETS else asked.until
         forecasts.append(Forecast(asked, given.get(key, 0.5), key not in given))
-    return f"{found.organization} {found.model}", forecasts
+    strange = len(given) - sum(not one.imputed for one in forecasts)
+    return f"{found.organization} {found.model}", found.forecast_due_date, forecasts, strange
 
 
 def export(name: str, forecasts: Sequence[Forecast], folder: Folder, into: Path) -> list[Path]:
@@ -569,12 +579,16 @@ def export(name: str, forecasts: Sequence[Forecast], folder: Folder, into: Path)
     by_set: dict[dt.date, list[Forecast]] = defaultdict(list)
     for one in forecasts:
         by_set[one.asked.due].append(one)
-    into.mkdir(parents=True, exist_ok=True)
     written = []
-    for day, all_of in by_set.items():
-        path = into / f"{day}.chordesk.{name.replace(' ', '-')}.json"
-        path.write_text(json.dumps(_exported(name, all_of, folder.files[day], day), indent=1), encoding="utf-8")
-        written.append(path)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for day, all_of in by_set.items():
+            path = into / f"{day}.chordesk.{name.replace(' ', '-')}.json"
+            path.write_text(json.dumps(_exported(name, all_of, folder.files[day], day), indent=1), encoding="utf-8")
+            written.append(path)
+    except OSError as error:
+        reason = f"--export {into} cannot be written to: {error.strerror}"
+        raise UsageError(reason, remedy="name a folder") from None
     return written
 
 
@@ -602,34 +616,51 @@ def _exported(name: str, forecasts: Sequence[Forecast], file: str, day: dt.date)
 
 def measure(root: Path, given: Given) -> Measured:
     folder = read(root)
-    scored = [day for day in folder.questions if folder.resolved(day)]
-    if unknown := sorted(set(given.sets) - set(scored)):
-        days = ", ".join(map(str, scored))
-        raise UsageError(f"no set of {unknown[0]} has resolutions", remedy=f"those that have: {days}")
-    found = by_code(folder, given.sets or scored)
-    lines = [
-        f"{len(given.sets or scored)} question sets; "
-        f"{sum(one.asked.outcome is None for one in found['code']):,} questions have no outcome yet and are not scored"
-    ]
-    if len(given.sets or scored) < LEAST_DATES:
-        lines.append(f"no error is shown: fewer than {LEAST_DATES} question sets, which are its blocks")
-    if given.export is not None:
-        written = export("code", found["code"], folder, given.export)
-        lines.append(f"{len(written)} files for the leaderboard in {given.export}")
+    lines = [f"not read: {count:,} {what}" for what, count in sorted(folder.left_out.items())]
+    others: dict[str, list[Forecast]] = {}
+    wanted = list(dict.fromkeys(given.sets))
     if given.forecasts is not None:
-        who, forecasts = submitted(given.forecasts, folder)
-        found[who] = forecasts
+        who, day, others[who], strange = submitted(given.forecasts, folder)
+        if wanted and day not in wanted:
+            raise UsageError(f"{given.forecasts} forecasts the set of {day}", remedy=f"--set {day}, or without --set")
+        wanted = wanted or [day]
+        if strange:
+            lines.append(f"{who}: {strange:,} forecasts are of no question of the set of {day}")
+    days = _scored(folder, wanted, given)
+    if given.export is not None:
+        code = by_code(folder, wanted or list(folder.questions))["code"]
+        lines.append(f"{len(export('code', code, folder, given.export))} files for the leaderboard in {given.export}")
+    if not days:
+        return Measured([], lines=lines)
+    found = by_code(folder, days) | others
+    lines.append(
+        f"{len(days)} question sets; "
+        f"{sum(one.asked.outcome is None for one in found['code']):,} questions have no outcome yet and are not scored"
+    )
+    if len(days) < LEAST_DATES:
+        lines.append(f"no error is shown: fewer than {LEAST_DATES} question sets, which are its blocks")
     if given.ask is not None:
-        own, more = by_voices(folder, root, given.sets or scored, given, found["code"])
+        own, more = by_voices(folder, root, days, given, found["code"])
         found |= own
         lines += more
     for who, forecasts in found.items():
         share = sum(one.imputed for one in forecasts) / len(forecasts)
         if share > MOST_IMPUTED:
-            lines.append(f"{who}: {share:.0%} of the forecasts are missing; the leaderboard ranks at most 5 %")
+            lines.append(f"{who}: {share:.1%} of the forecasts are missing; the leaderboard ranks at most 5 %")
     by_who = {who: scores(who, forecasts) for who, forecasts in found.items()}
     rows = [Row(who, _figures(all_of)) for who, all_of in by_who.items()]
     return Measured(rows, [one._asdict() for all_of in by_who.values() for one in all_of], lines)
+
+
+def _scored(folder: Folder, wanted: Sequence[dt.date], given: Given) -> list[dt.date]:
+    """Return the days of the sets to score: those wanted, or all. Raises UsageError for a day without a set, and for a
+    set without outcomes unless its forecasts are exported."""
+    scored = [day for day in folder.questions if folder.resolved(day)]
+    known = folder.questions if given.export is not None and given.forecasts is None else scored
+    if unknown := sorted(set(wanted) - set(known)):
+        days = ", ".join(map(str, known))
+        raise UsageError(f"no set of {unknown[0]} has resolutions", remedy=f"those that have: {days}")
+    return [day for day in wanted or scored if day in scored]
 
 
 def _figures(found: Sequence[Score]) -> dict[str, float | None]:

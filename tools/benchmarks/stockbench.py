@@ -20,10 +20,15 @@ import numpy.typing as npt
 from chordesk.models.errors import UsageError
 from chordesk.tools.backtests import drawdown
 from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Play, Row
+from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, reach_text
 
 FIRST, LAST = dt.date(2025, 3, 3), dt.date(2025, 6, 30)
-NAMES, SESSIONS = 20, 83
+NAMES = frozenset({
+    "AAPL", "AMGN", "AMZN", "AXP", "BA", "CAT", "CRM", "GS", "HD", "HON", "IBM", "JNJ", "JPM", "MCD", "MSFT", "PG",
+    "SHW", "TRV", "UNH", "V",
+})  # fmt: skip
+SESSIONS = 83
 CAPITAL, COST_BASIS_POINTS = 100_000.0, 3.0
 SOURCE = "arXiv 2510.02209, table of the window from 2025-03-03 to 2025-06-30"
 PUBLISHED = (
@@ -55,11 +60,14 @@ class Performance:
 
 
 def read(root: Path) -> Prices:
-    """Raises UsageError for a folder that is not the benchmark's: other names, a hole or another window."""
+    """Raises UsageError for a folder that is not the benchmark's: other names, a hole or another window, or a file with
+    an error, which a run would only miss."""
     files = sorted((root / "bars").glob("*.csv"))
-    if len(files) != NAMES:
-        remedy = f"name a folder with the {NAMES} names' daily bars as bars/SYMBOL.csv"
-        raise UsageError(f"{root} has bars of {len(files)} names, and StockBench has {NAMES}", remedy=remedy)
+    if other := sorted(NAMES ^ {path.stem for path in files}):
+        held = {path.stem for path in files}
+        told = [f"{'no' if name in NAMES else 'other'} bars/{name}.csv" for name in other]
+        reason = f"{root} has bars of {len(held & NAMES)} of StockBench's {len(NAMES)} names: {', '.join(told[:5])}"
+        raise UsageError(reason, remedy="name a folder with their daily bars alone, as bars/SYMBOL.csv")
     by_name = {path.stem: _opens(path) for path in files}
     days = sorted({day for opens in by_name.values() for day in opens})
     holes = [f"{name} of {day}" for name, opens in by_name.items() for day in days if day not in opens]
@@ -67,6 +75,8 @@ def read(root: Path) -> Prices:
         reason = f"{root} has {len(days)} of {SESSIONS} sessions from {FIRST} to {LAST}"
         lacking = f", without {', '.join(holes[:3])}" if holes else ""
         raise UsageError(reason + lacking, remedy="take the benchmark's cache of 2025-10 whole")
+    if errors := check_folder(root, "auto", 1).problems.of("error"):
+        raise UsageError(f"{root}: {errors[0]}", remedy=f"`desk data check {root}` lists all errors")
     table = np.array([[by_name[name][day] for name in by_name] for day in days])
     return Prices(days, list(by_name), table)
 
@@ -111,7 +121,8 @@ def measure(root: Path, given: Given) -> Measured:
 def daily_line(found: Performance) -> str:
     """Return the mean daily return with its error, of which the whole return is made."""
     assert found.daily is not None
-    return f"{found.who}: {found.daily.mean:+.3%} {reach_text(found.daily, '.3%')} a session, n {found.daily.n}"
+    counted = f", n {found.daily.n}" if found.daily.error is not None else ""
+    return f"{found.who}: {found.daily.mean:+.3%} a session, {reach_text(found.daily, '.3%')}{counted}"
 
 
 BENCHMARK = Benchmark(

@@ -76,7 +76,7 @@ def measure(root: Path, given: Given) -> Measured:
     ]
     odd = [text for model, entries in sorted(logs.items()) for text in _odd(model, entries, bars)]
     span = f"bars of {len(table.symbols)} names, {days[0]} to {days[-1]}"
-    return Measured(rows, list(map(asdict, courses)), [span, *map(daily_line, courses), *odd, *aside.lines()])
+    return Measured(rows, list(map(asdict, courses)), [span, *map(daily_line, courses), *odd, *aside.lines("")])
 
 
 def _read(root: Path, aside: SetAside) -> tuple[dict[str, list[Entry]], Bars]:

@@ -45,6 +45,8 @@ CASES: list[tuple[str, str, str]] = [
     (f"{DAYS} --memory some", "--memory 'some' is neither on nor off", ""),
     (f"{DAYS} --universe _", "--universe is empty", ""),
     (f"{DAYS} --resume abc", "--resume goes on with a backtest as it is", ""),
+    ("benchmark stockbench --from . --rounds 2", "stockbench has no use for --questions, --seed and --rounds", "play"),
+    ("benchmark forecastbench --from . --no-play --seed 1", "--no-play asks none", "drop one"),
     ("board", "no run of the kind episode yet", "desk episode"),
     ("report x1 --day 2010-08-12", "RUN and --day together", "one of RUN"),
     ("report x1", "there is no run 'x1'", "desk runs list"),

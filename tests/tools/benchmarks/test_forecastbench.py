@@ -110,16 +110,48 @@ def test_what_was_exported_has_the_score_it_had_and_what_is_missing_counts_as_ev
     measured = measure(folder, Given(sets=[day], export=into))
     (file,) = into.iterdir()
     own = {row.who: row.figures for row in measured.rows}["code"]
-    who, forecasts = submitted(file, read(folder))
-    assert who == "chordesk code"
+    who, _, forecasts, strange = submitted(file, read(folder))
+    assert (who, strange) == ("chordesk code", 0)
     again = {one.group: one.brier for one in scores(who, forecasts)}
     assert (again["data"], again["market"]) == pytest.approx((own["data"], own["market"]), abs=1e-3)
     content = json.loads(file.read_text())
     content["forecasts"] = [one for one in content["forecasts"] if one["source"] != "polymarket"]
     file.write_text(json.dumps(content))
-    measured = measure(folder, Given(sets=[day], forecasts=file))
-    assert {row.who: row.figures for row in measured.rows}[who]["market"] == 0.25
-    assert any("missing" in line for line in measured.lines)
+    content["forecasts"].append({"id": "NEW", "source": "fred", "forecast": 0.5, "resolution_date": str(day)})
+    file.write_text(json.dumps(content))
+    measured = measure(folder, Given(forecasts=file))
+    rows = {row.who: row.figures for row in measured.rows}
+    assert rows[who]["market"] == 0.25
+    assert rows[who]["data n"] == rows["code"]["data n"] == 3, "beside those of the same set"
+    assert any("25.0% of the forecasts are missing" in line for line in measured.lines)
+    assert f"{who}: 1 forecasts are of no question of the set of {day}" in measured.lines
+    with pytest.raises(UsageError, match=f"forecasts the set of {day}"):
+        measure(folder, Given(sets=[SETS[0]], forecasts=file))
+
+
+def test_a_set_without_outcomes_is_exported_and_not_scored(folder: Path, tmp_path: Path) -> None:
+    day = SETS[-1]
+    (folder / f"{day}_resolution_set.json").unlink()
+    with pytest.raises(UsageError, match=f"no set of {day} has resolutions"):
+        measure(folder, Given(sets=[day]))
+    measured = measure(folder, Given(sets=[day], export=tmp_path / "one"))
+    assert measured.rows == []
+    assert [file.name for file in (tmp_path / "one").iterdir()] == [f"{day}.chordesk.code.json"]
+    measure(folder, Given(export=tmp_path / "all"))
+    assert len(list((tmp_path / "all").iterdir())) == len(SETS)
+    with pytest.raises(UsageError, match="cannot be written to"):
+        measure(folder, Given(export=folder / f"{day}-llm.json"))
+
+
+def test_a_set_named_twice_counts_once_and_what_is_not_read_is_counted(folder: Path) -> None:
+    file = folder / f"{FIRST}-llm.json"
+    content = json.loads(file.read_text())
+    more = question("polymarket", "0xc", FIRST, [])
+    content["questions"] += [{**more, "id": ["0xa", "0xb"]}, {**more, "source": "kalshi"}]
+    file.write_text(json.dumps(content))
+    once, twice = (measure(folder, Given(sets=[FIRST] * times)) for times in (1, 2))
+    assert once == twice
+    assert {"not read: 1 combinations of questions", "not read: 1 of the source kalshi"} <= set(once.lines)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +160,10 @@ def test_what_was_exported_has_the_score_it_had_and_what_is_missing_counts_as_ev
         (lambda root: [file.unlink() for file in root.glob("*_resolution_set.json")], "no pair"),
         (lambda root: (root / f"{FIRST}-llm.json").write_text('{"questions": []}'), f"{FIRST}-llm.json.*due_date"),
         (lambda root: (root / f"{FIRST}_resolution_set.json").write_text("{"), "resolution_set.json"),
+        (
+            lambda root: write(root, FIRST, {(FIRST, "UP"): 2.0}),
+            f"{FIRST}_resolution_set.json.*less than or equal to 1",
+        ),
     ],
 )
 def test_a_folder_of_another_shape_is_refused_with_its_file(folder: Path, change: Any, said: str) -> None:
@@ -145,6 +181,12 @@ def test_an_unknown_set_and_a_probability_above_one_are_refused(folder: Path, tm
     wrong.write_text(json.dumps({**head, "forecasts": [forecast]}))
     with pytest.raises(UsageError, match=r"1\.5 for UP is no probability"):
         submitted(wrong, read(folder))
+    wrong.write_text(json.dumps({**head, "forecasts": [{**forecast, "forecast": chance} for chance in (0.2, 0.3)]}))
+    with pytest.raises(UsageError, match="two forecasts of yfinance UP for 2025-11-02"):
+        submitted(wrong, read(folder))
+    wrong.unlink()
+    with pytest.raises(UsageError, match=r"wrong\.json cannot be read: No such file"):
+        measure(folder, Given(forecasts=wrong))
 
 
 def test_voices_are_asked_a_sample_by_seed_and_what_they_leave_out_counts_as_even(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.benchmarks.stockbench import CAPITAL, FIRST, LAST, SESSIONS, passive, performance, read
+from chordesk.tools.benchmarks.stockbench import CAPITAL, FIRST, LAST, NAMES, SESSIONS, passive, performance, read
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def folder(tmp_path: Path) -> Path:
     assert len(days) == SESSIONS
     (tmp_path / "bars").mkdir()
     draw = np.random.default_rng(7)
-    for place in range(20):
+    for name in sorted(NAMES):
         opens = 100 * np.exp(np.cumsum(draw.normal(0, 0.02, SESSIONS)))
-        bars = pd.DataFrame({"date": [day.date() for day in days], "open": opens})
-        bars.to_csv(tmp_path / "bars" / f"N{place:02d}.csv", index=False)
+        bars = pd.DataFrame({"date": [day.date() for day in days], "open": opens, "close": opens})
+        bars.assign(high=opens, low=opens).to_csv(tmp_path / "bars" / f"{name}.csv", index=False)
     return tmp_path
 
 
@@ -41,14 +41,27 @@ def test_an_account_that_never_falls_has_no_sortino_ratio() -> None:
 
 
 def test_a_folder_with_a_hole_or_other_names_is_refused(folder: Path) -> None:
-    file = folder / "bars" / "N03.csv"
+    file = folder / "bars" / "BA.csv"
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:5], *lines[6:]]))
-    with pytest.raises(UsageError, match="without N03 of 2025-03-07"):
+    with pytest.raises(UsageError, match="without BA of 2025-03-07"):
         read(folder)
     file.write_text("date,open\n2025-03-03,abc\n")
-    with pytest.raises(UsageError, match=r"N03.csv has no `date` and `open`"):
+    with pytest.raises(UsageError, match=r"BA.csv has no `date` and `open`"):
         read(folder)
-    file.unlink()
-    with pytest.raises(UsageError, match="bars of 19 names"):
+    file.rename(folder / "bars" / "BAC.csv")
+    with pytest.raises(UsageError, match=r"19 of StockBench's 20 names: no bars/BA.csv, other bars/BAC.csv"):
+        read(folder)
+
+
+def test_a_folder_with_an_error_is_refused_before_a_run_misses_the_file(folder: Path) -> None:
+    file = folder / "bars" / "BA.csv"
+    lines = file.read_text().splitlines()
+    day, _, *rest = lines[1].split(",")
+    file.write_text("\n".join([lines[0], ",".join([day, "0", *rest]), *lines[2:]]))
+    with pytest.raises(UsageError, match=r"bars/BA\.csv, row 2, column open"):
+        read(folder)
+    file.write_text("\n".join(lines))
+    (folder / "headlines.jsonl").write_text("garbage\n")
+    with pytest.raises(UsageError, match=r"headlines\.jsonl, row 1: is no JSON"):
         read(folder)

@@ -44,6 +44,9 @@ def test_a_log_is_worth_its_cash_and_its_shares_at_each_close(tmp_path: Path) ->
     assert rows["model-2"]["return"] == pytest.approx((1 + 3 * 12) / 100 - 1)
     assert rows["all names, bought at the first close and held"]["return"] == pytest.approx(12 / 11 - 1)
     (odd,) = (text for text in found.lines if "no bar of their day has" in text)
+    (mean,) = (text for text in found.lines if " a session" in text and text.startswith("model-2"))
+    assert mean.endswith("% a session, too few, n 2")
+    assert not any("set-aside.csv" in text for text in found.lines), "no such file is written"
     assert odd == "model-2: 1 trades at a price that no bar of their day has (row 2, AAA at 33.00 on 2025-10-03)"
 
 

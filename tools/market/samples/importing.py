@@ -27,7 +27,18 @@ from chordesk.tools.market.files.news_and_earnings import STATEMENT_COLUMNS as S
 from chordesk.tools.market.files.tables import CSV, JSON_LINES, Columns, FileProblem, Problems, parts_of
 from chordesk.tools.market.samples import pystock
 from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
-from chordesk.tools.market.samples.own_files import JSON, READ, TEXT, ZIP, Bar, Given, bars_of, gathered, table_of
+from chordesk.tools.market.samples.own_files import (
+    JSON,
+    READ,
+    TEXT,
+    ZIP,
+    Bar,
+    Given,
+    bars_of,
+    found_in,
+    gathered,
+    table_of,
+)
 from chordesk.tools.market.samples.package_files import (
     MSFT_CHAIN,
     NASDAQ_NEWS,
@@ -279,9 +290,10 @@ def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool) -> Impor
                 for symbol, rows in bars_of(given, aside).items():
                     bars[symbol] += rows
             elif name is None and len(found) > 1:
-                aside.add(given.name, None, "none of the usual columns", WANTED)
+                aside.add(given.name, None, "none of the usual columns", f"{found_in(given.path)}; {WANTED}")
             elif name is None:
-                raise UsageError(f"{given.name} has none of the usual columns: {WANTED}", remedy="name its columns so")
+                reason = f"{given.name} has none of the usual columns: {found_in(given.path)}"
+                raise UsageError(reason, remedy=WANTED)
             elif name in others:
                 remedy = "import one of them"
                 raise UsageError(f"{given.name} and {others[name].name} would both be {name}", remedy=remedy)
@@ -359,8 +371,8 @@ def _errors(folder: Path, bars: Mapping[str, Sequence[Bar]], others: Mapping[str
 
 BARS_OF_A_SYMBOL = "bars"
 WANTED = (
-    "date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item and value "
-    "(statements), or symbol, time and headline"
+    "there must be date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item "
+    "and value (statements), or symbol, time and headline"
 )
 _BY_NAME = ("universe.csv", "earnings.csv")
 

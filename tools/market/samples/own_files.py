@@ -194,7 +194,38 @@ def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
         else:
             aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
             return {}
+    if (
+        named in found
+        and len(found) == 1
+        and len({(one.day, one.clock) for one in found[named]}) * 2 < len(found[named])
+    ):
+        kind = "several rows of a time, and no column of their symbols"
+        aside.add(given.name, None, kind, "name it `symbol`, or write a file a symbol")
+        return {}
     return {symbol: _days(given.name, rows, aside) for symbol, rows in found.items()}
+
+
+def found_in(path: Path) -> str:
+    """Return what a file without the usual columns has instead, for people."""
+    if path.suffix.lower() == PARQUET:
+        return "a Parquet file with other columns, or a damaged one"
+    text = _first_line(path)
+    try:
+        first = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return f"its first line is {text[:80]!r}" if text else "it has no first line of text"
+    return _fields(first) if isinstance(first, dict) else f"its first line is {text[:80]!r}"
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return next((line.strip() for line in file if line.strip()), "")
+
+
+def _fields(record: Mapping[str, Any]) -> str:
+    names = [str(name)[:40] for name in record]
+    told = f"it has {', '.join(names[:8])}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return told + ("; logs of positions are for `desk benchmark trades`" if "positions" in record else "")
 
 
 def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
@@ -214,6 +245,8 @@ def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
 
 
 def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
+    rows: list[Cells] = []
+    first: Mapping[str, Any] | None = None
     content = given.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     for line, text in enumerate(content.splitlines() if by_line else [content], 1):
         if not text.strip():
@@ -223,11 +256,13 @@ def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
         except orjson.JSONDecodeError as error:
             aside.add(given.name, line, "no JSON", error.msg)
             continue
-        records = list(_records(found))
-        if not records:
-            aside.add(given.name, line, "no record of a bar")
-        for at, (symbol, record) in enumerate(records, 1):
-            yield _cells(line if by_line else at, symbol, record)
+        for at, (symbol, record) in enumerate(_records(found), 1):
+            first = record if first is None else first
+            rows.append(_cells(line if by_line else at, symbol, record))
+    if any(row.day and row.figures for row in rows):
+        yield from rows
+    else:
+        aside.add(given.name, None, "no bar in the file", f"{_fields(first or {})}; a bar has a date and a close")
 
 
 def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

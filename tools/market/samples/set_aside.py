@@ -35,16 +35,16 @@ class SetAside:
         writer.writerows((one.file, "" if one.row is None else one.row, one.reason) for one in self.rows)
         return text.getvalue().encode()
 
-    def lines(self) -> list[str]:
+    def lines(self, kept_in: str = f", each with its reason in {SET_ASIDE}") -> list[str]:
         """Return what was left out, the most frequent first, each with an example."""
         counts = Counter(one.kind for one in self.rows)
         if not counts:
             return []
         examples = {one.kind: one for one in reversed(self.rows)}
-        found = [f"set aside: {len(self.rows):,} rows and files, each with its reason in {SET_ASIDE}"]
+        found = [f"set aside: {len(self.rows):,} rows and files{kept_in}"]
         for kind, count in counts.most_common(_SHOWN):
             one = examples[kind]
-            place = one.file if one.row is None else f"{one.file} row {one.row}"
+            place = one.file + one.reason.removeprefix(kind) if one.row is None else f"{one.file} row {one.row}"
             found.append(f"  {count:,} {kind} (such as {place})")
         rest = counts.most_common()[_SHOWN:]
         return [*found, *([f"  {sum(count for _, count in rest):,} for {len(rest)} other reasons"] if rest else [])]

@@ -137,8 +137,19 @@ def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("my prices!.csv", "date,close\n2020-01-02,1\n", "has nothing that can be imported: .*without a symbol"),
-        ("x.csv", "", r"x\.csv has none of the usual columns: date and close \(bars\)"),
-        ("x.csv", "a,b\n1,2\n", r"x\.csv has none of the usual columns: date and close \(bars\)"),
+        ("x.csv", "", r"x\.csv has none of the usual columns: it has no first line of text"),
+        ("x.csv", "a,b\n1,2\n", r"x\.csv has none of the usual columns: its first line is 'a,b'"),
+        (
+            "x.jsonl",
+            '{"date": 1, "positions": {}}\n',
+            "it has date, positions; logs of positions are for `desk benchmark",
+        ),
+        ("x.json", '{"a": 1}', "no bar in the file: it has a; a bar has a date and a close"),
+        (
+            "prices_X.csv",
+            "code,date,close\n" + "A,2020-01-02,1\n" * 3,
+            "several rows of a time, and no column of their",
+        ),
         ("x.whl", "PK", "no data file and no package file of a sample"),
         ("nowhere", None, "'nowhere' is no sample and no file"),
     ],
