@@ -35,6 +35,8 @@ TELL_SECONDS = 60.0
 READ_BYTES = 16 * 1024
 MOST_BYTES = 64 * 1024  # of a body, and of a program's message
 MOST_DEPTH = 32  # of its JSON
+MOST_FRAMES = 16  # of a stranger's message: clients send one, and thousands of empty ones are cheap to send
+FRAME_BYTES = 512  # of a stranger that are parsed before its frames are counted
 log = structlog.get_logger(__name__)
 _LET_IN = "let_in"
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -188,10 +190,17 @@ class ProgramDoor(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._came += len(data)
-        if self.known or self._came <= HEAD_BYTES + MOST_BYTES:
+        if self.known:
             super().data_received(data)
-        else:
+            return
+        if self._came > HEAD_BYTES + MOST_BYTES:
             self.transport.abort()
+        for at in range(0, len(data), FRAME_BYTES):
+            if self.transport.is_closing():
+                return
+            super().data_received(data[at : at + FRAME_BYTES])
+            if not self.known and len(self.frames) > MOST_FRAMES:
+                self.transport.abort()
 
     def let_go(self) -> None:
         self.transport.abort()

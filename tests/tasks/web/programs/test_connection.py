@@ -128,6 +128,17 @@ def test_without_the_token_first_nothing_is_answered(running: Service) -> None:
     assert "wrong" not in running.processes.log("api")
 
 
+def test_a_stranger_s_message_in_many_parts_ends_its_connection(running: Service) -> None:
+    """At once, with no word; a program that has shown its token may send one so."""
+    with opened(running.url, None) as program, pytest.raises(ConnectionClosed) as closed:
+        program.connection.send([""] * 1000)
+        program.receive()
+    assert closed.value.rcvd is None
+    with opened(running.url, running.token) as program:
+        program.connection.send([*[""] * 1000, json.dumps({"id": "q", "do": "subscribe", "run": "desk"})])
+        assert "result" in program.receive()
+
+
 def test_a_foreign_page_and_another_host_are_refused_at_the_handshake(running: Service) -> None:
     cases = (
         ({"Origin": "https://evil.example"}, 403),
