@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -123,6 +124,26 @@ def test_an_open_dialog_says_what_becomes_of_its_question(own_page: Page, own_de
         expect(dialog.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
         dialog.get_by_role("button", name="Cancel").click()
         expect(row).to_have_count(0)
+
+
+def test_an_answer_that_was_refused_is_taken_once_nothing_refuses_it(own_page: Page, own_desk: DeskPage) -> None:
+    order = _asked(own_desk)
+    own_desk.open(own_page, f"/orders/{order}")
+    own_page.get_by_role("button", name="Approve…").click()
+    dialog = own_page.get_by_role("dialog")
+
+    def asked_later(by: dt.timedelta) -> None:
+        with own_desk.service.store.session() as session:
+            session.exec(select(Approval).where(col(Approval.order_id) == order)).one().asked_at += by
+
+    asked_later(dt.timedelta(days=1))  # as it is where this machine's clock is behind
+    dialog.get_by_role("button", name="Approve", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("this machine's clock")
+    asked_later(dt.timedelta(days=-1))
+    dialog.get_by_role("button", name="Approve", exact=True).click()
+    expect(dialog).to_have_count(0)
+    with own_desk.service.store.read() as session:
+        assert session.exec(select(Approval).where(col(Approval.order_id) == order)).one().state == "approved"
 
 
 def test_several_orders_are_answered_at_once_by_keys_and_boxes(own_page: Page, own_desk: DeskPage) -> None:
