@@ -3,6 +3,8 @@
 import { pathWith } from './router.js';
 import { ask, session } from './session.js';
 
+export { ask };
+
 /** The answer to GET as JSON. query: values by name; those that are empty are left out. Raises Problem.
  * @template {string} Path
  * @param {Path} path
@@ -13,14 +15,6 @@ export async function get(path, query = {}, { signal } = {}) {
   return (await ask('GET', pathWith(path, query), { signal })).json();
 }
 
-/** The answer with its headers, for what is no JSON or where headers matter. Raises Problem.
- * @param {string} path
- * @param {object} [query]
- * @param {import('./request.js').Options} [options] */
-export async function getResponse(path, query = {}, { signal, headers } = {}) {
-  return ask('GET', pathWith(path, query), { signal, headers });
-}
-
 /** A key for one decision of a person: the same for each try at it, so that it is carried out once. */
 export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
   (n) => n.toString(16).padStart(2, '0')).join('');
@@ -29,8 +23,8 @@ export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandom
  * @param {string} path
  * @param {object} [body]
  * @param {import('./request.js').Options} [options] */
-export async function post(path, body = {}, { key = newKey(), signal } = {}) {
-  const answer = await ask('POST', path, { body: { by: session.value.by || 'desk', ...body }, signal,
+export async function post(path, body = {}, { key = newKey() } = {}) {
+  const answer = await ask('POST', path, { body: { by: session.value.by || 'desk', ...body },
     headers: { 'Idempotency-Key': key } });
   return answer.status === 204 ? null : answer.json();
 }

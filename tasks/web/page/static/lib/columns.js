@@ -4,7 +4,7 @@ import {
   compact, count, figure, html, MISSING, part, percent, plain, shortId, signedMoney, signedPercent, span, symbolOf,
   words,
 } from './view.js';
-import { badgeOf, Figure, Link, quietOf, Text, textOf } from './ui.js';
+import { badgeOf, Link, quietOf, Text, textOf } from './ui.js';
 
 const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
 
@@ -19,7 +19,9 @@ export const number = (label, show, field = undefined, looks = '', title = undef
   column(label, show, field, `num ${looks}`, title);
 
 // What cells show, beside the figures of format.js and the parts of ui.js.
-export const gain = (value, text = signedMoney(value)) => html`<${Figure} value=${value} sign>${text}<//>`;
+/** A gain or a loss in its colour; the text has its sign. */
+export const gain = (value, text = signedMoney(value)) =>
+  html`<span class=${`num ${value > 0 ? 'gain' : value < 0 ? 'loss' : ''}`}>${text}</span>`;
 export const gainShare = (value) => gain(value, signedPercent(value));
 export const tickerOf = (symbol) => html`<span class="symbol">${plain(symbol)}</span>`;
 export const symbolsOf = (symbols) => symbols.map((symbol) => html`${symbolOf(symbol)} `);
@@ -56,6 +58,10 @@ export const stepsOf = (steps) => Object.values(steps).reduce(([a, b], [c, d]) =
 export const REPORT = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],
   ['Answer', (row) => ratingOf(row.verdict ?? row.status, row.confidence), '', (row) => row.verdict ?? row.status],
+];
+export const FORECAST = [
+  column('Voice', voiceOf), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
+  column('Because', upTo(160), 'because', 'wide'),
 ];
 export const SOURCED = ['Sourced', (row) => (row.grounding === null ? quietOf('none')
   : `${row.grounding.supported}/${row.grounding.figures}`), 'num', null, 'figures of its text with a source'];

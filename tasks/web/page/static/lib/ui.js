@@ -3,7 +3,7 @@
 import { Component } from 'preact';
 import { newKey, pictureUrl, post, saveFile } from './api.js';
 import {
-  ago, compact, count, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, words, zone,
+  ago, compact, count, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, words,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { Problem } from './request.js';
@@ -93,11 +93,6 @@ export function OutLink({ url, children }) {
   return safe ? html`<a href=${safe} target="_blank" rel="noreferrer noopener" class="out">${shown} ↗</a>` : shown;
 }
 
-/** A moment in New York or local time, as the page is set; both in the tooltip. parts: time, minute, day, both. */
-export function Time({ at, parts = 'both' }) {
-  return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>
-    ${moment(at, parts, zone.value)}</time>`;
-}
 /** The time in ms, anew each `every` ms while the tab is seen; every 0 stands still. */
 export function useNow(every = 1_000) {
   const [now, setNow] = useState(Date.now());
@@ -111,12 +106,6 @@ export function useNow(every = 1_000) {
 export function Ago({ at }) {
   useNow();
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${ago(at)}</time>`;
-}
-
-/** A figure, aligned with the others of its column. sign: colour gains and losses, which have their sign as text. */
-export function Figure({ children, value, sign = false }) {
-  const tone = sign && Number(value) ? (Number(value) > 0 ? 'gain' : 'loss') : '';
-  return html`<span class=${`num ${tone}`}>${children}</span>`;
 }
 
 const TONES = {
@@ -134,21 +123,19 @@ export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].in
 export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
 
 /** A state as a word with a mark: colour is never the only sign. tone: by the word itself where it is left out. */
-export function Badge({ children, tone, title }) {
-  const word = words([children].flat().join(''));
-  const found = tone ?? toneOf(word);
-  return html`<span class=${`badge ${found}`} title=${title}><span aria-hidden="true">${MARKS[found]}
-    </span> ${word}</span>`;
+export function badgeOf(state, tone = toneOf(words(state)), title = undefined) {
+  return html`<span class=${`badge ${tone}`} title=${title}><span aria-hidden="true">${MARKS[tone]}
+    </span> ${words(state)}</span>`;
 }
 
-// The same as functions, for the cells of tables and the values of facts.
+// For the cells of tables and the values of facts.
 export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
-export const timeOf = (at, parts) => html`<${Time} at=${at} parts=${parts} />`;
+/** A moment in New York or local time, as the page is set; both in the tooltip. parts: time, minute, day, both. */
+export const timeOf = (at, parts = 'both') => html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>
+  ${moment(at, parts)}</time>`;
 export const dayOf = (at) => timeOf(at, 'day');
-export const badgeOf = (word, tone = undefined, title = undefined) =>
-  html`<${Badge} tone=${tone} title=${title}>${word}<//>`;
 /** What a run waits for, as the desk says it. */
 export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${until
   && html` until ${timeOf(until, 'time')}`} ${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
@@ -202,7 +189,7 @@ export function Loaded({ from, what = '', children, empty, hint, isEmpty = nothi
       : html`<${Loading} what=${what} />`;
   }
   const stale = from.stale && html`<div class="stale" role="status">
-    <${Badge} tone="warn">stale<//> as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail
+    ${badgeOf('stale', 'warn')} as of <${Ago} at=${from.at?.toISOString()} />: ${plain(from.problem.detail
       || from.problem.title)}
     <button type="button" onClick=${from.reload}>Try again</button></div>`;
   return html`${stale}${empty && isEmpty(from.data) ? emptyOf(empty, hint) : children(from.data)}`;
@@ -508,9 +495,3 @@ export function Picture({ digest, caption }) {
     <a href=${url} target="_blank" rel="noopener"><img src=${url} alt=${caption} loading="lazy" /></a>
     <figcaption class="quiet"><${Text}>${caption}<//></figcaption></figure>`}<//>`;
 }
-
-/** The pictures of rows of a run's artifacts, each once for a role. */
-export const Gallery = ({ rows }) => html`<div class="pictures">
-  ${[...new Map(rows.map((row) => [`${row.digest}${row.role}`, row])).values()].map((row) => html`<${Picture}
-    key=${row.id} digest=${row.digest} caption=${[`${row.tool} for ${row.role}`, row.subject].filter(Boolean)
-      .map(plain).join(', ')} />`)}</div>`;

@@ -1,9 +1,10 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
 import {
-  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, figure, hashOf, href, html, laidOut, LiveBadge, Loaded,
-  MISSING, money, number, numOf, orderOf, Panel, part, plain, quietOf, ratingOf, REPORT, runOf, shortId, symbolOf,
-  Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet, useState, words,
+  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, laidOut,
+  LiveBadge, Loaded, MISSING, money, number, numOf, orderOf, Panel, part, plain, quietOf, ratingOf, REPORT, runOf,
+  shortId, symbolOf, Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet, useState,
+  words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -50,7 +51,7 @@ function Whole({ detail, path, part, live, item }) {
       <${TablePanel} title="Screen hits" columns=${HITS} rows=${partsOf(chain, 'hit')}
         empty="No screen put it forward" />
       ${forecasts.length > 0 && html`<${TablePanel} title="Forecasts of the board" label="Forecasts"
-        columns=${FORECASTS} rows=${forecasts} tools=${runOf(order.run_id, 'the whole board')} />`}
+        columns=${FORECAST} rows=${forecasts} tools=${runOf(order.run_id, 'the whole board')} />`}
       <${Panel} title="The order" id="part-order"><${Facts} rows=${termsOf(order)} /><//>
       <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
         : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
@@ -96,11 +97,6 @@ const rogueText = (rows) =>
 const HITS = [
   column('Lens'), column('Confidence'), column('Thesis', upTo(160)),
   ['Turn', (row) => turnOf(row.thread_id, row.codex_turn_id)],
-];
-
-const FORECASTS = [
-  column('Voice'), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
-  column('Because', upTo(140), 'because', 'wide'),
 ];
 
 const planRows = (plan) => [

@@ -1,10 +1,10 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, and the backtests.
 
 import {
-  badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, gain, gainShare, hitsOf, html, joined,
-  Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent, plain, questionOf,
-  quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent, symbolOf, symbolsOf,
-  Table, TablePanel, textOf, timeOf, upTo, useGet, useList, useState, voiceOf, words,
+  badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST, gain, gainShare, hitsOf,
+  html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent, plain,
+  questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent, symbolOf,
+  symbolsOf, Table, TablePanel, textOf, timeOf, upTo, useGet, useList, useState, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -276,10 +276,7 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
   </div>`;
 }
 
-const FORECASTS = [
-  column('Voice', voiceOf), number('Round', count), number('Yes', figure, 'probability'), number('Baseline', figure),
-  column('Because', upTo(160), 'because', 'wide'), column('Board', runOf, 'run_id'),
-];
+const FORECASTS = [...FORECAST, column('Board', runOf, 'run_id')];
 const VERDICTS = [
   column('Symbol', symbolOf), ['Verdict', (row) => ratingOf(row.rating, row.confidence, row.id), '', 'rating'],
   column('Run', runOf, 'run_id'),

@@ -1,9 +1,9 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, getResponse, go, html, joined, KIND,
-  LiveBadge, Loaded, moment, number, PAST, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
-  Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
+  ask, badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND, LiveBadge,
+  Loaded, moment, number, PAST, pathWith, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf, Table,
+  textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -17,7 +17,7 @@ export function Runs({ query }) {
   const { kind, state, day, symbol, start } = query;
   const offset = Math.max(Number(query.offset) || 0, 0);
   const runs = useResource(async ({ signal }) => {
-    const answer = await getResponse('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true },
+    const answer = await ask('GET', pathWith('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true }),
       { signal });
     return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
   }, [kind, state, day, symbol, offset]);

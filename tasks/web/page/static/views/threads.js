@@ -1,11 +1,11 @@
 // Threads of the roles: the current ones, the last used first, then those of the past.
 
 import {
-  Ago, badgeOf, between, Block, codeOf, column, compact, count, date, Empty, Facts, Field, Filters, Form, Gallery, get,
-  go, hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part,
-  place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf, TablePanel, Text, textOf,
-  threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useList, useResource, useState,
-  words,
+  Ago, badgeOf, between, Block, codeOf, column, compact, count, date, Empty, Facts, Field, Filters, Form, get, go,
+  hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part,
+  Picture, place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf, TablePanel,
+  Text, textOf, threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useList,
+  useResource, useState, words,
 } from '../lib/view.js';
 import { RequestDetail } from '../lib/orders.js';
 
@@ -182,7 +182,10 @@ function Pictures({ turn }) {
   const run = useResource(({ signal }) => (drawn && turn.run_id ? get(`/runs/${turn.run_id}`, {}, { signal })
     : Promise.resolve(null)), [turn.row?.id]);
   const rows = run.data?.artifacts.filter((one) => one.turn_id === turn.row?.id) ?? [];
-  return rows.length > 0 && html`<${Panel} title="Pictures that it was given"><${Gallery} rows=${rows} /><//>`;
+  const each = [...new Map(rows.map((row) => [row.digest, row])).values()];
+  return each.length > 0 && html`<${Panel} title="Pictures that it was given"><div class="pictures">
+    ${each.map(({ id, digest, tool, role, subject }) => html`<${Picture} key=${id} digest=${digest}
+      caption=${[`${tool} for ${role}`, subject].filter(Boolean).map(plain).join(', ')} />`)}</div><//>`;
 }
 
 /** A person's own question to a role: a fork of its thread, which stays as it is. turns: how many the thread has. at:
