@@ -361,7 +361,7 @@ class Desk:
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
         if self._plays and self.settings.cassettes != "replay":
-            return {RULES.runtime: self.rules}
+            return {RULES.runtime: self._masked(RULES.runtime)}
         used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
         return {name: self._on_cassettes(name) for name in RUNTIME_PARTS if name in used}
 

@@ -29,7 +29,7 @@ _PRICE = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d+)\.\d{2,}(?![\d%]|\s?
 _OTHER = re.compile(
     r"(?:rsi|adx|ratio|volatility|pe|away|rank|percent|growth|margin|stake)[\w -]*\"?:? ?$", re.IGNORECASE
 )
-_YEAR = re.compile(r"(?<![\d.,$-])(?:19|20)\d\d(?![\d.,]?\d|%)")
+_YEAR = re.compile(r"(?<![\d.,$])(?<!\W-)(?<!^-)(?:19|20)\d\d(?![\d.,]?\d|%)")
 _ID = r"[HL]\d{6}(?!\d)"
 
 

@@ -25,14 +25,16 @@ _MONTH = r"(?P<month>" + "|".join([*_MONTHS, "Sept", *(name[:3] for name in _MON
 _ISO = re.compile(r"(?<![\d-])(\d{4}-\d\d-\d\d)(?!\d)")
 _SLASHED = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(\d{4}|\d\d)(?![\d/])")
 _WRITTEN = re.compile(
-    rf"\b{_MONTH}\s+(?P<day>\d{{1,2}})(?P<th>st|nd|rd|th)?\b(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?"
-    rf"|\b(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH.replace('month', 'month2')}"
-    rf"(?:,?\s+(?P<year2>(?:19|20)\d\d)\b)?"
+    rf"\b{_MONTH}(?:\s+|-)(?P<day>\d{{1,2}})(?P<th>st|nd|rd|th)?\b(?:(?:,?\s+|-)(?P<year>(?:19|20)\d\d)\b)?"
+    rf"|\b(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+(?:of\s+)?|-){_MONTH.replace('month', 'month2')}"
+    rf"(?:(?:,?\s+|-)(?P<year2>(?:19|20)\d\d)\b)?"
 )
-_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(?P<year>(?:19|20)\d\d)\b")
+_MONTH_YEAR = re.compile(rf"\b{_MONTH}(?:,?\s+|-)(?P<year>(?:19|20)\d\d)\b")
 _LONE_MONTH = re.compile(r"\b(?:" + "|".join([*(one for one in _MONTHS if one != "May"), r"(?<=[Ii]n )May"]) + r")\b")
+# After a hyphen it is a year in mid-2025 and 2025-2026, and a number below zero elsewhere.
 _YEAR = re.compile(
-    r"""(?<![\d.,$€£-])(?<!":)(?<!": )(?P<fy>FY\s?'?)?(?P<year>(?:19|20)\d\d)(?P<s>s?)(?![\d%]|[.,]\d)"""
+    r"""(?<![\d.,$€£])(?<![^\w\1]-)(?<!^-)(?<!":)(?<!": )"""
+    r"""(?P<fy>FY\s?'?)?(?P<year>(?:19|20)\d\d)(?P<s>s?)(?![\d%]|[.,]\d)"""
 )
 _SHORT_FY = re.compile(r"\b(?P<fy>(?:FY|[1-4]Q|Q[1-4]\s?)'?)(?P<year>\d\d)\b(?!\s?%)")
 D = TypeVar("D", bound=dt.date)

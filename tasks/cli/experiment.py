@@ -56,6 +56,10 @@ def run(
 
     Each arm is a backtest. Differences from the first arm are in pairs, by session and by name judged, with intervals.
     """
+    given = {"--arm": arms, "--arms": ready_arms, "--ablate": ablate, "--run": runs}
+    several = [option for option, there in given.items() if there]
+    if len(several) > 1 and several != ["--arm", "--arms"]:
+        raise UsageError(f"{' and '.join(several)} were given together", remedy="give one of them")
     if runs:
         settings, store = opened()
         with store.read() as session:
@@ -77,7 +81,7 @@ def run(
     def walks(settings: Settings) -> list[Settings]:
         chosen.extend(ablated(ablate, settings) if ablate else map(parsed, arms or ()))
         chosen.extend(ready(ready_arms) if ready_arms else ())
-        require_differences(settings, chosen)
+        require_differences(settings, chosen, rounds)
         return [with_values(settings, arm.settings) for arm in chosen]
 
     app, player = walking(in_process, True, walks)

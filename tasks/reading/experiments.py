@@ -130,6 +130,8 @@ def _market_after(settings: Settings, run: Run, day: dt.date, horizon: int) -> M
 def _require_pairs(runs: Sequence[Run]) -> None:
     if len(runs) < 2:
         raise UsageError("an experiment has two arms or more", remedy="name two backtests or more")
+    if twice := [run.id for at, run in enumerate(runs) if run in runs[:at]]:
+        raise UsageError(f"backtest {twice[0]} is named twice", remedy="name another one")
     for run in runs:
         if run.kind != RunKind.BACKTEST:
             raise UsageError(f"run {run.id} is no backtest but a {run.kind}", remedy="name backtests")
@@ -188,7 +190,7 @@ def spread_of_backtests(session: Session, market: str) -> tuple[float, float, in
     for run in session.exec(ended.order_by(col(Run.created_at).desc()).limit(20)).all():
         equity = {row.day: row.equity for row in backtest_rows(session, run.params["backtest"])}
         returns = list(Course("", run.id, equity, {}, 0).returns().values())
-        if len(returns) >= _LEAST_SESSIONS:
+        if len(equity) >= _LEAST_SESSIONS and len(returns) > 1:
             mean = sum(returns) / len(returns)
             variance = sum((one - mean) ** 2 for one in returns) / (len(returns) - 1)
             return variance**0.5, float(run.summary.get("tokens", 0)) / len(equity), len(equity)

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from sqlmodel import Session, select
 
 from chordesk.agents.prompting import instructions, require_prompts
-from chordesk.agents.role_models import require_maskable
+from chordesk.agents.role_models import RULES, require_maskable, runtimes_of
 from chordesk.agents.roles import ROLES, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
@@ -305,7 +305,7 @@ class Arm(NamedTuple):
 
 def parsed(text: str) -> Arm:
     """Read "NAME: DESK_A=x; DESK_B=y". Without settings it is the desk as it is."""
-    name, _, rest = text.partition(":")
+    name, colon, rest = text.partition(":")
     settings = {}
     for part in (part.strip() for part in rest.split(";") if part.strip()):
         variable, equals, value = part.partition("=")
@@ -316,8 +316,8 @@ def parsed(text: str) -> Arm:
             reason = f"--arm {text!r}: DESK_{setting.upper()} cannot differ between arms"
             raise UsageError(reason, remedy="choose a setting of runs or of orders: `desk config` names the owners")
         settings[setting] = value.strip()
-    if not name.strip():
-        raise UsageError(f"--arm {text!r} has no name", remedy="write NAME: DESK_SETTING=value; ...")
+    if not name.strip() or not colon:
+        raise UsageError(f"--arm {text!r} has no name before a colon", remedy="write NAME: DESK_SETTING=value; ...")
     return Arm(name.strip(), settings)
 
 
@@ -328,14 +328,24 @@ def ready(names: str) -> list[Arm]:
 
 
 def ablated(what: str, settings: Settings) -> list[Arm]:
-    """Return the desk as it is, and an arm without each role, lens or voice that it has."""
+    """Return the desk as it is, and an arm without each role, lens or voice that it has. An arm without a required role
+    requires the others."""
     if what not in ABLATED:
         raise UsageError(f"--ablate {what!r}", remedy=f"choose among {', '.join(ABLATED)}")
     names: Sequence[str] = _in_use(what, settings)
     if len(names) < 2:
         raise UsageError(f"--ablate {what}: the desk has only {', '.join(names)}", remedy=f"set DESK_{what.upper()}")
-    without = (Arm(f"without {one}", {what: ",".join(other for other in names if other != one)}) for one in names)
-    return [Arm("all", {}), *without]
+    arms = [Arm("all", {})]
+    for one in names:
+        changed = {what: _without(names, one)}
+        if what == "research_roles" and one in settings.required_roles:
+            changed["required_roles"] = _without(settings.required_roles, one) or "none"
+        arms.append(Arm(f"without {one}", changed))
+    return arms
+
+
+def _without(names: Sequence[str], one: str) -> str:
+    return ",".join(other for other in names if other != one)
 
 
 def _in_use(what: str, settings: Settings) -> Sequence[str]:
@@ -355,12 +365,17 @@ def open_experiment(app: DeskApp, arms: Sequence[Arm], first: dt.date, last: dt.
     names = [arm.name for arm in arms]
     if len(arms) < 2 or len(set(names)) < len(names):
         raise UsageError(f"the arms are {', '.join(names) or 'none'}", remedy="give two or more, each with its name")
-    require_differences(app.desk.settings, arms)
+    require_differences(app.desk.settings, arms, options.get("rounds", 0))
     shared = {**options, "experiment": new_id()}
     return [open_backtest(app, first, last, **shared, arm=arm.name, changes=arm.settings) for arm in arms]
 
 
-def require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
+# What changes no answer where rules alone answer.
+_OF_MODELS = frozenset({"model", "effort", "summary", "prompts", "provider_url", "local_url"})
+
+
+def require_differences(settings: Settings, arms: Iterable[Arm], rounds: int = 0) -> None:
+    """rounds: of a walk without an own number. Raises UsageError for two arms that must be played alike."""
     seen: dict[str, str] = {}
     for arm in arms:
         try:
@@ -370,8 +385,14 @@ def require_differences(settings: Settings, arms: Iterable[Arm]) -> None:
             reason = f"arm {arm.name}: {first['input']!r}: {first['msg']}"
             raise SettingError(reason, remedy="`desk config` has an example of each setting") from None
         require_prompts(used)
-        prompts = {key: instructions(ROLES[key], used) for key in sorted(ROLES)}
-        made = str(sorted({**snapshot(used), "prompts": prompts}.items()))
         require_maskable(used)
-        if (other := seen.setdefault(made, arm.name)) != arm.name:
-            raise UsageError(f"the arms {other} and {arm.name} differ in nothing", remedy="change a setting in one")
+        prompts = {key: instructions(ROLES[key], used) for key in sorted(ROLES)}
+        made = {**snapshot(used), "prompts": prompts}
+        rules = runtimes_of(used.on_backtest(backtest_account(""))) == {RULES.runtime}
+        voices = int(arm.settings.get("rounds", rounds)) > 0
+        idle = {*(_OF_MODELS if rules else ()), *(() if voices else ("voices",))}
+        counted = str(sorted((name, value) for name, value in made.items() if name not in idle))
+        if (other := seen.setdefault(counted, arm.name)) != arm.name:
+            reason = f"the arms {other} and {arm.name} differ in nothing" + (" that rules read" if rules else "")
+            silent = "" if voices else "; voices speak with --rounds 1 or 2"
+            raise UsageError(reason, remedy=f"change a setting in one{silent}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -250,6 +251,7 @@ TEXTS = [
     "OpenAI-Apple pact: ex-Apple staff on iOS 26, the Big Umbrella and Travelers",
     "Visa pays $2.36 on May 28, 2025, up from $1.77 in Q1 2025",
     "asOf 2025-05-15T15:55:00-04:00, of 2025-05-14, 5/13/2025 and FY2025",
+    "the forecast for 2024-2026 of a conference on May-13-2025 and 14-May-2025, pre-2025 and in Jun-2025",
     "AAPL250620C00200000 from L250408",
     "AAPL last traded at 211.45, 3.2% below its mean, RSI-14 55.0",
 ]
@@ -261,6 +263,7 @@ def test_a_text_is_hidden_and_put_back(text: str) -> None:
     shown = one.hide({"symbol": "AAPL", "close": 211.45, "summary": text})["summary"]
     assert list(leaks_in(one.mask, text, "AAPL"))
     assert list(leaks_in(one.mask, shown, "AAPL", frozenset(one.levels.scaled()))) == []
+    assert not re.search(r"202[456]|May-|Jun-", shown), "whatever the audit looks for"
     assert one.restore_text(shown) == text
 
 

@@ -47,6 +47,11 @@ CASES: list[tuple[str, str, str]] = [
     (f"{DAYS} --resume abc", "--resume goes on with a backtest as it is", ""),
     ("benchmark stockbench --from . --rounds 2", "stockbench has no use for --questions, --seed and --rounds", "play"),
     ("benchmark forecastbench --from . --no-play --seed 1", "--no-play asks none", "drop one"),
+    (
+        "experiment --ablate lenses --arm a: --from 2010-03-01 --to 2010-03-05",
+        "--arm and --ablate were given",
+        "one of",
+    ),
     ("board", "no run of the kind episode yet", "desk episode"),
     ("report x1 --day 2010-08-12", "RUN and --day together", "one of RUN"),
     ("report x1", "there is no run 'x1'", "desk runs list"),

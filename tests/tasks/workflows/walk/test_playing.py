@@ -23,11 +23,12 @@ from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
-from chordesk.models.tables.runs import Run, Step
+from chordesk.models.tables.runs import Run, Step, Verdict
 from chordesk.tasks.cli.start import walking
+from chordesk.tasks.reading.masks import audits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
-from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed
 from tests import homes
 from tests.databases import make_database
 from tests.stack import REPOSITORY, processes, wait_for
@@ -114,6 +115,19 @@ def test_all_tables_are_as_workers_leave_them(playing: PlayingDesk, memory: str,
     assert found["fill"]
     for table, rows in expected.items():
         assert found[table] == rows, table
+
+
+def test_an_arm_under_a_mask_is_masked_here_too_and_decides_the_same(playing: PlayingDesk) -> None:
+    app, arms = playing.player.app, [parsed("plain:"), parsed("masked: DESK_MASK=names,dates,levels")]
+    plain, masked = map(playing.ended, open_experiment(app, arms, FIRST, FIRST, universe="AAPL,KO"))
+    with playing.store.read() as session:
+        found = audits(session, app.desk, masked)
+        with pytest.raises(UsageError, match="no model was asked under a mask"):
+            audits(session, app.desk, plain)
+        calls = session.exec(select(Verdict.symbol, Verdict.rating, Verdict.summary)).all()
+    assert found.conversations >= len(calls) > 0
+    assert found.leaks == []
+    assert set(Counter(calls).values()) == {2}, "each verdict is that of both arms"
 
 
 DAYS = ("--from", str(FIRST), "--to", str(LAST), "--universe", UNIVERSE)

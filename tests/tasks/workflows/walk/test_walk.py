@@ -11,8 +11,9 @@ import pytest
 from sqlmodel import col, select
 
 from chordesk.agents.prompting import PROMPTS
+from chordesk.agents.role_models import require_roles
 from chordesk.models.errors import DeskError, UsageError
-from chordesk.models.settings.running_desk import research_account
+from chordesk.models.settings.running_desk import research_account, with_values
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunKind, RunState, StepState
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import Attempt, Candidate, Decision, Run, Step
@@ -20,7 +21,7 @@ from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.reading.experiments import experiment
 from chordesk.tasks.worker.control import Stop, stop_runs
 from chordesk.tasks.worker.messages import WorkerNotifier
-from chordesk.tasks.workflows.backtest import open_experiment, parsed, resume_backtest
+from chordesk.tasks.workflows.backtest import ablated, open_experiment, parsed, require_differences, resume_backtest
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from tests.constants import constants
 from tests.stack import processes, wait_for
@@ -180,6 +181,8 @@ def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_
         found = experiment(session, app.desk.settings, [run.id for run in runs], 0.001)
         with pytest.raises(UsageError, match="have other days"):
             experiment(session, app.desk.settings, [runs[0].id, walked.id])
+        with pytest.raises(UsageError, match="is named twice"):
+            experiment(session, app.desk.settings, [runs[0].id, runs[0].id])
     assert [(arm.arm, arm.changes, arm.sessions) for arm in found.arms] == [
         ("all", {}, 3),
         ("one", {"lenses": "technical", "max_candidates": "1"}, 3),
@@ -193,14 +196,26 @@ def test_arms_of_an_experiment_are_played_on_one_history_with_settings_of_their_
     for wrong, said in (
         ([parsed("a:"), parsed("b:")], "differ in nothing"),
         ([parsed("a:"), parsed(f"b: DESK_PROMPTS=risk={PROMPTS / 'risk.md'}")], "a and b differ in nothing"),
+        ([parsed("a:"), parsed("b: DESK_MODEL=other; DESK_EFFORT=low")], "a and b differ in nothing that rules read"),
+        ([parsed("a:"), parsed("b: DESK_VOICES=weaver")], "a and b differ in nothing"),
         ([parsed("a:"), parsed("b: DESK_MAX_CANDIDATES=0")], "arm b"),
         ([parsed("a:")], "two or more"),
     ):
         with pytest.raises(DeskError, match=said):
             open_experiment(app, wrong, FIRST, LAST, universe=UNIVERSE)
-    for text in ("b: DESK_BROKER=alpaca", "b: DESK_NOTHING=1", ": DESK_ROUNDS=1"):
+    for text in ("b: DESK_BROKER=alpaca", "b: DESK_NOTHING=1", ": DESK_ROUNDS=1", "b DESK_ROUNDS=1"):
         with pytest.raises(UsageError):
             parsed(text)
+
+
+def test_an_arm_without_a_required_role_requires_the_others(desk: WalkingDesk) -> None:
+    settings = desk.processes.app.desk.settings
+    arms = ablated("research_roles", settings)
+    require_differences(settings, arms)
+    for arm in arms:
+        require_roles(with_values(settings, arm.settings))
+    left_out = {arm.name: arm.settings.get("required_roles") for arm in arms}
+    assert {name: value for name, value in left_out.items() if value} == {"without risk": "none"}
 
 
 WORKERS = ("research-1", "research-2")
