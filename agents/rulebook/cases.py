@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -235,9 +236,10 @@ def _outputs(items: Iterable[Payload]) -> list[Output]:
 
 
 def _payload(text: str) -> Payload:
+    """What a tool answered. After its JSON may stand a word on a picture that was left out."""
     try:
-        payload = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        payload, _ = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError:
         return {"success": False, "error": f"the answer is no JSON: {text[:120]}"}
     if not isinstance(payload, dict):
         return {"success": False, "error": "the answer is no JSON object"}

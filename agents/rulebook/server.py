@@ -274,6 +274,7 @@ class _Filler:
         return (calls or rest)[0] if not self._answered else (rest or calls)[0]
 
 
+_SAID = {"type": "object", "properties": {"said": {"type": "string"}}}
 MODEL = "rulebook"
 CONCURRENT = 2048  # connections waiting to be taken: a screen's widest wave opens them at once
 KEEP_ALIVE_SECONDS = 60
@@ -290,8 +291,22 @@ def answer(body: bytes) -> bytes:
 
 
 def answer_chat(body: bytes) -> bytes:
+    request, messages = read(body, "messages")
+    if not any(one.get("role") in ("developer", "system") for one in messages):
+        return completion(request, len(body), _tried(request, list(_items(messages))))
     request, case = parse_chat(body)
     return completion(request, len(body), _move(case, answer_schema(request)))
+
+
+def _tried(request: Mapping[str, Any], items: Sequence[Payload]) -> Call | Payload:
+    """The answer to a call without any instructions, such as those by which the desk finds out what a server can do."""
+    tools = [tool for tool in _functions(request) if tool.get("name") != ANSWER]
+    if tools and not any(one.get("type") == "function_call_output" for one in items):
+        return Call(str(tools[0].get("name")), plain(tools[0].get("parameters") or {}, items, text_of))
+    form = request.get("response_format")
+    wanted = form.get("json_schema") if isinstance(form, dict) else None
+    schema = answer_schema(request) or (wanted.get("schema") if isinstance(wanted, dict) else None)
+    return plain(schema or _SAID, items, text_of)
 
 
 def _move(case: Case, schema: Payload | None) -> Call | Payload:

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.errors import UsageError
+from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.output import emit, print_line, table
-from chordesk.tasks.cli.shell import Json, opened
+from chordesk.tasks.cli.shell import Json, make_own, opened
 from chordesk.tasks.cli.upkeep import bytes_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def import_file(file: File, as_json: Json = False) -> None:
     """Take the turns of a file, and show the settings that they were made with."""
     from chordesk.tasks.cassettes import take
 
+    make_own(load_settings())  # on a machine that only replays it is the first command
     settings, store = opened()
     taken = take(store, settings, file)
     emit(taken, lambda _: "\n".join(_told(file, taken)), as_json=as_json)

@@ -41,6 +41,14 @@ def opened() -> tuple[Settings, Store]:
     return settings, database(settings)
 
 
+def make_own(settings: Settings) -> None:
+    """Make the desk's own database where `desk up` has not made it yet, and need not."""
+    from chordesk.models.database.store import current, upgrade
+
+    if settings.database_url is None and current(settings.database)[0] is None:
+        upgrade(settings.database)
+
+
 def last(what: str, id_: str) -> str:
     """Return an id that the desk chose because none was named; say which on stderr."""
     typer.echo(f"the last {what}: {id_}", err=True)

@@ -21,7 +21,7 @@ from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.shell import Json, checked, day_of, standing_line
+from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, standing_line
 
 if TYPE_CHECKING:
     from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
@@ -477,14 +477,13 @@ def walking(
     no workers. walks: returns the settings of each backtest. Raises UsageError where `in_process` asks for what cannot
     be had."""
     from chordesk.agents.role_models import asks_a_model, runtimes_of
-    from chordesk.models.database.store import current, require_current, upgrade
+    from chordesk.models.database.store import require_current
     from chordesk.models.settings.running_desk import backtest_account
 
     if in_process and not wait:
         raise UsageError("--in-process plays a backtest until it ends", remedy="leave --no-wait out")
     settings = checked().settings
-    if settings.database_url is None and current(settings.database)[0] is None:
-        upgrade(settings.database)  # `desk up` has not made it yet, and need not
+    make_own(settings)
     require_current(settings.database)
     played = [one.on_backtest(backtest_account("")) for one in walks(settings)]
     asking = [one for one in played if asks_a_model(one)]

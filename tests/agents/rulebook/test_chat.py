@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
+from chordesk.agents.gateway.probe import ask_server
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import output_schema
 from tests.agents.rulebook.test_server import SUBJECT
@@ -83,3 +85,17 @@ def test_a_request_for_a_stream_gets_the_same_answer_in_chunks(http: httpx.Clien
     text, last = streamed(http, tools=[])
     ValidatorOutput.model_validate_json(text["choices"][0]["delta"]["content"])
     assert last["choices"][0]["finish_reason"] == "stop"
+
+
+def test_it_passes_the_look_at_a_model_server(http: httpx.Client) -> None:
+    facts = asyncio.run(ask_server(str(http.base_url).rstrip("/"), None, "rulebook"))
+    assert (facts.schema_way, facts.tool_way, facts.beside, facts.usage) == ("json_schema", "native", True, True)
+    refused = http.post("/chat/completions", json={"messages": [{"role": "system", "content": "You are quick"}]})
+    assert refused.json()["error"]["code"] == "no_role", "a prompt without a role is none of the desk's"
+
+
+def test_a_word_on_a_picture_after_an_answer_does_not_spoil_it(http: httpx.Client) -> None:
+    history = turns([{"name": "signals_get", "arguments": "{}"}], [{"signals": [], "available": True}])
+    history[-1]["content"] += "\n(A picture stood here. It was left out: this model takes none.)"
+    _, answer = called(http.post("/chat/completions", json=body(*history)))
+    assert "is no JSON" not in answer["summary"]

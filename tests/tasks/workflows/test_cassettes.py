@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from sqlmodel import col, select
+from typer.testing import CliRunner
 
 from chordesk.agents.cassettes.shelf import KeptTurn, Shelf
 from chordesk.agents.rulebook.cases import Call as RuleCall
@@ -23,6 +24,7 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, ToolCall, Turn, Verdict
 from chordesk.tasks.cassettes import export, take
+from chordesk.tasks.cli.root import build
 from chordesk.tasks.workflows.screen import open_screen
 from tests.databases import make_database
 from tests.fakes.responses import Call, FakeResponses, Reply, Text
@@ -113,6 +115,15 @@ def shelved(tmp_path: Path) -> tuple[Store, Any, Path]:
     file = tmp_path / "own.cassette"
     export(store, settings, file, None)
     return store, settings, file
+
+
+def test_taking_a_file_may_be_the_first_command_of_a_desk(
+    shelved: tuple[Store, Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_HOME", str(tmp_path / "new"))
+    done = CliRunner().invoke(build(), ["cassette", "import", str(shelved[2])])
+    assert "quick has another prompt" in str(done.exception), "it was read, on a database that was not there"
+    assert (tmp_path / "new" / "desk.db").exists()
 
 
 def test_a_file_that_cannot_be_played_here_is_refused_by_name(shelved: tuple[Store, Any, Path]) -> None:
