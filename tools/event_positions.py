@@ -162,7 +162,7 @@ def sized(
         return NoStake(
             "Kelly allows no more than is held already"
             if purse.heat_left * purse.bankroll >= LEAST_STAKE
-            else _hot(purse)
+            else f"open positions hold {purse.heat:.0%} of the bankroll, the limit is {MOST_HEAT:.0%}"
         )
     fill = _largest(market, book, side, bet.probability, purse, fraction, limit)
     return fill or NoStake(f"a stake of {limit:.2f} buys no whole share of {side}")
@@ -195,10 +195,6 @@ def _unsold(market: VenueMarket, book: EventBook | None) -> str:
     if market.pool is None and book is not None and market.fee is None:
         return f"{market.venue} does not state its fee"
     return f"{market.venue} has no offers"
-
-
-def _hot(purse: Purse) -> str:
-    return f"open positions hold {purse.heat:.0%} of the bankroll, the limit is {MOST_HEAT:.0%}"
 
 
 @dataclass(frozen=True, slots=True)

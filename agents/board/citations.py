@@ -240,15 +240,11 @@ def _fits(figure: Figure, datum: Datum, bare: Place) -> bool:
         return False
     values = [one.value for one in comparable(datum, bare, named=True, idiom=True)]
     if datum.kind in ("any", "ratio", "number"):
-        values += [abs(datum.value) * scale for scale in _scales(figure)]
+        values += [abs(datum.value) * scale for scale in _SCALES.get(figure.unit, ())]
     # A whole number is not a rounding of a share: 1 of 0.87.
     counted = figure.step >= 1 and figure.unit in ("plain", "days", "times", "money")
     known = [value for value in values if not counted or value >= 1 or value == figure.value]
     return any(abs(value - abs(figure.value)) <= figure.tolerance for value in known)
-
-
-def _scales(figure: Figure) -> Sequence[float]:
-    return _SCALES.get(figure.unit, ())
 
 
 def _without(claim: str, labels: Iterable[str]) -> str:

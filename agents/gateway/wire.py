@@ -334,7 +334,7 @@ class Server:
     def of_status(self, status: int, headers: Mapping[str, str], body: bytes) -> Problem:
         text = body.decode(errors="replace")
         error = error_in(body)
-        if error is None and _is_page(headers.get("content-type", ""), text):
+        if error is None and ("html" in headers.get("content-type", "") or text.lstrip()[:1] == "<"):
             if status < 500:
                 return wrong_api(f"{self.name} ({status})", headers.get("content-type", ""), text)
             error = {"message": "a page for browsers, as of a proxy whose server is away"}
@@ -424,10 +424,6 @@ def told_error(content: Any) -> str:
 
 def shown(text: str) -> str:
     return " ".join(text[: 4 * PROBLEM_CHARS].split())[:PROBLEM_CHARS]
-
-
-def _is_page(content_type: str, text: str) -> bool:
-    return "html" in content_type or text.lstrip()[:1] == "<"
 
 
 def _count(value: Any) -> int | None:

@@ -129,10 +129,6 @@ def _ended(
     return legs
 
 
-def split_id(symbol: str, day: dt.date) -> str:
-    return f"{symbol}/{day}/split"
-
-
 def changes(
     symbol: str, held: Decimal, cost: Decimal, action: Action, market: MarketData, adjusted: bool
 ) -> Iterator[Settlement]:
@@ -354,7 +350,7 @@ class PaperBroker:
         ]
         for day in days:
             with self._store.read() as session:
-                if session.get(BookedSettlement, (self.name, split_id(ticket.symbol, day))) is None:
+                if session.get(BookedSettlement, (self.name, f"{ticket.symbol}/{day}/split")) is None:
                     return f"{ticket.symbol} was split on {day}: the books have yet to follow"
         return None
 

@@ -130,13 +130,9 @@ def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -
         "members": len(span.closes),
         "with_both_closes": span.with_both,
         "without": len(span.closes) - span.with_both,
-        "prices": _adjustment(own),
+        "prices": "adjusted for splits and dividends" if own.adjusted else "not adjusted: a split shows as a move",
     }
     return Resolved(beats(own.change, span.median), evidence)
-
-
-def _adjustment(own: Closes) -> str:
-    return "adjusted for splits and dividends" if own.adjusted else "not adjusted: a split shows as a move"
 
 
 def span_of(market: MarketData, symbols: Iterable[str], first: dt.date, last: dt.date) -> Span:

@@ -129,7 +129,11 @@ def content(tally: EpisodeTally) -> dict[str, Any]:
         "leaderboard": _leaderboard(tally),
         "chains": _chains(tally),
         "disagreements": _disagreements(tally),
-        "citations": _citations(tally.judged),
+        "citations": {
+            "given": len(tally.judged),
+            "counting": sum(one.counts for one in tally.judged),
+            "copied": sum(one.quoted for one in tally.judged),
+        },
         "lint": _lint(tally),
         "consensus": _consensus(board_consensus(tally.aggregates)),
         "notes": {voice: list(lines) for voice, lines in sorted(tally.notes.items()) if lines},
@@ -235,14 +239,6 @@ def _claim_of(position: VoicePosition, label: str, judged: Iterable[JudgedCitati
     key = position.voice, position.round, position.forecast.question, label
     claims = (c.cited.claim for c in judged if c.counts and (c.voice, c.round, c.question, c.cited.signal) == key)
     return one_line(next(claims, ""), TEXT_CHARS)
-
-
-def _citations(judged: Sequence[JudgedCitation]) -> dict[str, int]:
-    return {
-        "given": len(judged),
-        "counting": sum(one.counts for one in judged),
-        "copied": sum(one.quoted for one in judged),
-    }
 
 
 def _lint(tally: EpisodeTally) -> dict[str, Any]:
