@@ -44,10 +44,9 @@ from chordesk.agents.runtime import (
     has_history,
 )
 from chordesk.models.analysis import Depth
-from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, output_schema
+from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, RogueKind, output_schema, plain_name
 from chordesk.models.database.blobs import digest_of
 from chordesk.models.errors import DeskError, Postponed, kind_of
-from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn

@@ -12,8 +12,16 @@ from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES, rejecting
 from chordesk.models.analysis import PLANNERS, RoleReport, VerdictResult
-from chordesk.models.answers import ActionKind, Confidence, Grounding, Rating, ReportStatus, Stance, is_grounded
-from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
+from chordesk.models.answers import (
+    ROGUE_CONFIDENCE,
+    ActionKind,
+    Confidence,
+    Grounding,
+    Rating,
+    ReportStatus,
+    Stance,
+    is_grounded,
+)
 from chordesk.models.thesis import KeptThesis, Pooled
 
 MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide nothing but a PASS

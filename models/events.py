@@ -13,8 +13,7 @@ import orjson
 from pydantic import Field
 from sqlmodel import SQLModel
 
-from chordesk.models.answers import Frozen
-from chordesk.models.rogue_calls import acts
+from chordesk.models.answers import Frozen, acts
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
 

@@ -370,8 +370,7 @@ class Desk:
         mode = self.settings.cassettes
         if mode == "off" or name == RULES.runtime or not self._records:
             return self._masked(name)
-        from chordesk.agents.cassettes.runtime import CassetteRuntime
-        from chordesk.agents.cassettes.shelf import Shelf
+        from chordesk.agents.cassettes import CassetteRuntime, Shelf
 
         behind = self._masked(name) if mode != "replay" else None
         return CassetteRuntime(name, behind, mode, Shelf(self.store), self.settings)

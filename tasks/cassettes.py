@@ -19,8 +19,18 @@ from pydantic import ValidationError
 from sqlalchemy import func
 from sqlmodel import Session, col, delete, or_, select
 
-from chordesk.agents.cassettes.runtime import ID_SHOWN, PLAYED
-from chordesk.agents.cassettes.shelf import Doc, KeptTurn, Shelf, StableForm, digest, fixed_part, part_of, turn_of
+from chordesk.agents.cassettes import (
+    ID_SHOWN,
+    PLAYED,
+    Doc,
+    KeptTurn,
+    Shelf,
+    StableForm,
+    digest,
+    fixed_part,
+    part_of,
+    turn_of,
+)
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role_models import CASSETTE, LOCAL, RoleModel, facts_of

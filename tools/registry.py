@@ -13,11 +13,10 @@ import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter
 from typing_extensions import TypedDict
 
-from chordesk.models.answers import upper
+from chordesk.models.answers import RogueKind, upper
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
-from chordesk.models.rogue_calls import RogueKind
 from chordesk.models.settings import Settings
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol

@@ -9,8 +9,7 @@ from sqlalchemy import union
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 
-from chordesk.models.answers import Frozen
-from chordesk.models.rogue_calls import RogueKind, acts
+from chordesk.models.answers import Frozen, RogueKind, acts
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.tables.orders import Order

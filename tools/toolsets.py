@@ -17,9 +17,9 @@ import orjson
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from chordesk.models.answers import RogueKind
 from chordesk.models.database.blobs import keep
 from chordesk.models.errors import DeskError
-from chordesk.models.rogue_calls import RogueKind
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, ToolSpec, failed

@@ -10,10 +10,9 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log
-from chordesk.models.answers import ReportStatus
+from chordesk.models.answers import ROGUE_CONFIDENCE, ReportStatus
 from chordesk.models.errors import DeskError, HistoryTrimmed, NotFound, UsageError
 from chordesk.models.events import DESK, EventType
-from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepState
 from chordesk.models.tables.columns import utcnow

@@ -23,9 +23,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from chordesk.agents.roles import TOOLS
-from chordesk.models.answers import Usage
+from chordesk.models.answers import Usage, acts
 from chordesk.models.errors import SettingError
-from chordesk.models.rogue_calls import acts
 from chordesk.models.tables.runs import Turn
 from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth

@@ -41,9 +41,17 @@ from chordesk.agents.subjects import (
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import conclude, counted, with_rogue
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
-from chordesk.models.answers import Grounding, Instrument, Rating, ReportStatus, Skipped, Stance, is_grounded
+from chordesk.models.answers import (
+    ROGUE_CONFIDENCE,
+    Grounding,
+    Instrument,
+    Rating,
+    ReportStatus,
+    Skipped,
+    Stance,
+    is_grounded,
+)
 from chordesk.models.errors import DeskError
-from chordesk.models.rogue_calls import ROGUE_CONFIDENCE
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import new_id

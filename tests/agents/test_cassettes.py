@@ -11,8 +11,7 @@ from typing import Any, Literal
 import orjson
 import pytest
 
-from chordesk.agents.cassettes.runtime import MISS, PLAYED, CassetteRuntime
-from chordesk.agents.cassettes.shelf import Shelf
+from chordesk.agents.cassettes import MISS, PLAYED, CassetteRuntime, Shelf
 from chordesk.agents.runtime import ConversationSpec, Runtime, Scope, TurnResult
 from chordesk.models.answers import Failure
 from chordesk.models.database.store import Store

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from chordesk.agents.board.board import outside
-from chordesk.agents.board.content.markdown import escaped
+from chordesk.agents.board.content import escaped
 from chordesk.models.errors import UsageError
 from chordesk.models.events import EventType, event
 from chordesk.models.text import inert, json_shown, new_york, one_line, span, utc, utc_seconds

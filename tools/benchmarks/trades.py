@@ -25,7 +25,7 @@ from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Row
 from chordesk.tools.benchmarks.stockbench import daily_line, performance
 from chordesk.tools.market.files.tables import JSON_LINES, Unreadable, moment_of, number_of
 from chordesk.tools.market.samples import own_files
-from chordesk.tools.market.samples.set_aside import SetAside
+from chordesk.tools.market.samples.own_files import SetAside
 
 CASH, PASSIVE_CAPITAL = "CASH", 100_000.0
 # Parts of a log's path that name no model.

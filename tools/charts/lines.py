@@ -36,7 +36,7 @@ def swings(bars: Bars, lookback: int) -> tuple[Swing, ...]:
     """
     found = [
         Swing(_id(kind, bars.dates[at]), at, kind, price, bars.dates[at], bars.dates[at + lookback])
-        for kind, prices in (("high", bars.high), ("low", bars.low))
+        for kind, prices in _sides(bars)
         for at, price in _peaks(prices, lookback, 1 if kind == "high" else -1)
     ]
     return tuple(sorted(found, key=lambda one: (one.at, one.kind)))
@@ -48,6 +48,10 @@ def _id(kind: SwingKind, date: dt.date) -> str:
 
 def needed(lookback: int) -> int:
     return 2 * lookback + 1
+
+
+def _sides(bars: Bars) -> tuple[tuple[SwingKind, Floats], tuple[SwingKind, Floats]]:
+    return ("high", bars.high), ("low", bars.low)
 
 
 def _peaks(prices: Floats, lookback: int, sign: int) -> list[tuple[int, float]]:

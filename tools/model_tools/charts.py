@@ -29,6 +29,7 @@ from chordesk.tools.market.earnings import split
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
 from chordesk.tools.price_panel import panel_of
+from chordesk.tools.regime import strength_line
 from chordesk.tools.registry import (
     DISTINCT,
     Answer,
@@ -41,7 +42,6 @@ from chordesk.tools.registry import (
     payload,
     tickers,
 )
-from chordesk.tools.relative_strength import strength_line
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)

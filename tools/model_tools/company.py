@@ -50,8 +50,8 @@ from chordesk.tools.model_tools.news import every_headline, index_row
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
+from chordesk.tools.regime import strength_of
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
-from chordesk.tools.relative_strength import strength_of
 from chordesk.tools.risk import underlying_of
 from chordesk.tools.statements import fundamentals_part, statements_part, valuation_part
 

@@ -8,8 +8,17 @@ from typing import Any
 
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
-from chordesk.agents.rulebook.policies.theses import UNDECIDED, Remark, next_report, thesis_of
-from chordesk.agents.rulebook.policies.validators import ADVERSE, Finding, row_of, summary_text, symbol_of
+from chordesk.agents.rulebook.policies.validators import (
+    ADVERSE,
+    UNDECIDED,
+    Finding,
+    Remark,
+    next_report,
+    row_of,
+    summary_text,
+    symbol_of,
+    thesis_of,
+)
 from chordesk.agents.rulebook.thresholds import Level
 from chordesk.models.analysis import WRITES
 from chordesk.models.market import MODELLED

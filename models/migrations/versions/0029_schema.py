@@ -65,8 +65,8 @@ def _create(title: str, columns: str, *rules: str) -> None:
                 indexes.append(each)
     op.create_table(name, *made)
     for index in indexes:
-        prefix, _, names = index.rpartition(":")
-        op.create_index(f"ix_{name}_{prefix or names.split()[0]}", name, names.split())
+        prefix, _, columns = index.rpartition(":")
+        op.create_index(f"ix_{name}_{prefix or columns.split()[0]}", name, columns.split())
 
 
 # Each table with its primary key, its columns by type (? where they may be null), its foreign keys, and its indexes,

@@ -35,11 +35,10 @@ from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun, 
 from chordesk.agents.runtime import Conversation, RogueCall, Scope, TurnResult
 from chordesk.agents.tradingagents.data import EMPTY
 from chordesk.models import event_log
-from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused
+from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused, RogueKind, plain_name
 from chordesk.models.database.store import insert_rows
 from chordesk.models.errors import BudgetUsed, DeskError, Postponed
 from chordesk.models.events import stored
-from chordesk.models.rogue_calls import RogueKind, plain_name
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk

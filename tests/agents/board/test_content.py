@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, markdown
-from chordesk.agents.board.content.markdown import escaped
+from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, escaped, markdown
 from chordesk.agents.board.karma import aggregate, conduct, convergence, herding
 from chordesk.models.board import VoicePosition
 from chordesk.tools.scoring.inference import known_estimate

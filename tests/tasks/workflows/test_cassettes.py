@@ -14,7 +14,7 @@ import pytest
 from sqlmodel import col, select
 from typer.testing import CliRunner
 
-from chordesk.agents.cassettes.shelf import KeptTurn, Shelf
+from chordesk.agents.cassettes import KeptTurn, Shelf
 from chordesk.agents.rulebook.cases import Call as RuleCall
 from chordesk.agents.rulebook.cases import case_of, fill
 from chordesk.agents.rulebook.policies import POLICIES

@@ -34,6 +34,7 @@ from chordesk.tools.market.samples.own_files import (
     ZIP,
     Bar,
     Given,
+    SetAside,
     bars_of,
     found_in,
     gathered,
@@ -53,7 +54,6 @@ from chordesk.tools.market.samples.package_files import (
     plain_pickle,
     require_hash,
 )
-from chordesk.tools.market.samples.set_aside import SetAside
 
 
 class Table(NamedTuple):

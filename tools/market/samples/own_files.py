@@ -3,12 +3,14 @@ Parquet, daily or within the day, become a table of daily bars for each symbol."
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import re
 import shutil
 import stat
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -21,6 +23,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import BAR_COLUMNS
+from chordesk.tools.market.files.data_folder import SET_ASIDE
 from chordesk.tools.market.files.tables import (
     CSV,
     JSON_LINES,
@@ -34,8 +37,48 @@ from chordesk.tools.market.files.tables import (
     parts_of,
     plain,
 )
-from chordesk.tools.market.samples.set_aside import SetAside
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+
+_SHOWN = 8
+
+
+class Left(NamedTuple):
+    """kind: the reason without its figures, by which rows are counted. row: None of a whole file."""
+
+    file: str
+    row: int | None
+    kind: str
+    reason: str
+
+
+class SetAside:
+    def __init__(self) -> None:
+        self.rows: list[Left] = []
+
+    def add(self, file: str, row: int | None, kind: str, detail: str = "") -> None:
+        self.rows.append(Left(file, row, kind, f"{kind}: {detail}" if detail else kind))
+
+    def content(self) -> bytes:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("file", "row", "reason"))
+        writer.writerows((one.file, "" if one.row is None else one.row, one.reason) for one in self.rows)
+        return text.getvalue().encode()
+
+    def lines(self, kept_in: str = f", each with its reason in {SET_ASIDE}") -> list[str]:
+        """Return what was left out, the most frequent first, each with an example."""
+        counts = Counter(one.kind for one in self.rows)
+        if not counts:
+            return []
+        examples = {one.kind: one for one in reversed(self.rows)}
+        found = [f"set aside: {len(self.rows):,} rows and files{kept_in}"]
+        for kind, count in counts.most_common(_SHOWN):
+            one = examples[kind]
+            place = one.file + one.reason.removeprefix(kind) if one.row is None else f"{one.file} row {one.row}"
+            found.append(f"  {count:,} {kind} (such as {place})")
+        rest = counts.most_common()[_SHOWN:]
+        return [*found, *([f"  {sum(count for _, count in rest):,} for {len(rest)} other reasons"] if rest else [])]
+
 
 JSON, TEXT, ZIP = ".json", ".txt", ".zip"
 READ = frozenset({CSV, TEXT, JSON, JSON_LINES, PARQUET})

@@ -25,8 +25,8 @@ from chordesk.tools.market.files.bars import LEAST_STEP, MOST_DIVIDEND, MOST_FOL
 from chordesk.tools.market.files.tables import NUMBER
 from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
+from chordesk.tools.market.samples.own_files import SetAside
 from chordesk.tools.market.samples.package_files import members
-from chordesk.tools.market.samples.set_aside import SetAside
 from chordesk.tools.market.universe import is_symbol
 
 NAME = "pystock"

@@ -1,7 +1,7 @@
 """The policy of the toy role."""
 
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, policy
-from chordesk.agents.rulebook.policies.theses import UNDECIDED
+from chordesk.agents.rulebook.policies.validators import UNDECIDED
 
 
 @policy("toy")
