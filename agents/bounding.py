@@ -16,7 +16,7 @@ from chordesk.models.thesis import Pooled
 from chordesk.tools.bounds import BY_RISK, Standing, sizing
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.risk import unit_exposure, worst_case
+from chordesk.tools.risk.exposure import unit_exposure, worst_case
 
 HORIZON = 20  # sessions, of a position whose trader and theses name none
 _ENTRIES = (ActionKind.OPEN, ActionKind.ADD)

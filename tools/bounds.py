@@ -24,8 +24,8 @@ from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.model_tools.signals import technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, beta, correlations, ledoit_wolf, log_returns
 from chordesk.tools.registry import Arguments, Gaps, ToolContext
-from chordesk.tools.risk import underlying_of
 from chordesk.tools.risk.amounts import largest_sector
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.statistics import probability
 
 ATRS_AT_RISK = 2

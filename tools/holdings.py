@@ -26,8 +26,7 @@ from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
 from chordesk.tools.price_panel import correlations, log_returns
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.risk import free_cash, underlying_of
-from chordesk.tools.risk.exposure import book_exposures, cover_of
+from chordesk.tools.risk.exposure import book_exposures, cover_of, free_cash, underlying_of
 
 MARKET_NAMES = 100  # of the universe, whose mean return is the market's
 

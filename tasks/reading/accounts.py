@@ -29,8 +29,7 @@ from chordesk.tools.orders.protection import unprotected
 from chordesk.tools.orders.reconciliation import describe_difference, latest
 from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.orders.stops import left_of, working_protection
-from chordesk.tools.risk import underlying_of
-from chordesk.tools.risk.exposure import unit_exposure
+from chordesk.tools.risk.exposure import underlying_of, unit_exposure
 
 PLANS = "portfolio"  # where a run's parameters hold its plans
 PENDING = "pending"

@@ -32,9 +32,9 @@ from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswe
 from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.previews import price_moved, terms_of, verify
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
-from chordesk.tools.risk import halted
-from chordesk.tools.risk.check import CODES_OF, Measured, measured
+from chordesk.tools.risk.check import RULES, Measured, measured
 from chordesk.tools.risk.codes import CODES, variable_name
+from chordesk.tools.risk.conduct import halted
 from chordesk.tools.risk.exposure import book_exposures, exposures, price_of
 from chordesk.tools.rogue_calls import RogueRow
 
@@ -232,16 +232,16 @@ def _past(session: Session, order: Order, denied: Denied | None, then: RecordedC
     rows = [_answer_row(kept, one) for one in then.answers] if then is not None else []
     if denied is not None and denied.code not in {row.denied_as for row in rows}:
         # Denied by a check outside these rules, or before answers were recorded.
-        codes = next((codes for codes in CODES_OF.values() if denied.code in codes), (denied.code,))
+        codes = next((codes for codes in RULES.values() if denied.code in codes), (denied.code,))
         rows = [_denied_row(kept, codes, denied), *(row for row in rows if denied.code not in row.codes)]
     if then is not None and then.answers:
         return rows
     if denied is not None:
-        others = [codes for codes in CODES_OF.values() if denied.code not in codes]
+        others = [codes for codes in RULES.values() if denied.code not in codes]
         unknown: Answer = "not_reached" if then is not None else "not_recorded"
         return [*rows, *(_row(kept, one, unknown) for one in others)]
     answer: Answer = "passed_then" if _was_checked(session, order) else "not_checked"
-    return [_row(kept, codes, answer) for codes in CODES_OF.values()]
+    return [_row(kept, codes, answer) for codes in RULES.values()]
 
 
 def _was_checked(session: Session, order: Order) -> bool:

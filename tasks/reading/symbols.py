@@ -28,7 +28,7 @@ from chordesk.tools.market.protocol import Bars, Floats, IntradaySource
 from chordesk.tools.model_tools.charts import LEVELS, LOOKBACK, plan_of, strength_of
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 
 
 class SymbolRow(Frozen):

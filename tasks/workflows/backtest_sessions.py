@@ -69,7 +69,7 @@ from chordesk.tools.market.prices import Quotes, actions_of, previous_session, s
 from chordesk.tools.market.protocol import Action, ClosedSet, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.orders.accounts import equity_levels
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import voice_forecasts
 

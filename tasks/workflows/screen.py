@@ -40,7 +40,7 @@ from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_r
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 
 NO_CANDIDATES = "no candidates; no decision was made"
 

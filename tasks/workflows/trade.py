@@ -60,7 +60,7 @@ from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.orders.flow import process_decision
 from chordesk.tools.registry import Arguments, ToolContext
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
 
 log = structlog.get_logger(__name__)

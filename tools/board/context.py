@@ -24,7 +24,7 @@ from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 
 V = TypeVar("V")
 NO_SYMBOL = "no question has a symbol of the market"

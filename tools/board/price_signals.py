@@ -46,7 +46,7 @@ from chordesk.tools.price_panel import (
     standing,
     universe_correlation,
 )
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
 from chordesk.tools.scoring.voices import Agreement, agreement, consensus
 

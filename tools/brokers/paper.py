@@ -42,7 +42,7 @@ from chordesk.tools.ledger import (
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, quote_of, splits_since, traded_bars, vanished
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
-from chordesk.tools.risk import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
+from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
 
 _SESSIONS_BACK = 30
 

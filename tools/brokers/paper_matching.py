@@ -19,7 +19,7 @@ from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import met_by, quote_of, traded_bars
 from chordesk.tools.market.protocol import FillSource, MarketData
-from chordesk.tools.risk import cover_of, free_cash, held_in, net_price, with_slippage
+from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, net_price, with_slippage
 
 _HUNDRED = Decimal(100)
 

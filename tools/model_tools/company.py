@@ -52,7 +52,7 @@ from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
 from chordesk.tools.regime import strength_of
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.statements import fundamentals_part, statements_part, valuation_part
 
 Part = Literal[

@@ -16,7 +16,7 @@ from chordesk.tools.ledger import value, worth_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import Quotes, lapse
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, payload
-from chordesk.tools.risk import cover_of, held_in, underlying_of
+from chordesk.tools.risk.exposure import cover_of, held_in, underlying_of
 
 
 class PositionRow(TypedDict):

@@ -18,7 +18,7 @@ from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.orders import audit, booking
 from chordesk.tools.orders.booking import advance, deny_order, load_order
-from chordesk.tools.risk import deny
+from chordesk.tools.risk.codes import deny
 
 MANUAL, AUTO = "manual", "auto"
 CLOCKS_DIFFER = dt.timedelta(minutes=1)  # of two machines of a desk

@@ -37,20 +37,11 @@ from chordesk.tools.orders.accounts import books_day, equity_levels
 from chordesk.tools.orders.drafting import source_runs
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.snapshots import Snapshot
-from chordesk.tools.risk import (
-    bad_contract,
-    check,
-    deny,
-    exit_terms,
-    gross_quote,
-    halted,
-    net_price,
-    not_listed,
-    underlying_of,
-    unpriced,
-)
-from chordesk.tools.risk.check import Measured, measured
-from chordesk.tools.risk.codes import shown, variable_name
+from chordesk.tools.risk.amounts import exit_terms, unpriced
+from chordesk.tools.risk.check import Measured, check, measured
+from chordesk.tools.risk.codes import deny, shown, variable_name
+from chordesk.tools.risk.conduct import bad_contract, halted, not_listed
+from chordesk.tools.risk.exposure import gross_quote, net_price, underlying_of
 
 
 class RuleAnswer(Frozen):

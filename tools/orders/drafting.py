@@ -43,7 +43,8 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import booking
 from chordesk.tools.orders.booking import deny_order
 from chordesk.tools.orders.reservations import last_order
-from chordesk.tools.risk import deny, no_verdict
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.conduct import no_verdict
 
 WITHOUT_ORDER = frozenset({ActionKind.HOLD, ActionKind.WATCH})
 SIDES = {"open": "buy", "add": "buy", "reduce": "sell", "close": "sell"}

@@ -26,7 +26,8 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders import accounts, approvals, audit, booking
 from chordesk.tools.orders.booking import deny_order, in_time, parts_of
-from chordesk.tools.risk import halted, opening_part
+from chordesk.tools.risk.conduct import halted
+from chordesk.tools.risk.exposure import opening_part
 
 _NOT_SENT = sorted(state.value for state, following in ORDER_NEXT.items() if OrderState.DENIED in following)
 _LONGEST = 300

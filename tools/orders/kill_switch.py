@@ -41,7 +41,9 @@ from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
-from chordesk.tools.risk import deny, exit_note, is_current, underlying_of, within_collar
+from chordesk.tools.risk.amounts import exit_note, is_current, within_collar
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.exposure import underlying_of
 
 
 def write_orders(

@@ -24,7 +24,8 @@ from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
 from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money
-from chordesk.tools.risk import deny, unit_notional, worst_case
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.exposure import unit_notional, worst_case
 
 
 def notional_of(order: Order, price: float) -> Decimal:

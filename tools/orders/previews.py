@@ -24,7 +24,7 @@ from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import SizedOrder
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, in_force, notional_of
 from chordesk.tools.orders.stops import plan_of, preview_of
-from chordesk.tools.risk import deny
+from chordesk.tools.risk.codes import deny
 
 _UNPRICED = "unpriced"  # in a preview's canonical text
 

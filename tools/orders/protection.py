@@ -49,7 +49,7 @@ from chordesk.tools.orders.stops import (
     working_protection,
 )
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, ensure_reconciled, withdraw
-from chordesk.tools.risk import is_current
+from chordesk.tools.risk.amounts import is_current
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
 REFUSED_FOR = dt.timedelta(minutes=15)

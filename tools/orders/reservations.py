@@ -20,7 +20,7 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders.booking import in_time, parts_of, whole_of
 from chordesk.tools.orders.snapshots import WAITING
-from chordesk.tools.risk import cash_needed, cover_of, opening_part, unit_exposure
+from chordesk.tools.risk.exposure import cash_needed, cover_of, opening_part, unit_exposure
 
 _ENDED = ORDER_FINAL - {OrderState.DENIED}
 _SENT = ORDER_WORKING | _ENDED

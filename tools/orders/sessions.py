@@ -25,7 +25,7 @@ from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import settle
 from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
 from chordesk.tools.orders.submitting import SubmissionContext, cancel_disallowed, poll
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 
 
 def meet_sessions(context: SubmissionContext) -> None:

@@ -38,7 +38,8 @@ from chordesk.tools.orders.previews import price_moved, terms_of, verify, waits_
 from chordesk.tools.orders.reconciliation import reconcile
 from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
 from chordesk.tools.orders.stops import in_the_way
-from chordesk.tools.risk import deny, halted
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.conduct import halted
 
 log = structlog.get_logger(__name__)
 

@@ -11,67 +11,8 @@ from chordesk.models.settings import Settings
 from chordesk.tools.risk import amounts, conduct
 from chordesk.tools.risk.exposure import Rule, only_reduces
 
-RULES: tuple[Rule, ...] = (
-    conduct.trading_rule,
-    conduct.provider_rule,
-    conduct.data_rule,
-    conduct.listed_rule,
-    conduct.verdict_rule,
-    conduct.verdict_age_rule,
-    conduct.contract_rule,
-    conduct.unresolved_rule,
-    conduct.cooldown_rule,
-    conduct.long_only_rule,
-    conduct.direction_rule,
-    conduct.instrument_rule,
-    conduct.order_type_rule,
-    conduct.earnings_rule,
-    amounts.notional_rule,
-    amounts.priced_rule,
-    amounts.collar_rule,
-    amounts.quote_age_rule,
-    amounts.share_rule,
-    amounts.symbol_rule,
-    amounts.sector_rule,
-    amounts.gross_rule,
-    amounts.buying_power_rule,
-    amounts.cash_secured_rule,
-    amounts.daily_loss_rule,
-    amounts.drawdown_rule,
-    conduct.rejections_rule,
-    conduct.duplicate_rule,
-    conduct.rate_rule,
-    conduct.daily_count_rule,
-    conduct.market_open_rule,
-)
-
-
-def check(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Cleared | Denied:
-    denials = (rule(ticket, context, limits) for rule in RULES)
-    return next((denied for denied in denials if denied is not None), Cleared())
-
-
-# Figures of the rules that an order passes: what each one measured, by the rule's own arithmetic.
-#
-# A rule states its figure only where it denies. So each is asked again with limits that nothing meets, and that denial
-# has the figure; it decides nothing.
-
-_UNMEETABLE = -1e6
-_AMOUNTS = (
-    "max_order_notional",
-    "max_symbol_notional",
-    "max_gross_notional",
-    "max_symbol_share",
-    "max_sector_share",
-    "max_daily_loss",
-    "max_drawdown",
-    "max_price_collar",
-    "max_quote_age_minutes",
-    "max_verdict_age_hours",
-)
-_STRICT = dict.fromkeys(_AMOUNTS, _UNMEETABLE)
-_COUNTS = {"max_orders_per_minute": 0, "max_trades_per_day": 0, "max_consecutive_rejections": 0}
-CODES_OF: Mapping[Rule, tuple[Code, ...]] = {
+# Each rule in its order, with the codes that it may deny with.
+RULES: Mapping[Rule, tuple[Code, ...]] = {
     conduct.trading_rule: (Code.HALTED, Code.REDUCING),
     conduct.provider_rule: (Code.PROVIDER_NOT_ALLOWED,),
     conduct.data_rule: (Code.SETTINGS_DIFFER,),
@@ -106,6 +47,33 @@ CODES_OF: Mapping[Rule, tuple[Code, ...]] = {
 }
 
 
+def check(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Cleared | Denied:
+    denials = (rule(ticket, context, limits) for rule in RULES)
+    return next((denied for denied in denials if denied is not None), Cleared())
+
+
+# Figures of the rules that an order passes: what each one measured, by the rule's own arithmetic.
+#
+# A rule states its figure only where it denies. So each is asked again with limits that nothing meets, and that denial
+# has the figure; it decides nothing.
+
+_UNMEETABLE = -1e6
+_AMOUNTS = (
+    "max_order_notional",
+    "max_symbol_notional",
+    "max_gross_notional",
+    "max_symbol_share",
+    "max_sector_share",
+    "max_daily_loss",
+    "max_drawdown",
+    "max_price_collar",
+    "max_quote_age_minutes",
+    "max_verdict_age_hours",
+)
+_STRICT = dict.fromkeys(_AMOUNTS, _UNMEETABLE)
+_COUNTS = {"max_orders_per_minute": 0, "max_trades_per_day": 0, "max_consecutive_rejections": 0}
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One rule on one order."""
@@ -137,7 +105,7 @@ def _measured(
     of_cash = rule in (amounts.buying_power_rule, amounts.cash_secured_rule)
     shown = denied or rule(ticket, poor if of_cash else context, strict)
     binds = not (exits and hasattr(rule, "__wrapped__"))  # opening_only wraps a rule on entries
-    return Measured(CODES_OF[rule], denied, shown.measured if shown is not None else None, binds)
+    return Measured(RULES[rule], denied, shown.measured if shown is not None else None, binds)
 
 
 def _without_cash(context: RiskContext) -> RiskContext:

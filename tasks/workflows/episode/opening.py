@@ -37,7 +37,7 @@ from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import relative_questions, store_relative, unaskable
 from chordesk.tools.questions.reading import Chosen, askable, choose, unused_tools
 from chordesk.tools.registry import Gaps, ToolContext
-from chordesk.tools.risk import underlying_of
+from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.track_records import precisions, voice_plans
 from chordesk.tools.venues.pairs import CONFIRMED, list_pairs
 

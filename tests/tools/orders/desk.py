@@ -31,7 +31,7 @@ from chordesk.tools.orders.kill_switch import flatten
 from chordesk.tools.orders.sessions import to_next_session
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.orders.submitting import SubmissionContext
-from chordesk.tools.risk import deny
+from chordesk.tools.risk.codes import deny
 from tests.builders import a_candidate, a_run, a_step, a_turn, a_verdict_on
 from tests.tools.orders.tape import Tape
 

@@ -15,7 +15,8 @@ from chordesk.models.orders import Cleared, DenialCode, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.decimals import exact
-from chordesk.tools.risk import check, exit_terms, within_collar
+from chordesk.tools.risk.amounts import exit_terms, within_collar
+from chordesk.tools.risk.check import check
 from chordesk.tools.risk.codes import CODES
 from chordesk.tools.risk.exposure import covers, only_reduces, opening_quantity
 from tests.examples import examples

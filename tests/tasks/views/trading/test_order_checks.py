@@ -13,7 +13,7 @@ from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.tasks.reading.orders import OrderChecks, order_checks
-from chordesk.tools.risk.check import CODES_OF
+from chordesk.tools.risk.check import RULES
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 
@@ -47,7 +47,7 @@ def test_an_order_without_a_price_reached_no_rule(desk: Desk) -> None:
     denied, *others = found.checks
     assert (denied.codes, denied.answer, denied.reason) == ([DenialCode.UNPRICED], "denied", order.denial_reason)
     assert {(one.answer, one.figure, one.limit) for one in others} == {("not_reached", None, None)}
-    everything = {code for codes in CODES_OF.values() for code in codes}
+    everything = {code for codes in RULES.values() for code in codes}
     assert {code for one in others for code in one.codes} == everything - {DenialCode.UNPRICED}
 
 
