@@ -27,165 +27,86 @@ class Concept(NamedTuple):
     kind: Class  # class of the unit; size is the length of a list
     fields: str  # pattern of the names of fields, in lower case without their last digits
     terms: str  # pattern of the text
-    signed: bool = False  # the sign is part of what it states
-    falling: bool = False  # it is negative by its nature, and is named without a sign
+    signed: bool  # the sign is part of what it states
+    falling: bool  # it is negative by its nature, and is named without a sign
 
 
-CONCEPTS = (
-    Concept("rsi", "number", r"rsi", r"rsi|relative strength"),
-    Concept(
-        "momentum",
-        "fraction",
-        r"momentum",
-        r"momentum|returns?|gain(?:ed|s)?|performance|moved?|rose|up|down|fell|lost",
-        signed=True,
-    ),
-    Concept(
-        "high",
-        "fraction",
-        r"fromhigh",
-        (
-            r"from (?:its |the |a |their )?(?:[\w-]+ )?(?:high|peak|top)|(?:below|off|under|"
-            r"beneath) (?:its |the |a )?(?:[\w-]+ )?(?:high|peak|top)|distance (?:from|to) (?:its |"
-            r"the )?(?:[\w-]+ )?high|from the high"
-        ),
-        signed=True,
-        falling=True,
-    ),
-    Concept(
-        "drawdown",
-        "fraction",
-        r"drawdown",
-        r"draw-?downs?|peak[- ]to[- ]trough|decline|setback|pullback",
-        signed=True,
-        falling=True,
-    ),
-    Concept("gap", "fraction", r"gap", r"gap(?:ped|s)?|open(?:ed|ing)?", signed=True),
-    Concept(
-        "change",
-        "fraction",
-        r"change",
-        (
-            r"change[ds]?|day|session|today|rose|fell|gain(?:ed|s)?|lost|up|down|move[ds]?|closed|slid|"
-            r"added|shed|dropp?(?:ed|s)?|advance[ds]?|rallied"
-        ),
-        signed=True,
-    ),
-    Concept(
-        "realised",
-        "fraction",
-        r"volatility|hv|yangzhang|volatilityannual",
-        (
-            r"reali[sz]ed(?: volatility)?|historical volatility|hv|(?<!implied )volatility|yang-zhang|"
-            r"(?<!implied )vol"
-        ),
-    ),
-    Concept("rank", "fraction", r"hvrank|ivrank", r"rank|percentile"),
-    Concept(
-        "implied",
-        "fraction",
-        r"iv|impliedvolatility|atthemoney(?:call|put)iv",
-        (
-            r"implied(?: volatility)?|iv|(?<!reali[sz]ed )(?<!historical )(?<!zhang )volatility|"
-            r"(?<!reali[sz]ed )vol"
-        ),
-    ),
-    Concept("impliedmove", "fraction", r"impliedmove", r"implied move|expected move|move|straddle"),
-    Concept("skew", "fraction", r"putskew", r"skew", signed=True),
-    Concept("term", "fraction", r"termslope", r"term[- ](?:structure|slope)", signed=True),
-    Concept(
-        "ratio", "ratio", r"ivhvratio", r"ratio|iv[/ -](?:to-)?hv|implied to reali[sz]ed|over reali[sz]ed|times|premium"
-    ),
-    Concept("volumeratio", "ratio", r"volumeratio", r"volume|turnover"),
-    Concept("volume", "count", r"volume", r"volume|traded|turnover|shares"),
-    Concept("interest", "count", r"openinterest", r"open interest|oi"),
-    Concept("spread", "fraction", r"spread", r"spread|wide|bid[-/ ]ask"),
-    Concept("delta", "fraction", r"delta", r"delta"),
-    Concept("gamma", "number", r"gamma", r"gamma"),
-    Concept("theta", "price", r"theta", r"theta|decay\w*|a day|per day"),
-    Concept("vega", "price", r"vega", r"vega|a point|per point"),
-    Concept("rho", "price", r"rho", r"rho"),
-    Concept(
-        "roc",
-        "fraction",
-        r"roc",
-        r"roc|return on capital|yields?|returns?|premium|on collateral|on (?:the )?strike|pays",
-    ),
-    Concept("weekly", "fraction", r"rocweekly", r"weekly|a week|per week|each week"),
-    Concept("annual", "fraction", r"rocannual", r"annual\w*|a year|per year|yearly|per annum"),
-    Concept("pop", "fraction", r"pop", r"probability|pop|odds|chance|profitable|likelihood"),
-    Concept("breakeven", "price", r"breakeven", r"break-?\s?evens?|breaks even"),
-    Concept(
-        "premium",
-        "price",
-        r"mid|bid|ask",
-        (
-            r"mid(?:point)?|premium|credit|collects?|pays?|price[ds]?|quoted?|costs?|sells? for|fetch\w*|"
-            r"worth|brings? in|earns?|receives?|takes? in|income"
-        ),
-    ),
-    Concept("bid", "price", r"bid", r"bid"),
-    Concept("ask", "price", r"ask", r"ask(?:ed)?|offer(?:ed)?"),
-    Concept("strike", "price", r"strike|putskewstrike", r"strikes?|puts?|calls?|struck"),
-    Concept("expiry", "any", r"expiry|expiries", r"expir\w*|puts?|calls?|contracts?|matur\w*"),
-    Concept("dte", "days", r"dte|dtemin|dtemax|daysto\w+", r"dte|days?|expir\w*|weeks?|to go"),
-    Concept(
-        "level",
-        "price",
-        r"price|level|now",
-        r"levels?|zones?|supports?|resistances?|floors?|ceilings?|lines?|swings?|highs?|lows?|price",
-    ),
-    Concept("touches", "count", r"touches", r"touch(?:es|ed)?|test(?:s|ed)?|held|times"),
-    Concept("lasttouch", "any", r"lasttouch", r"touch(?:es|ed)?|test(?:s|ed)?|held"),
-    Concept("slope", "number", r"slope", r"slope\w*|a session|per session|a day|rising|falling", signed=True),
-    Concept("atr", "price", r"atr", r"atr|true ranges?"),
-    Concept("fit", "fraction", r"r|rsquared|fit", r"fit|r-?squared|r2|r²"),
-    Concept("adx", "number", r"adx", r"adx|directional|trend(?: strength)?"),
-    Concept("macd", "number", r"macd|macdsignal|macdhistogram", r"macd", signed=True),
-    Concept("signal", "number", r"macdsignal", r"signal"),
-    Concept("average", "any", r"sma|ema", r"sma|ema|(?:moving )?averages?|means?", signed=True),
-    Concept("band", "price", r"bollinger(?:upper|lower|middle)", r"bollinger|bands?"),
-    Concept("upper", "price", r"bollingerupper", r"upper"),
-    Concept("lower", "price", r"bollingerlower", r"lower"),
-    Concept("high", "price", r"high", r"highs?|peak|top"),
-    Concept("low", "price", r"low", r"lows?|trough|bottom"),
-    Concept("open", "price", r"open", r"open(?:s|ed|ing)?"),
-    Concept(
-        "close",
-        "price",
-        r"close|lastclose|spot|marketprice",
-        r"clos(?:e[ds]?|ing)|last|spot|price[ds]?|trad(?:es|ed|ing)|stock|finished",
-    ),
-    Concept(
-        "valuation",
-        "ratio",
-        r"(?:trailing|forward)?pe|pricetobook|pegratio",
-        r"p/?e|price[- ]to[- ]\w*\s?earnings|earnings|multiple|valuation",
-    ),
-    Concept("margin", "fraction", r"\w*margins?", r"margins?"),
-    Concept("growth", "fraction", r"\w*growth", r"growth|grew|growing|grows?|increase[ds]?", signed=True),
-    Concept("debt", "percent", r"debttoequitypercent", r"debt|leverage"),
-    Concept("rating", "number", r"recommendationmean", r"rating|recommendation|analysts?"),
-    Concept(
-        "history", "count", r"sessions|highsessions|changesessions|hvranksessions|bars", r"history|sessions?|bars?"
-    ),
-    Concept("rate", "fraction", r"rate|dividendyield|yield", r"rate|yield|dividend"),
-    Concept("share", "fraction", r"\w*share", r"share|weight|portfolio|equity|of (?:the )?(?:book|account)"),
-    Concept(
-        "money",
-        "price",
-        r"cash|equity|buyingpower|capital|notional|maxordernotional|marketvalue|averagecost",
-        r"cash|equity|buying power|capital|notional|limit|value|cost|order",
-    ),
-    Concept("cap", "price", r"marketcap\w*", r"market cap\w*|capitali[sz]ation"),
-    Concept("extension", "any", r"\w*extension\w*|inatr|aboves\w+", r"exten\w*|stretched|above|from"),
-    Concept("compared", "count", r"compared|count", r"names|compared|symbols"),
-    Concept(
-        "session",
-        "any",
-        r"asof|date|session|from|to|confirmed|quotedat|publishedat|previoussession|pricedate",
-        r"as of|session|on|since|from|to|dated|clos\w*|high|low|swing|published|reported|confirmed|until|by",
-    ),
+# Each concept with its class, the names of its fields, and its terms. +: it is signed; -: falling.
+_CONCEPTS = r"""rsi number rsi rsi|relative strength
+momentum fraction+ momentum momentum|returns?|gain(?:ed|s)?|performance|moved?|rose|up|down|fell|lost
+high fraction+- fromhigh from (?:its |the |a |their )?(?:[\w-]+ )?(?:high|peak|top)
+    |(?:below|off|under|beneath) (?:its |the |a )?(?:[\w-]+ )?(?:high|peak|top)
+    |distance (?:from|to) (?:its |the )?(?:[\w-]+ )?high|from the high
+drawdown fraction+- drawdown draw-?downs?|peak[- ]to[- ]trough|decline|setback|pullback
+gap fraction+ gap gap(?:ped|s)?|open(?:ed|ing)?
+change fraction+ change change[ds]?|day|session|today|rose|fell|gain(?:ed|s)?|lost|up|down|move[ds]?|closed|slid
+    |added|shed|dropp?(?:ed|s)?|advance[ds]?|rallied
+realised fraction volatility|hv|yangzhang|volatilityannual reali[sz]ed(?: volatility)?|historical volatility|hv
+    |(?<!implied )volatility|yang-zhang|(?<!implied )vol
+rank fraction hvrank|ivrank rank|percentile
+implied fraction iv|impliedvolatility|atthemoney(?:call|put)iv implied(?: volatility)?|iv
+    |(?<!reali[sz]ed )(?<!historical )(?<!zhang )volatility|(?<!reali[sz]ed )vol
+impliedmove fraction impliedmove implied move|expected move|move|straddle
+skew fraction+ putskew skew
+term fraction+ termslope term[- ](?:structure|slope)
+ratio ratio ivhvratio ratio|iv[/ -](?:to-)?hv|implied to reali[sz]ed|over reali[sz]ed|times|premium
+volumeratio ratio volumeratio volume|turnover
+volume count volume volume|traded|turnover|shares
+interest count openinterest open interest|oi
+spread fraction spread spread|wide|bid[-/ ]ask
+delta fraction delta delta
+gamma number gamma gamma
+theta price theta theta|decay\w*|a day|per day
+vega price vega vega|a point|per point
+rho price rho rho
+roc fraction roc roc|return on capital|yields?|returns?|premium|on collateral|on (?:the )?strike|pays
+weekly fraction rocweekly weekly|a week|per week|each week
+annual fraction rocannual annual\w*|a year|per year|yearly|per annum
+pop fraction pop probability|pop|odds|chance|profitable|likelihood
+breakeven price breakeven break-?\s?evens?|breaks even
+premium price mid|bid|ask mid(?:point)?|premium|credit|collects?|pays?|price[ds]?|quoted?|costs?|sells? for
+    |fetch\w*|worth|brings? in|earns?|receives?|takes? in|income
+bid price bid bid
+ask price ask ask(?:ed)?|offer(?:ed)?
+strike price strike|putskewstrike strikes?|puts?|calls?|struck
+expiry any expiry|expiries expir\w*|puts?|calls?|contracts?|matur\w*
+dte days dte|dtemin|dtemax|daysto\w+ dte|days?|expir\w*|weeks?|to go
+level price price|level|now levels?|zones?|supports?|resistances?|floors?|ceilings?|lines?|swings?|highs?|lows?|price
+touches count touches touch(?:es|ed)?|test(?:s|ed)?|held|times
+lasttouch any lasttouch touch(?:es|ed)?|test(?:s|ed)?|held
+slope number+ slope slope\w*|a session|per session|a day|rising|falling
+atr price atr atr|true ranges?
+fit fraction r|rsquared|fit fit|r-?squared|r2|r²
+adx number adx adx|directional|trend(?: strength)?
+macd number+ macd|macdsignal|macdhistogram macd
+signal number macdsignal signal
+average any+ sma|ema sma|ema|(?:moving )?averages?|means?
+band price bollinger(?:upper|lower|middle) bollinger|bands?
+upper price bollingerupper upper
+lower price bollingerlower lower
+high price high highs?|peak|top
+low price low lows?|trough|bottom
+open price open open(?:s|ed|ing)?
+close price close|lastclose|spot|marketprice clos(?:e[ds]?|ing)|last|spot|price[ds]?|trad(?:es|ed|ing)|stock|finished
+valuation ratio (?:trailing|forward)?pe|pricetobook|pegratio p/?e|price[- ]to[- ]\w*\s?earnings|earnings|multiple
+    |valuation
+margin fraction \w*margins? margins?
+growth fraction+ \w*growth growth|grew|growing|grows?|increase[ds]?
+debt percent debttoequitypercent debt|leverage
+rating number recommendationmean rating|recommendation|analysts?
+history count sessions|highsessions|changesessions|hvranksessions|bars history|sessions?|bars?
+rate fraction rate|dividendyield|yield rate|yield|dividend
+share fraction \w*share share|weight|portfolio|equity|of (?:the )?(?:book|account)
+money price cash|equity|buyingpower|capital|notional|maxordernotional|marketvalue|averagecost cash|equity
+    |buying power|capital|notional|limit|value|cost|order
+cap price marketcap\w* market cap\w*|capitali[sz]ation
+extension any \w*extension\w*|inatr|aboves\w+ exten\w*|stretched|above|from
+compared count compared|count names|compared|symbols
+session any asof|date|session|from|to|confirmed|quotedat|publishedat|previoussession|pricedate as of|session|on
+    |since|from|to|dated|clos\w*|high|low|swing|published|reported|confirmed|until|by"""
+CONCEPTS = tuple(
+    Concept(name, kind.rstrip("+-"), fields, terms, "+" in kind, "-" in kind)  # type: ignore[arg-type]
+    for name, kind, fields, terms in (row.split(" ", 3) for row in _CONCEPTS.replace("\n    ", "").split("\n"))
 )
 
 
