@@ -12,11 +12,22 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.pulse import Pulse, TurnLimits
 from chordesk.models.answers import Failure, Frozen, Usage
 from chordesk.models.errors import ProcessDied
-from chordesk.models.events import DESK, ConversationRef, Envelope, ItemLifecycle, TurnLifecycle
+from chordesk.models.events import (
+    DESK,
+    ConversationRef,
+    Envelope,
+    EventType,
+    ItemLifecycle,
+    LifecycleStatus,
+    RuntimeKind,
+    TurnLifecycle,
+    event,
+)
 from chordesk.models.states import Mode
+from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.tools.registry import Toolset
 
 RECYCLE_RSS_MB = 600  # a process of a runtime with more resident memory is replaced
@@ -204,6 +215,72 @@ class Observer(Protocol):
         """Take events and changed lifecycles of one conversation. Must neither block nor raise. events have no sequence
         yet; those of type ITEM_DELTA never get one. lifecycles are whole, so that the last one of an id replaces the
         others; a short item may only be recorded when it ends."""
+
+
+_OPENED = {"resumed": EventType.THREAD_RESUMED, "forked": EventType.THREAD_FORKED}
+
+
+class ConversationRecorder:
+    """Recorder of one conversation's events and lifecycles, whatever its runtime."""
+
+    def __init__(
+        self, observer: Observer | None, spec: ConversationSpec, kind: RuntimeKind, thread_id: str, reason: str,
+        worker: str, *, kept: bool,
+    ) -> None:  # fmt: skip
+        self._observer, self._scope, self._thread_id, self._model = observer, spec.scope, thread_id, spec.model
+        self._turn: TurnLifecycle | None = None
+        self._items: dict[str, ItemLifecycle] = {}
+        ref = ConversationRef(run_id=spec.scope.run_id, runtime_kind=kind, thread_id=thread_id)
+        self._state = ConversationState(new_id(), ref, spec.scope, reason, kept, worker, utcnow())
+
+    def opened(self) -> None:
+        reason = self._state.reason
+        type_ = _OPENED.get(reason.partition(":")[0], EventType.THREAD_STARTED)
+        payload = {"subject": self._scope.subject, "reason": reason, "kept": self._state.kept, "model": self._model}
+        self._record([self._event(type_, utcnow(), role=self._scope.role, **payload)], [self._state])
+
+    def closed(self) -> None:
+        at = utcnow()
+        self._state = self._state._replace(closed_at=at)
+        self._record([self._event(EventType.THREAD_CLOSED, at, role=self._scope.role)], [self._state])
+
+    def progressed(self, pulse: Pulse) -> None:
+        if self._turn is None:
+            return
+        self._turn = self._turn.during(pulse.phase, pulse.tokens)
+        payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
+        self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)], [self._turn])
+
+    def _begin_turn(self, turn_id: str, at: dt.datetime) -> list[Lifecycle]:
+        status = LifecycleStatus.IN_PROGRESS
+        self._turn = TurnLifecycle(status=status, started_at=at, turn_id=turn_id, thread_id=self._thread_id)
+        return [self._turn, self._active(turn_id)]
+
+    def _end_turn(self, status: LifecycleStatus, at: dt.datetime) -> list[Lifecycle]:
+        """End the turn and what it left open."""
+        ended: list[Lifecycle] = [item.ended(status, at) for item in self._items.values()]
+        self._items.clear()
+        if self._turn is not None:
+            ended += [self._turn.ended(status, at), self._active(None)]
+            self._turn = None
+        return ended
+
+    def _item(self, item_id: str, type_: str, turn_id: str, at: dt.datetime) -> ItemLifecycle:
+        ids = {"item_id": item_id, "turn_id": turn_id, "thread_id": self._thread_id}
+        return ItemLifecycle(status=LifecycleStatus.IN_PROGRESS, started_at=at, type=type_, **ids)
+
+    def _active(self, turn_id: str | None) -> ConversationState:
+        self._state = self._state._replace(ref=self._state.ref.during(turn_id))
+        return self._state
+
+    def _event(self, type_: EventType, at: dt.datetime, **fields: Any) -> Envelope:
+        turn_id = self._turn.turn_id if self._turn is not None else None
+        ids = {"thread_id": self._thread_id, "turn_id": turn_id}
+        return event(type_, self._scope.run_id, at, **{**ids, **fields})
+
+    def _record(self, events: list[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
+        if self._observer is not None:
+            self._observer.record(self._scope, events, lifecycles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,19 @@ import orjson
 
 from chordesk.agents.codex.threads import OpenedThread
 from chordesk.agents.codex.turns import SEARCH_ITEM, counts_of, failure_of_turn, is_limit, is_policy, refusal_in
-from chordesk.agents.pulse import Pulse, reset_in
-from chordesk.agents.runtime import ApprovalRequest, ConversationSpec, ConversationState, Lifecycle, Observer, Scope
+from chordesk.agents.pulse import reset_in
+from chordesk.agents.runtime import ApprovalRequest, ConversationRecorder, ConversationSpec, Lifecycle, Observer, Scope
 from chordesk.models.answers import Failure
 from chordesk.models.events import (
     TEXT_LIMIT,
-    ConversationRef,
     Envelope,
     EventType,
-    ItemLifecycle,
     LifecycleStatus,
     RuntimeKind,
-    TurnLifecycle,
     event,
     short,
 )
-from chordesk.models.tables.columns import new_id, utcnow
+from chordesk.models.tables.columns import utcnow
 
 Params = Mapping[str, Any]
 
@@ -165,33 +162,15 @@ _TURN_STATUS = {
 }
 # The protocol's names for the end of an item; an item without a status is complete when it ends.
 _ITEM_STATUS = {"failed": LifecycleStatus.FAILED, "declined": LifecycleStatus.FAILED}
-_OPENED = {"resumed": EventType.THREAD_RESUMED, "forked": EventType.THREAD_FORKED}
 
 
-class ConversationListener:
+class ConversationListener(ConversationRecorder):
     """Listener to one conversation. Whatever starts is ended: a turn by `turn_ended` at the latest, an item by its
     turn."""
 
     def __init__(self, observer: Observer | None, spec: ConversationSpec, opened: OpenedThread, worker: str) -> None:
-        self._observer, self._scope = observer, spec.scope
-        self._thread_id, self._model = opened.thread_id, spec.model
-        self._turn: TurnLifecycle | None = None
-        self._items: dict[str, ItemLifecycle] = {}
+        super().__init__(observer, spec, RuntimeKind.CODEX, opened.thread_id, opened.reason, worker, kept=spec.keep)
         self._ended = False
-        ref = ConversationRef(run_id=spec.scope.run_id, runtime_kind=RuntimeKind.CODEX, thread_id=opened.thread_id)
-        self._state = ConversationState(new_id(), ref, spec.scope, opened.reason, spec.keep, worker, utcnow())
-
-    def opened(self) -> None:
-        reason = self._state.reason
-        type_ = _OPENED.get(reason.partition(":")[0], EventType.THREAD_STARTED)
-        payload = {"subject": self._scope.subject, "reason": reason, "kept": self._state.kept, "model": self._model}
-        started = self._event(type_, utcnow(), **payload)
-        self._record([started], [self._state])
-
-    def closed(self) -> None:
-        at = utcnow()
-        self._state = self._state._replace(closed_at=at)
-        self._record([self._event(EventType.THREAD_CLOSED, at)], [self._state])
 
     def notified(self, method: str, params: Params, answer: str | None = None) -> None:
         if self._observer is None:
@@ -204,48 +183,26 @@ class ConversationListener:
             self._record(events, lifecycles)
 
     def declined(self, request: ApprovalRequest, why: str) -> None:
-        payload = {"kind": request.kind, "decision": "declined", "by": "desk", "why": why}
+        payload = {"role": self._scope.role, "kind": request.kind, "decision": "declined", "by": "desk", "why": why}
         keys = {"turn_id": request.turn_id, "item_id": request.item_id, "approval_id": request.approval_id}
         self._record([self._event(EventType.APPROVAL_DECIDED, utcnow(), **keys, **payload)])
-
-    def progressed(self, pulse: Pulse) -> None:
-        if self._turn is None:
-            return
-        self._turn = self._turn.during(pulse.phase, pulse.tokens)
-        payload = {"subject": self._scope.subject, **pulse.state()}
-        progress = self._event(EventType.TURN_PROGRESS, utcnow(), turn_id=self._turn.turn_id, **payload)
-        self._record([progress], [self._turn])
 
     def turn_ended(self, status: str, failure: Failure | None) -> None:
         """Record the desk's own end of a turn that the app-server did not end."""
         if not self._ended:
             at = utcnow()
-            turn_id = self._turn.turn_id if self._turn is not None else None
             why = {"kind": failure.kind, "why": short(failure.message)} if failure is not None else {}
             type_ = EventType.TURN_INTERRUPTED if status == "interrupted" else EventType.TURN_FAILED
-            self._record([self._event(type_, at, turn_id=turn_id, **why)], self._end(at, _TURN_STATUS[status]))
+            made = self._event(type_, at, role=self._scope.role, **why)
+            self._record([made], self._end_turn(_TURN_STATUS[status], at))
         self._ended = False
 
     def _turn_started(self, at: dt.datetime, params: Params) -> list[Lifecycle]:
-        self._turn = TurnLifecycle(
-            status=LifecycleStatus.IN_PROGRESS,
-            started_at=at,
-            turn_id=str(params["turn"]["id"]),
-            thread_id=self._thread_id,
-        )
-        return [self._turn, self._active(self._turn.turn_id)]
+        return self._begin_turn(str(params["turn"]["id"]), at)
 
     def _turn_completed(self, at: dt.datetime, params: Params) -> list[Lifecycle]:
-        return self._end(at, _TURN_STATUS.get(params["turn"]["status"], LifecycleStatus.FAILED))
-
-    def _end(self, at: dt.datetime, status: LifecycleStatus) -> list[Lifecycle]:
-        ended: list[Lifecycle] = [item.ended(status, at) for item in self._items.values()]
-        self._items.clear()
-        if self._turn is not None:
-            ended += [self._turn.ended(status, at), self._active(None)]
-            self._turn = None
         self._ended = True
-        return ended
+        return self._end_turn(_TURN_STATUS.get(params["turn"]["status"], LifecycleStatus.FAILED), at)
 
     def _item_started(self, _at: dt.datetime, params: Params) -> list[Lifecycle]:
         item = params["item"]
@@ -258,7 +215,7 @@ class ConversationListener:
         return [] if known else self._start_item(params, params["callId"], TOOL_ITEM, at)
 
     def _start_item(self, params: Params, item_id: str, type_: str, at: dt.datetime) -> list[Lifecycle]:
-        item = self._items[item_id] = self._item(params, item_id, type_, at)
+        item = self._items[item_id] = self._item(str(item_id), str(type_), str(params["turnId"]), at)
         return [item]
 
     def _item_completed(self, _at: dt.datetime, params: Params) -> list[Lifecycle]:
@@ -267,28 +224,8 @@ class ConversationListener:
         duration = dt.timedelta(milliseconds=item.get("durationMs") or 0)
         started_at = started.started_at if started is not None else ended_at - duration
         status = _ITEM_STATUS.get(item.get("status"), LifecycleStatus.COMPLETED)
-        return [self._item(params, item["id"], item["type"], min(started_at, ended_at)).ended(status, ended_at)]
-
-    def _item(self, params: Params, item_id: str, type_: str, at: dt.datetime) -> ItemLifecycle:
-        return ItemLifecycle(
-            status=LifecycleStatus.IN_PROGRESS,
-            started_at=at,
-            item_id=str(item_id),
-            turn_id=str(params["turnId"]),
-            thread_id=self._thread_id,
-            type=str(type_),
-        )
-
-    def _active(self, turn_id: str | None) -> ConversationState:
-        self._state = self._state._replace(ref=self._state.ref.during(turn_id))
-        return self._state
-
-    def _event(self, type_: EventType, at: dt.datetime, **fields: Any) -> Envelope:
-        return event(type_, self._scope.run_id, at, thread_id=self._thread_id, role=self._scope.role, **fields)
-
-    def _record(self, events: list[Envelope], lifecycles: list[Lifecycle] | None = None) -> None:
-        if self._observer is not None:
-            self._observer.record(self._scope, events, lifecycles or ())
+        ids = str(item["id"]), str(item["type"]), str(params["turnId"])
+        return [self._item(*ids, min(started_at, ended_at)).ended(status, ended_at)]
 
 
 def _moment(millis: float) -> dt.datetime:

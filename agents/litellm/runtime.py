@@ -40,8 +40,8 @@ from chordesk.agents.litellm.library import (
 from chordesk.agents.pulse import RAISE, Progress, Pulse, declines, failure, interrupted, with_spent
 from chordesk.agents.runtime import (
     ActiveRuntime,
+    ConversationRecorder,
     ConversationSpec,
-    ConversationState,
     Lifecycle,
     Observer,
     TurnResult,
@@ -49,14 +49,9 @@ from chordesk.agents.runtime import (
 )
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.events import (
-    ConversationRef,
-    Envelope,
     EventType,
-    ItemLifecycle,
     LifecycleStatus,
     RuntimeKind,
-    TurnLifecycle,
-    event,
     short,
 )
 from chordesk.models.settings import Settings
@@ -71,41 +66,23 @@ _ENDS: dict[TurnStatus, tuple[EventType, LifecycleStatus]] = {
 }
 
 
-class ConversationEvents:
+class ConversationEvents(ConversationRecorder):
     """Recorder of one conversation. Whatever starts is ended: a tool call by its turn's end at the latest."""
-
-    def __init__(self, observer: Observer | None, spec: ConversationSpec, thread_id: str, reason: str, worker: str):
-        self._observer, self._scope, self._thread_id, self._model = observer, spec.scope, thread_id, spec.model
-        self._turn: TurnLifecycle | None = None
-        self._items: dict[str, ItemLifecycle] = {}
-        ref = ConversationRef(run_id=spec.scope.run_id, runtime_kind=RuntimeKind.LITELLM, thread_id=thread_id)
-        self._state = ConversationState(new_id(), ref, spec.scope, reason, False, worker, utcnow())
-
-    def opened(self) -> None:
-        payload = {"subject": self._scope.subject, "reason": self._state.reason, "kept": False, "model": self._model}
-        self._record([self._event(EventType.THREAD_STARTED, utcnow(), role=self._scope.role, **payload)], [self._state])
-
-    def closed(self) -> None:
-        at = utcnow()
-        self._state = self._state._replace(closed_at=at)
-        self._record([self._event(EventType.THREAD_CLOSED, at, role=self._scope.role)], [self._state])
 
     def turn_started(self, turn_id: str, text: str) -> None:
         at, scope = utcnow(), self._scope
-        self._turn = TurnLifecycle(
-            status=LifecycleStatus.IN_PROGRESS, started_at=at, turn_id=turn_id, thread_id=self._thread_id
-        )
+        lifecycles = self._begin_turn(turn_id, at)
         payload = {"role": scope.role, "subject": scope.subject, "step": scope.step_id, "attempt": scope.attempt}
         began = self._event(EventType.TURN_STARTED, at, **payload)
         asked = self._event(EventType.ITEM_COMPLETED, at, item_id=new_id(), type=USER_ITEM, text=short(text))
-        self._record([began, asked], [self._turn, self._active(turn_id)])
+        self._record([began, asked], lifecycles)
 
     def replied(self, text: str, usage: Usage) -> None:
         at = utcnow()
         events = [self._event(EventType.TURN_USAGE, at, **usage.model_dump())]
         lifecycles: list[Lifecycle] = []
         if text:
-            item = self._item(new_id(), MESSAGE_ITEM, at)
+            item = self._item(new_id(), MESSAGE_ITEM, self._turn_id, at)
             ids = {"item_id": item.item_id, "type": MESSAGE_ITEM}
             events.append(self._event(EventType.ITEM_STARTED, at, **ids))
             events.append(self._event(EventType.ITEM_COMPLETED, at, **ids, text=short(text)))
@@ -124,13 +101,9 @@ class ConversationEvents:
         }
         self._record([self._event(EventType.TURN_ERROR, utcnow(), **payload)])
 
-    def progressed(self, pulse: Pulse) -> None:
-        payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
-        self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)])
-
     def tool_started(self, call: ModelCall) -> None:
         at = utcnow()
-        item = self._items[call.id] = self._item(call.id, TOOL_ITEM, at)
+        item = self._items[call.id] = self._item(call.id, TOOL_ITEM, self._turn_id, at)
         payload = {"item_id": call.id, "tool": call.name, "arguments": short(call.arguments)}
         self._record([self._event(EventType.TOOL_STARTED, at, **payload)], [item])
 
@@ -161,34 +134,12 @@ class ConversationEvents:
             payload["why"] = short(result.refusal)
         elif result is not None and result.failure is not None and status == "failed":
             payload |= {"kind": result.failure.kind, "why": short(result.failure.message)}
-        ended: list[Lifecycle] = [item.ended(state, at) for item in self._items.values()]
-        ended += [turn.ended(state, at), self._active(None)]
-        self._record([self._event(type_, at, **payload)], ended)
-        self._items.clear()
-        self._turn = None
+        made = self._event(type_, at, **payload)
+        self._record([made], self._end_turn(state, at))
 
-    def _item(self, item_id: str, type_: str, at: dt.datetime) -> ItemLifecycle:
-        turn_id = self._turn.turn_id if self._turn is not None else ""
-        return ItemLifecycle(
-            status=LifecycleStatus.IN_PROGRESS,
-            started_at=at,
-            item_id=item_id,
-            turn_id=turn_id,
-            thread_id=self._thread_id,
-            type=type_,
-        )
-
-    def _active(self, turn_id: str | None) -> ConversationState:
-        self._state = self._state._replace(ref=self._state.ref.during(turn_id))
-        return self._state
-
-    def _event(self, type_: EventType, at: dt.datetime, **fields: Any) -> Envelope:
-        turn_id = self._turn.turn_id if self._turn is not None else None
-        return event(type_, self._scope.run_id, at, thread_id=self._thread_id, turn_id=turn_id, **fields)
-
-    def _record(self, events: list[Envelope], lifecycles: list[Lifecycle] | None = None) -> None:
-        if self._observer is not None:
-            self._observer.record(self._scope, events, lifecycles or ())
+    @property
+    def _turn_id(self) -> str:
+        return self._turn.turn_id if self._turn is not None else ""
 
 
 def _millis(begin: dt.datetime, end: dt.datetime) -> int:
@@ -431,7 +382,9 @@ class LitellmConversation:
         # No thread is kept: its role gets the desk's memory in the question instead.
         self.reason = "stateless" if spec.keep else "initial"
         self.running_turn_id: str | None = None
-        self.events = ConversationEvents(observer, spec, self.thread_id, self.reason, config.worker)
+        self.events = ConversationEvents(
+            observer, spec, RuntimeKind.LITELLM, self.thread_id, self.reason, config.worker, kept=False
+        )
         self._spec, self._deadline, self._config = spec, deadline, config
         self._client, self._limits, self._ways = client, limits, ways
         self._turn_limits = spec.limits or config.limits
