@@ -83,8 +83,6 @@ class AnswerText:
 
 
 class _Object(NamedTuple):
-    """A JSON object in a text."""
-
     start: int
     end: int
     text: str  # as it can be parsed, which `mended` names a difference of

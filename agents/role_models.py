@@ -50,8 +50,6 @@ _TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon be
 
 @dataclass(frozen=True, slots=True)
 class RoleModel:
-    """Runtime and model of a role."""
-
     runtime: str
     model: str
     effort: str | None = None  # how much the model reasons; None is the model's own default

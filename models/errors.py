@@ -68,8 +68,6 @@ class NotFound(UsageError):
 
 
 class NotWaiting(DeskError):
-    """A person answered a request that no longer waits for an answer."""
-
     remedy = "`desk approvals` lists what waits"
 
 
@@ -86,14 +84,10 @@ class DatabaseDown(ServiceError):
 
 
 class DatabaseUnfit(DatabaseDown):
-    """A database that answers, and cannot be this desk's: waiting changes nothing."""
-
     retryable = False
 
 
 class BlobsDown(ServiceError):
-    """The storage of rollouts cannot be read or written."""
-
     remedy = "check DESK_BLOB_URL, or leave it out to keep them in the database"
 
 
@@ -114,8 +108,6 @@ class ModelMissing(CodexError):
 
 
 class ModelServerError(CodexError):
-    """A model server that does not serve the desk."""
-
     remedy = "see the server's log"
 
 
@@ -231,8 +223,6 @@ class BudgetUsed(DeskError):
 
 
 class BackupError(DeskError):
-    """A backup cannot be made, or is not as it was made."""
-
     remedy = "see docs/retention.md"
 
 

@@ -89,8 +89,6 @@ _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9A-Fa-f]*)")
 
 @dataclass(frozen=True, slots=True)
 class PageHost:
-    """One host."""
-
     name: str  # lower case; an IPv6 address without its brackets
     port: int = HTTPS_PORT
     subdomains: bool = False  # the names below it, and not itself

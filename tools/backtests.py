@@ -171,8 +171,6 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """One group."""
-
     group: str
     n: int  # claims with an outcome, on so many dates
     dates: int

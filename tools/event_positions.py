@@ -199,8 +199,6 @@ def _unsold(market: VenueMarket, book: EventBook | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HeldEvent:
-    """A position with its question."""
-
     position: EventPosition
     question: Question
 

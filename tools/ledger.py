@@ -194,7 +194,6 @@ def _moved_since(session: Session, account: str, at: dt.datetime) -> bool:
 
 
 def filled_quantities(session: Session, orders: Collection[str]) -> Mapping[str, Decimal]:
-    """Return what is filled of each order, by its id."""
     found = dict.fromkeys(orders, Decimal(0))
     fills = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(found))
     for order_id, quantity in session.exec(fills).all() if found else ():

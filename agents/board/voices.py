@@ -20,8 +20,6 @@ DESK = "desk"  # owner of the tools that no voice owns
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One voice."""
-
     key: str
     archetype: Archetype
     faction: Literal["pattern", "ledger"]  # voices that look at the world alike, by which consensus is measured

@@ -33,8 +33,6 @@ class ServerWords(Frozen):
 
 
 class ServerFacts(ServerWords):
-    """Facts of one model on one server."""
-
     url: str
     model: str
     schema_way: SchemaWay = "json_schema"

@@ -494,8 +494,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence with its figures and parameters."""
-
     text: str
     figures: Sequence[Figure]
     lengths: Sequence[tuple[int, float]]

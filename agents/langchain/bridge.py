@@ -409,8 +409,6 @@ You are the model behind a program that calls you once for each step of its work
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """One call."""
-
     model: str
     items: tuple[Mapping[str, Any], ...]  # the conversation (`items_of` of the chat model)
     format: ReplyFormat

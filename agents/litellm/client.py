@@ -54,8 +54,6 @@ Image = tuple[str, str]  # name of the tool, data URL
 
 @dataclass(frozen=True, slots=True)
 class DeskMessage:
-    """A message of the desk."""
-
     text: str
 
 

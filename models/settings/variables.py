@@ -81,28 +81,6 @@ ENVIRONMENT_ONLY = frozenset({"trader_live"})
 SECRET_FILES: Mapping[str, str] = {f"{PREFIX}{name.upper()}{SUFFIX}": name for name in sorted(SECRETS)}
 _NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE, OFF})
 _FIRST_PREFIX = "AUTONOMOUS_"
-# What were settings once, by what to write in their place.
-_GONE: Mapping[str, str] = {
-    name: remedy
-    for remedy, names in {
-        "write DESK_THREAD_LIMITS": "thread_tokens screener_max_thread_age_hours screener_max_thread_turns "
-        "screener_thread_tokens research_max_thread_age_hours research_max_thread_turns research_thread_tokens "
-        "trader_max_thread_age_hours trader_max_thread_turns trader_thread_tokens",
-        "write DESK_CODEX_TURNS": "worker_threads",
-        "write DESK_NOTIFY_CHANNELS_FILE": "notify_file",
-        "write DESK_PRICE_MOVE": "unrealized_change",
-        "add hyperliquid to DESK_VENUES": "funding",
-        "write DESK_LENSES": "screener",
-        "write DESK_VOICE_COMPUTE=equal": "voice_extinction",
-        "give the graph a recursion_limit": "graph_steps",
-        "give it to `register` or the chat model": "verbosity",
-        "leave it out": "account alpaca_data_url alpaca_url broker_seconds codex_recycle_rss_mb event_bankroll "
-        "events_per_run flower_port flower_url kelly_fraction maintain_seconds memory_tokens notify_per_hour "
-        "notify_window_seconds orders_seconds role_age_hours rollout_days rollouts_kept rpc_seconds "
-        "rulebook_latency_seconds start_seconds step_attempts test_addresses thread_answers",
-    }.items()
-    for name in names.split()
-}
 # Other programs' names may begin so too: of these only what resembles one of ours is an error.
 _SHARED_PREFIXES = ("SCREENER_", "TRADER_")
 _RESEMBLES = 0.8
@@ -172,8 +150,6 @@ def _is_unknown(key: str) -> bool:
 
 
 def unknown(key: str, name: str, source: str) -> SettingError:
-    if gone := _GONE.get(name):
-        return SettingError(f"{key} (from {source}) is no longer a setting of the desk", remedy=f"{gone}; {_LISTED}")
     close = _close_to(key)
     remedy = f"write {close[0]}, or leave it out; " if close else "leave it out, or correct its name; "
     return SettingError(f"{key} (from {source}) is not a setting of the desk", remedy=f"{remedy}{_LISTED}")

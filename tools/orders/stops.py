@@ -169,8 +169,6 @@ def plan_of(order: Order | None) -> PositionPlan | None:
 
 @dataclass(frozen=True, slots=True)
 class ShareHolding:
-    """Shares of one symbol."""
-
     symbol: str
     held: Decimal  # negative when short
     free: Decimal  # whole ones that no other order closes and no written call needs

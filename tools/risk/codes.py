@@ -15,8 +15,6 @@ from chordesk.tools.decimals import plain
 
 @dataclass(frozen=True, slots=True)
 class CodeMeaning:
-    """The meaning of a code."""
-
     denies: str  # the refused orders
     settings: tuple[str, ...] = ()  # names of the settings that decide, if any
     exits: bool = False  # whether it binds an order that only reduces, too

@@ -39,8 +39,6 @@ LEAST = 72  # payments of which a mean and a deviation mean something: three day
 
 @dataclass(frozen=True, slots=True)
 class FundingFigures:
-    """Figures of one coin."""
-
     coin: str
     annual: dict[str, float]  # by venue, if it states how often it pays
     z: float | None  # of the last rate against the coin's own days before it, null if these are too few or equal

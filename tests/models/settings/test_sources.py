@@ -232,17 +232,6 @@ def test_every_setting_has_a_description_an_owner_and_an_example_that_loads(here
     assert getattr(settings, name) != field.get_default(call_default_factory=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [("TRADER_THREAD_TOKENS", "DESK_THREAD_LIMITS"), ("NOTIFY_FILE", "DESK_NOTIFY_CHANNELS_FILE"), ("ACCOUNT", "out")],
-)
-def test_what_was_a_setting_once_is_named_with_what_to_write_instead(here: Path, name: str, instead: str) -> None:
-    for given in ({f"DESK_{name}": "1"}, {"AUTONOMOUS_CONFIG_JSON": f'{{"{name.lower()}": 1}}'}):
-        with pytest.raises(SettingError, match=r"is no longer a setting of the desk") as error:
-            of(here, **given)
-        assert instead in error.value.remedy
-
-
 def test_features_are_switched_off_in_the_environment_alone(here: Path) -> None:
     (here / ".env").write_text("DESK_FEATURES_OFF=board\n")
     with pytest.raises(SettingError, match=r"DESK_FEATURES_OFF \(from .env\) has no effect there"):

@@ -204,8 +204,6 @@ Fetch = Callable[[PackageFile, Path], Path]
 
 
 class Imported(NamedTuple):
-    """A folder that an import has made or found."""
-
     folder: Path
     sample: Sample | None  # None for the user's own files
     made: bool  # False where it was there already
