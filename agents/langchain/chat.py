@@ -480,7 +480,7 @@ class ChatCodex(BaseChatModel):
             try:
                 return _result(call, _ended(bridge.submit(bridge.answer(call))), self._stops(stop))
             except ChatError as error:
-                if not self._again(error, left):
+                if not self._again(error, left, call):
                     raise
         raise AssertionError("unreachable")
 
@@ -497,7 +497,7 @@ class ChatCodex(BaseChatModel):
                 answer = await asyncio.wrap_future(bridge.submit(bridge.answer(call)))
                 return _result(call, answer, self._stops(stop))
             except ChatError as error:
-                if not self._again(error, left):
+                if not self._again(error, left, call):
                     raise
         raise AssertionError("unreachable")
 
@@ -609,7 +609,7 @@ class ChatCodex(BaseChatModel):
             node=str(metadata.get("langgraph_node") or ""),
         )
 
-    def _again(self, error: ChatError, left: int) -> bool:
+    def _again(self, error: ChatError, left: int, call: ChatCall) -> bool:
         """With a login the app-server has tried what the server failed at five times by itself."""
         tried = error.kind == "server_error" and self.provider == "codex"
         return left > 0 and error.retryable and not tried and not isinstance(error, RateLimited | TimedOut)

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, get_args
 
 import orjson
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from chordesk.agents.langchain.bridge import (
@@ -30,7 +28,7 @@ from chordesk.agents.langchain.bridge import (
     RateLimited,
     RefusalError,
 )
-from chordesk.agents.langchain.chat import ChatCodex, items_of
+from chordesk.agents.langchain.chat import ChatCodex
 from chordesk.agents.role_models import LOCAL
 from chordesk.agents.tradingagents.data import DeskData
 from chordesk.agents.tradingagents.project import PACKAGE, TESTED, Project, find_project
@@ -148,41 +146,15 @@ class ProviderChat(ChatCodex):
             found["api_key"] = options.key  # no other address gets it
         return {name: value for name, value in found.items() if value is not None}
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        try:
-            return super()._generate(messages, stop, run_manager, **kwargs)
-        except FINAL as error:
-            self._hold(messages, kwargs, error)
-            raise
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        try:
-            return await super()._agenerate(messages, stop, run_manager, **kwargs)
-        except FINAL as error:
-            self._hold(messages, kwargs, error)
-            raise
-
-    def _hold(self, messages: Sequence[BaseMessage], given: Mapping[str, Any], error: ChatError) -> None:
-        if given.get("response_format") is not None:
-            self._held.hold(items_of(messages), error)
+    def _again(self, error: ChatError, left: int, call: ChatCall) -> bool:
+        again = super()._again(error, left, call)
+        if not again and isinstance(error, FINAL) and call.format.structured is not None:
+            self._held.hold(call.items, error)
+        return again
 
     def _call(self, messages: Sequence[BaseMessage], run_manager: Any, given: Mapping[str, Any]) -> ChatCall:
         call = super()._call(messages, run_manager, given)
-        if given.get("tools"):
-            return call
-        held = self._held.take(call.items)
+        held = None if given.get("tools") else self._held.take(call.items)
         if held is not None and given.get("response_format") is None:
             raise held
         return call
@@ -261,9 +233,14 @@ def install(options: Options) -> Project:
         return project
 
 
+def _default_config() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = import_module(f"{PACKAGE}.default_config").DEFAULT_CONFIG
+    return found
+
+
 def config_of(model: str, depth: int, home: str) -> dict[str, Any]:
     """No graph keeps a memory log of its own: the desk's database has it."""
-    defaults: Mapping[str, Any] = import_module(f"{PACKAGE}.default_config").DEFAULT_CONFIG
+    defaults = _default_config()
     return {
         **defaults,
         "llm_provider": NAME,
@@ -293,15 +270,10 @@ def _replace(project: Project) -> None:
     configure = _of(project, _module(project, f"{_FLOWS}.config"), "set_config")
     for method, by_vendor in vendors.items():
         by_vendor[VENDOR] = partial(_answer, method)
-    configure({"data_vendors": dict.fromkeys(_defaults()["data_vendors"], VENDOR), "tool_vendors": {}})
+    configure({"data_vendors": dict.fromkeys(_default_config()["data_vendors"], VENDOR), "tool_vendors": {}})
     for module, place, made in places:
         setattr(module, place, made)
     graph._fetch_returns = _no_returns
-
-
-def _defaults() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = import_module(f"{PACKAGE}.default_config").DEFAULT_CONFIG
-    return found
 
 
 def _answer(method: str, *given: Any, **named: Any) -> str:
