@@ -273,7 +273,7 @@ class CassetteRuntime(ActiveRuntime):
             )
             if self.mode == "record":
                 await conversation.open()
-            stack.enter_context(self._active.holding(conversation))
+            stack.enter_context(self._holding(conversation))
             yield conversation
             await conversation.keep()
 

@@ -331,15 +331,38 @@ class Interruptible(Protocol):
     def interrupt(self) -> None: ...
 
 
-class ActiveConversations:
-    """The open conversations of one runtime; every method belongs to the runtime's loop."""
+class ActiveRuntime:
+    """What all runtimes of the desk do alike: they know their open conversations and end them. what: in messages;
+    interrupted_seconds: within which an interrupted turn ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str, interrupted_seconds: float = 2.0) -> None:
+        self._what, self._interrupted_seconds = what, interrupted_seconds
         self._open: set[Interruptible] = set()
         self._idle = asyncio.Event()
+        self._closing = False
+
+    async def start(self) -> None:
+        """Make the runtime ready."""
+
+    async def close(self, grace_seconds: float) -> None:
+        self._closing = True
+        await self._wait_idle(grace_seconds)
+        for conversation in self._open:
+            conversation.interrupt()
+        await self._wait_idle(self._interrupted_seconds)
+
+    def status(self) -> list[ProcessStatus]:
+        return []
+
+    def interrupt(self, thread_id: str, turn_id: str) -> bool:
+        for conversation in self._open:
+            if (conversation.thread_id, conversation.running_turn_id) == (thread_id, turn_id):
+                conversation.interrupt()
+                return True
+        return False
 
     @contextmanager
-    def holding(self, conversation: Interruptible) -> Iterator[None]:
+    def _holding(self, conversation: Interruptible) -> Iterator[None]:
         """Count a conversation as open until the block ends."""
         self._open.add(conversation)
         try:
@@ -349,21 +372,6 @@ class ActiveConversations:
             if not self._open:
                 self._idle.set()
 
-    def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """End this turn as interrupted, and return True if it runs here."""
-        for conversation in self._open:
-            if (conversation.thread_id, conversation.running_turn_id) == (thread_id, turn_id):
-                conversation.interrupt()
-                return True
-        return False
-
-    async def close(self, grace_seconds: float, interrupted_seconds: float) -> None:
-        """Wait for the open conversations, interrupt those left after the grace time, and wait for them as well."""
-        await self._wait_idle(grace_seconds)
-        for conversation in self._open:
-            conversation.interrupt()
-        await self._wait_idle(interrupted_seconds)
-
     async def _wait_idle(self, seconds: float) -> None:
         if not self._open or seconds <= 0:
             return
@@ -372,31 +380,6 @@ class ActiveConversations:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
             log.warning("conversations.still_open", count=len(self._open))
-
-
-class ActiveRuntime:
-    """What all runtimes of the desk do alike: they know their open conversations and end them. what: in messages;
-    interrupted_seconds: within which an interrupted turn ends."""
-
-    def __init__(self, what: str, interrupted_seconds: float = 2.0) -> None:
-        self._what, self._interrupted_seconds = what, interrupted_seconds
-        self._active = ActiveConversations()
-        self._closing = False
-
-    async def start(self) -> None:
-        """Make the runtime ready."""
-
-    async def close(self, grace_seconds: float) -> None:
-        """Let running turns end within the grace time, and interrupt the rest."""
-        self._closing = True
-        await self._active.close(grace_seconds, self._interrupted_seconds)
-
-    def status(self) -> list[ProcessStatus]:
-        return []
-
-    def interrupt(self, thread_id: str, turn_id: str) -> bool:
-        """End this turn as interrupted, and return True if it runs here."""
-        return self._active.interrupt(thread_id, turn_id)
 
     def _require_open(self) -> None:
         if self._closing:

@@ -303,7 +303,6 @@ class ThreadVault:
         return None if packed is None else unpack(digest, packed)
 
     def transcript(self, digest: str) -> list[TranscriptTurn] | None:
-        """The turns of the file; None when there is none or it was changed. Raises ServiceError."""
         data = self.fetch(digest)
         return None if data is None else transcript(data)
 

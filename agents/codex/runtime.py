@@ -175,7 +175,6 @@ class CodexConversation:
             watch.made(item, at)
 
     def interrupt(self) -> None:
-        """End the running turn, and any later one of this conversation, as interrupted."""
         if not self._stop.done():
             self._stop.set_result(None)
 
@@ -554,8 +553,6 @@ class CodexRuntime(ActiveRuntime):
     async def fork(
         self, spec: ConversationSpec, source: ThreadRecord, before_turn: str | None, deadline: float
     ) -> ThreadRecord:
-        """Fork a thread before one of its turns, or with all of its history; record the fork under the spec's role and
-        subject, which must have no record yet. The source stays as it is. Raises CodexError, RedisDown, UsageError."""
         home, files = await self._started()
         async with (
             self._registry().hold(spec.role, spec.subject, lambda: 0.0) as lease,
@@ -586,7 +583,7 @@ class CodexRuntime(ActiveRuntime):
         recorder: Recorder | None,
     ) -> AsyncIterator[CodexConversation]:
         conversation = CodexConversation(server, spec, opened, deadline, self._around, recorder)
-        with self._active.holding(conversation):
+        with self._holding(conversation):
             conversation.listener.opened()
             try:
                 yield conversation

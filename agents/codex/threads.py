@@ -149,8 +149,6 @@ class ThreadRegistry:
 
     @asynccontextmanager
     async def hold(self, role: str, subject: str, wait: Callable[[], float]) -> AsyncIterator[Lease]:
-        """Take the thread's lease for the length of the block; it is not `held` when the thread stayed busy. wait()
-        returns the seconds for which to keep trying. Raises RedisDown, ServiceError."""
         lease = Lease(self, role, subject)
         async with _redis_errors():
             lost = self.vault is not None and not await self._client.exists(lease.record_key)
@@ -183,7 +181,6 @@ class ThreadRegistry:
         return sorted(found, key=lambda one: one.record.updated_at, reverse=True)
 
     async def restore(self, *name: str) -> int:
-        """Write the records that Redis lacks as the vault has them; return how many. Raises RedisDown, ServiceError."""
         assert self.vault is not None
         found = await asyncio.to_thread(self.vault.current, *name)
         async with _redis_errors():

@@ -528,7 +528,7 @@ class LitellmRuntime(ActiveRuntime):
         conversation = LitellmConversation(
             spec, deadline, self._config, self._client, self._limits, self._ways, self._observer
         )  # fmt: skip
-        with self._active.holding(conversation):
+        with self._holding(conversation):
             conversation.events.opened()
             try:
                 yield conversation

@@ -250,7 +250,6 @@ class Mask:
         return symbol in self.listings and bool(names_of(self.listings[symbol]))
 
     def withheld(self, tool: str) -> str | None:
-        """Return why a tool is not to be called, None for one whose answers are masked."""
         if tool in MASKED_TOOLS:
             return None
         return f"{tool} is withheld by DESK_MASK: what it gives cannot be masked"

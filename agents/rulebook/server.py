@@ -54,7 +54,7 @@ class RulesRuntime(ActiveRuntime):
     async def conversation(self, spec: ConversationSpec, deadline: float) -> AsyncIterator[RulesConversation]:
         self._require_open()
         conversation = RulesConversation(spec, deadline)
-        with self._active.holding(conversation):
+        with self._holding(conversation):
             yield conversation
 
 
@@ -78,7 +78,6 @@ class RulesConversation:
         on_started: Callable[[str], None] | None = None,
         on_limited: Callable[[float | None], None] | None = None,
     ) -> TurnResult:
-        """Run one turn and return its end; a failure is a result, not an exception."""
         turn_id = self.running_turn_id = new_id()
         if on_started is not None:
             on_started(turn_id)
