@@ -83,7 +83,7 @@ _ENTRIES = ("open", "add")
 
 @dataclass(frozen=True, slots=True)
 class SizedOrder:
-    """A cleared order: whole shares or contracts, and the price and quote of its checks."""
+    """An order in whole shares or contracts, with the price and quote of its checks."""
 
     ticket: OrderTicket
     price: float
@@ -93,20 +93,12 @@ class SizedOrder:
     unpriced: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """A priced and sized order before its rules: their input, and the price and quote that it counts with.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment(SizedOrder):
+    """A priced and sized order before its rules, with their input."""
 
-    note, unpriced: as of a SizedOrder.
-    """
-
-    ticket: OrderTicket
     context: RiskContext
     limits: Settings
-    price: float
-    priced_at: dt.datetime
-    note: str | None
-    unpriced: str | None
 
 
 def evaluate(
@@ -132,9 +124,7 @@ def evaluate(
     if isinstance(found, Denied):
         return found
     answer = check(found.ticket, found.context, found.limits)
-    if isinstance(answer, Cleared):
-        return SizedOrder(found.ticket, found.price, found.priced_at, found.note, found.unpriced)
-    return answer
+    return found if isinstance(answer, Cleared) else answer
 
 
 def assess(
@@ -167,7 +157,7 @@ def assess(
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
     ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, settings)
-    return Assessment(ticket, context, settings, price, quote.at, note, why_unpriced)
+    return Assessment(ticket, price, quote.at, note, why_unpriced, context=context, limits=settings)
 
 
 def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
