@@ -126,7 +126,7 @@ class UsageMissing(OfTurn):
 
 
 class ToolInvocation(OfTurn):
-    """A tool call was answered. rogue: why its turn does not have that tool, as `models.rogue_calls.RogueKind`."""
+    """A tool call was answered. rogue: why its turn does not have that tool, as `models.answers.RogueKind`."""
 
     event: Literal["tool.invocation"] = "tool.invocation"
     name: str

@@ -163,7 +163,7 @@ class Turn(Identified, table=True):
 
 class ToolCall(Identified, table=True):
     """One tool call of a turn, with its arguments and its answer (cut at a bound). rogue: of a call that no tool
-    answered, why, as `models.rogue_calls.RogueKind`."""
+    answered, why, as `models.answers.RogueKind`."""
 
     turn_id: str = Field(foreign_key="turn.id", index=True)
     ordinal: int
