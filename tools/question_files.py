@@ -382,7 +382,10 @@ def _of_manifold(given: dict[str, Any], asked: Importing) -> VenueMarket:
         raise _Unfit(f"it has other outcomes than YES and NO: {found.outcomeType}")
     market = market_of(found, asked.real)
     if (why := unfit(market)) is not None:
-        raise _Unfit(f"it is {why}")
+        priced = ": what Manifold says of it now is no price of before" if market.state == "resolved" else ""
+        raise _Unfit(f"it is {why}{priced}")
+    if not one_line(market.question):
+        raise _Unfit("it has no text")
     return market
 
 

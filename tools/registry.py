@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol
@@ -113,6 +113,8 @@ class ToolSpec:
     function: Callable[[ToolContext, Any], dict[str, Any] | tuple[dict[str, Any], ToolImage]]
     data: bool = True  # it answers with market data; a report needs at least one answer that has some
     answer: Any = None  # TypedDict of the payload, an Answer with the tool's own data; None of a tool that states none
+    # reads what a process reads once for such a call, such as a large file, before the call's time begins
+    opens: Callable[[ToolContext, Mapping[str, Any]], None] | None = None
 
     @property
     def input_schema(self) -> dict[str, Any]:

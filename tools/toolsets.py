@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -288,6 +289,9 @@ class TurnTools:
         return replace(answer, payload={CITE: f"{self._tag}-{in_letters(self._cited)}", **answer.payload})
 
     async def _in_time(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        if (opens := self._specs[name].opens) is not None:
+            with suppress(DeskError):  # the call meets it too, and says so
+                await asyncio.get_running_loop().run_in_executor(_threads(), opens, self._context, arguments)
         try:
             return await asyncio.wait_for(self._fitted(name, arguments), self._seconds)
         except TimeoutError:

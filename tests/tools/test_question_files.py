@@ -132,10 +132,13 @@ def test_markets_of_manifold_are_those_that_the_venue_resolves(store: Store, tmp
         good | {"id": "m4", "closeTime": 1},
         good | {"id": "m5", "probability": 1.5},
         good | {"id": "m6", "isResolved": "maybe"},
+        good | {"id": "m7", "question": " "},
     ]
     report = given(store, written(tmp_path / "markets.json", [good, *odd, good]))
-    assert (report.new, sorted(aside(report))) == (1, [2, 3, 4, 5, 6, 7])
-    assert aside(report)[7] == "the same question is in markets.json, row 1"
+    assert (report.new, sorted(aside(report))) == (1, [2, 3, 4, 5, 6, 7, 8])
+    assert aside(report)[3] == "it is resolved: what Manifold says of it now is no price of before"
+    assert aside(report)[7] == "it has no text"
+    assert aside(report)[8] == "the same question is in markets.json, row 1"
     (row,) = stored(store).values()
     assert row.rule == {"kind": "venue", "venue": "manifold", "id": "m1"}
     assert (row.baseline, row.criteria) == (0.2, "Resolves YES on rain.")

@@ -7,6 +7,7 @@ import hashlib
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from chordesk.agents.roles import ROLES, TOOLS
+from chordesk.models.company import Statement
+from chordesk.models.errors import MarketError
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
@@ -167,6 +170,33 @@ def test_a_call_that_takes_too_long_is_given_up(make_context: MakeContext) -> No
     assert answer.payload["error"].startswith("signals_get did not answer within 0.1 s")
     assert answer.data
     assert not answer.has_data
+
+
+class OpeningMarket(FarMarket):
+    """A market of files, whose statements are read at the first question."""
+
+    read = False
+
+    def recorded(self) -> list[dt.date]:
+        return []
+
+    def on(self, _clock: object) -> OpeningMarket:
+        return self
+
+    def statements(self, symbol: str) -> list[Statement]:
+        if symbol not in self.histories:
+            raise MarketError(f"unknown symbol {symbol}")
+        if not self.read:
+            time.sleep(1.5)
+            self.read = True
+        return []
+
+
+def test_what_a_process_reads_once_is_not_of_a_call_s_time(make_context: MakeContext) -> None:
+    market = OpeningMarket({"A": daily("A", [1, 2])})
+    tools = TurnTools(tuple(TOOLS.values()), make_context(market), 1.0)
+    answer = asyncio.run(tools.call("company_get", {"symbols": ["NONE", "A"], "parts": ["statements"]}))
+    assert (market.read, answer.success) == (True, True), answer.payload
 
 
 def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: MakeContext) -> None:

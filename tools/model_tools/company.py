@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 import numpy as np
@@ -30,6 +31,7 @@ from chordesk.tools.market.protocol import (
     HolderSource,
     MarketData,
     RatingsSource,
+    RecordedSessions,
     StatementSource,
 )
 from chordesk.tools.market.universe import NAMED, same_company
@@ -178,6 +180,20 @@ def _statements(context: ToolContext, symbol: str) -> list[Statement]:
         why = f"the {market.name} market has no statements; a data folder has them in statements.csv"
         raise NotConfigured(f"not available: {why}")
     return known(market.statements(symbol), context.clock.now())
+
+
+_OF_STATEMENTS = frozenset({"valuation", "fundamentals", "statements"})
+
+
+def open_statements(context: ToolContext, arguments: Mapping[str, Any]) -> None:
+    """Read a folder's statements: once a process, and those of thousands of names take longer than a call may."""
+    market, parts, symbols = context.market, arguments.get("parts"), arguments.get("symbols")
+    asked = isinstance(parts, list) and not _OF_STATEMENTS.isdisjoint(map(str, parts))
+    if asked and isinstance(market, StatementSource) and isinstance(market, RecordedSessions):
+        for symbol in symbols if isinstance(symbols, list) else ():
+            with suppress(MarketError):
+                market.statements(str(symbol))
+                return
 
 
 def valuation(context: ToolContext, symbol: str) -> PartData:
@@ -571,4 +587,5 @@ COMPANY_GET = ToolSpec(
     arguments=CompanyArguments,
     function=company_get,
     answer=CompaniesAnswer,
+    opens=open_statements,
 )

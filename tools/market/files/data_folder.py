@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 import os
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -217,7 +218,8 @@ class FilesData(ReplayData):
         """A further file of the folder, read when first asked for, or None."""
         if getattr(self.folder, what) is None:
             return None
-        return _further(self.folder, what, self.version, self.kind, self.symbols)
+        with _READING:  # by one thread, and not by each that asks meanwhile
+            return _further(self.folder, what, self.version, self.kind, self.symbols)
 
     def with_columns(self, columns: Columns) -> FilesData:
         kept = np.isin(self.columns.symbols, columns.symbols)
@@ -257,6 +259,9 @@ def _require_unchanged(folder: DataFolder, version: str, kind: PriceKind) -> Non
     if found != version:
         reason = f"a file of DESK_DATA={folder.path} has changed: the data here are {found}, those in use are {version}"
         raise SettingError(reason, remedy="put the former files back, or open a new run on these")
+
+
+_READING = threading.Lock()
 
 
 # version: of the files, so that they are read again when one has changed.
