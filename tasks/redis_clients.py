@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 # A server may vanish without a goodbye, and its connections stay open: no client waits longer for an answer. redis-py
 # limits its own clients so by default; Celery's have no limit but this.
 SILENT_SECONDS = 3.0
-SOCKET_LIMITS = {
-    "socket_timeout": SILENT_SECONDS,
-    "socket_connect_timeout": SILENT_SECONDS,
-    "socket_keepalive": True,
-}
+SOCKET_LIMITS = {"socket_timeout": SILENT_SECONDS, "socket_connect_timeout": SILENT_SECONDS, "socket_keepalive": True}
 _REMEDY = (
     "write redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH, "
     "with the special characters of a password percent-encoded"

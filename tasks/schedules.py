@@ -1,14 +1,18 @@
 """The schedule: the runs that start by themselves, each at its time of an exchange day, in New York.
 
 The settings have the first entries. What a person changes is a row of the database, which takes the place of the
-setting of its name; beat reads it within seconds.
+setting of its name; beat reads it within seconds. Beat has plain crontabs; the task itself checks whether a day is a
+session of the exchange, and (schedule, slot) is unique in the database, so a tick that comes twice starts one run.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from zoneinfo import ZoneInfo
 
 from sqlmodel import Session, select
 
@@ -23,6 +27,9 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders import audit
+
+if TYPE_CHECKING:
+    import redis
 
 MOST = 50
 NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
@@ -149,3 +156,60 @@ def starting(session: Session, settings: Settings, now: dt.datetime) -> Sequence
     """Return what starts next of each entry that is on, the soonest first."""
     found = [(one, next_start(session, one, now)) for one in entries(session, settings)]
     return sorted(((one, at) for one, at in found if at is not None), key=lambda pair: pair[1])
+
+
+# A tick missed while beat was down fires once on restart; older than this it would screen at the wrong hour.
+TICK_EXPIRES_SECONDS = 1800
+BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
+LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
+
+
+def beat_schedule(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
+    """Return what beat sends, by the names of the entries that are on."""
+    return {one.name: _crontab(one, *one.at.split(":")) for one in entries if one.enabled}
+
+
+def _crontab(entry: Entry, hour: str, minute: str) -> dict[str, Any]:
+    from celery.schedules import crontab  # whoever only reads the schedule has no use for it
+
+    return {
+        "task": kinds.task_name(kinds.scheduled()[entry.kind].kind),
+        "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
+        "kwargs": {"schedule": entry.name},
+        "options": {"expires": TICK_EXPIRES_SECONDS},
+    }
+
+
+class BeatEntry(Frozen):
+    """One entry of the schedule. last: when it was last sent, None before the first time; next: when it is due."""
+
+    name: str
+    last: dt.datetime | None
+    next: dt.datetime
+
+
+class BeatState(Frozen):
+    """Whether a beat runs, which its lock of some seconds shows, and its entries, the next one first; those of a beat
+    that has ended stay known."""
+
+    running: bool
+    entries: list[BeatEntry]
+
+
+def beat_state(client: redis.Redis) -> BeatState:
+    due = cast("list[tuple[bytes, float]]", client.zrange(DUE, 0, -1, withscores=True))
+    return BeatState(running=bool(client.exists(LOCK)), entries=[_entry(client, key.decode(), at) for key, at in due])
+
+
+def _entry(client: redis.Redis, key: str, at: float) -> BeatEntry:
+    meta = json.loads(cast("bytes | None", client.hget(key, "meta")) or b"{}")
+    # Before its first run the entry has the time at which it was made, and no run counted.
+    last = _moment(meta["last_run_at"]) if meta.get("total_run_count") else None
+    return BeatEntry(name=key.removeprefix(BEAT_PREFIX), last=last, next=dt.datetime.fromtimestamp(at, dt.UTC))
+
+
+def _moment(parts: dict[str, Any]) -> dt.datetime:
+    zone = parts["timezone"]
+    place = ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
+    names = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+    return dt.datetime(**{name: int(parts[name]) for name in names}, tzinfo=place).astimezone(dt.UTC)

@@ -13,13 +13,10 @@ from rich.text import Text
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.output import emit, print_line, table
-from chordesk.tasks.cli.shell import Json, make_own, opened
+from chordesk.tasks.cli.shell import Json, make_own, opened, run_of
 from chordesk.tasks.cli.upkeep import bytes_text
 
 if TYPE_CHECKING:
-    from sqlmodel import Session
-
-    from chordesk.models.tables.runs import Run as Row
     from chordesk.tasks.cassettes import Head, Kept, Taken
 
 File = Annotated[Path, typer.Argument(help="The file.")]
@@ -52,7 +49,7 @@ def export_file(file: File, run: OfRun = None, as_json: Json = False) -> None:
 
     settings, store = opened()
     with store.read() as session:
-        row = _run(session, run)
+        row = run_of(session, run) if run is not None else None
     head, size = export(store, settings, file, row)
     emit(head, lambda _: f"{head.turns:,} turns in {file}, {bytes_text(size)}", as_json=as_json)
 
@@ -79,15 +76,8 @@ def delete_kept(
         raise UsageError("say which turns", remedy="give --run RUN or --all")
     _settings, store = opened()
     with store.read() as session:
-        row = _run(session, run)
+        row = run_of(session, run) if run is not None else None
     print_line(f"{forget(store, row):,} turns deleted")
-
-
-def _run(session: Session, part: str | None) -> Row | None:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
-
-    return by_prefix(session, Run, part) if part is not None else None
 
 
 def _table(rows: list[Kept]) -> Table:

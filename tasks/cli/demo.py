@@ -22,16 +22,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import (
-    Candidate,
-    Decision,
-    Report,
-    Run,
-    ScreenHit,
-    Turn,
-    Verdict,
-    VerdictReport,
-)
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Turn, Verdict, VerdictReport
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import bounded, console, emit, print_line, table
-from chordesk.tasks.cli.shell import Json, day_of, opened
+from chordesk.tasks.cli.shell import Json, day_of, opened, run_of
 from chordesk.tasks.cli.start import InProcess, follow, walking
 
 if TYPE_CHECKING:
@@ -63,10 +63,7 @@ def run(
     if runs:
         settings, store = opened()
         with store.read() as session:
-            from chordesk.models.database.lookup import by_prefix
-            from chordesk.models.tables.runs import Run as Row
-
-            named = [by_prefix(session, Row, one).id for one in runs]
+            named = [run_of(session, one).id for one in runs]
         _show(settings, store, named, size, as_json=as_json)
         return
     from chordesk.models.settings.running_desk import with_values

@@ -9,7 +9,7 @@ import typer
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import emit, table
-from chordesk.tasks.cli.shell import Json, day_of, opened
+from chordesk.tasks.cli.shell import Json, day_of, opened, run_of
 from chordesk.tasks.cli.start import Wait, connected, see
 
 if TYPE_CHECKING:
@@ -73,11 +73,8 @@ def graph(
 
 
 def _run_id(store: Store, given: str) -> str:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
-
     with store.read() as session:
-        return by_prefix(session, Run, given).id
+        return run_of(session, given).id
 
 
 def _show_history(given: str, *, as_json: bool) -> None:

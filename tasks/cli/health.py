@@ -100,8 +100,7 @@ def _found(each: Check) -> Text:
 @commands.command()
 def config(
     running: Annotated[
-        bool,
-        typer.Option("--running", help="Those of the running desk, or of each process of a fleet."),
+        bool, typer.Option("--running", help="Those of the running desk, or of each process of a fleet.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -17,7 +17,7 @@ from chordesk.models.settings.sources import load
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.text import inert, utc_seconds
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
-from chordesk.tasks.cli.shell import Json, desk_line, last, opened, whoami
+from chordesk.tasks.cli.shell import Json, desk_line, last, opened, run_of, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -242,13 +242,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List orders, the newest first."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.cli.show.orders import order_list
     from chordesk.tasks.reading.orders import list_orders
 
     with opened()[1].read() as session:
-        run_id = by_prefix(session, Run, run).id if run else None
+        run_id = run_of(session, run).id if run else None
         ticker = symbol.strip().upper() if symbol else None
         rows = list_orders(session, run_id, ticker, state.value if state else None, limit)
     plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]

@@ -267,7 +267,7 @@ def beat() -> None:
     from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
-    from chordesk.tasks.worker.schedule import run_beat
+    from chordesk.tasks.worker.scheduler import run_beat
 
     settings = configured("message_key")
     app = create_app(settings, "beat")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +19,7 @@ from chordesk.tasks.cli.shell import Json, day_of, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
-    from chordesk.models.tables.board import Question
+    from chordesk.models.tables.board import Question, QuestionPair
     from chordesk.tools.market.protocol import MarketClock, MarketData
     from chordesk.tools.venues.markets import EventVenue
 
@@ -50,14 +52,19 @@ def show(
     question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")], as_json: Json = False
 ) -> None:
     """Show a question: rule, times, outcome with its evidence, forecasts, verdicts."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.board import Question
     from chordesk.tasks.cli.show.questions import question_report
     from chordesk.tasks.reading.scores import question_detail
 
     with opened()[1].read() as session:
-        found = question_detail(session, by_prefix(session, Question, question))
+        found = question_detail(session, _question(session, question))
     emit(found, question_report, as_json=as_json)
+
+
+def _question(session: Session, part: str) -> Question:
+    from chordesk.models.database.lookup import by_prefix
+    from chordesk.models.tables.board import Question
+
+    return by_prefix(session, Question, part)
 
 
 def clock_of(settings: Settings) -> MarketClock:
@@ -237,14 +244,12 @@ def resolve(
 def _enter(
     session: Session, settings: Settings, question_id: str, outcome: float | None, why: str, by: str
 ) -> Question:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.board import Question
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.workflows.episode.tally import ON_RESOLVED  # it loads the workflows
     from chordesk.tools.questions.person import ended_text, entered
     from chordesk.tools.questions.resolving import book, settle
 
-    question = by_prefix(session, Question, question_id)
+    question = _question(session, question_id)
     of_venue = question.source in VENUES
     now = utcnow() if of_venue else clock_of(settings).now()
     ended = settle(session, question.id, entered(question, outcome, why, by, now), by)
@@ -256,8 +261,6 @@ def _enter(
 
 
 def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: str | None, *, as_json: bool) -> None:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.board import Question
     from chordesk.tasks.cli.show.questions import question_report, resolve_report
     from chordesk.tasks.reading.scores import question_detail
     from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
@@ -266,7 +269,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
     market, only = market_as_of(settings, as_of), None
     if question is not None:
         with store.read() as session:
-            found = by_prefix(session, Question, question)
+            found = _question(session, question)
         if found.market not in ("", market.name):
             reason = f"question {found.id} is resolved by bars of the {found.market} market, and this is {market.name}"
             raise UsageError(reason, remedy="choose that market by DESK_MARKET, with the same data")
@@ -280,7 +283,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
         emit(report, resolve_report, as_json=as_json)
         return
     with store.read() as session:
-        view = question_detail(session, session.get_one(Question, only))
+        view = question_detail(session, _question(session, only))
     emit(view, question_report, as_json=as_json)
     if view.question.state == QuestionState.OPEN:
         raise typer.Exit(STILL_OPEN)
@@ -341,32 +344,26 @@ def pair(
 
     Only then a gap can be an arbitrage.
     """
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.board import Question
-    from chordesk.tasks.cli.show.questions import pair_line
-    from chordesk.tools.venues.pairs import PairedQuestions, confirm_pair
+    from chordesk.tools.venues.pairs import confirm_pair
 
-    _, store = opened()
-    with store.session() as session:
-        one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
-        row = confirm_pair(session, one, other, by, inverse=inverse, why=why)
-        session.flush()
-        found = PairedQuestions(row, one, other)
-    emit(found, pair_line, as_json=as_json)
+    _decide(partial(confirm_pair, by=by, inverse=inverse, why=why), first, second, as_json=as_json)
 
 
 @commands.command("unpair")
 def unpair(first: First, second: Second, by: PairedBy, why: Why = None, as_json: Json = False) -> None:
     """Reject a pair of questions; it is not suggested again."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.board import Question
-    from chordesk.tasks.cli.show.questions import pair_line
-    from chordesk.tools.venues.pairs import PairedQuestions, reject_pair
+    from chordesk.tools.venues.pairs import reject_pair
 
-    _, store = opened()
-    with store.session() as session:
-        one, other = by_prefix(session, Question, first), by_prefix(session, Question, second)
-        row = reject_pair(session, one, other, by, why=why)
+    _decide(partial(reject_pair, by=by, why=why), first, second, as_json=as_json)
+
+
+def _decide(decided: Callable[..., QuestionPair], first: str, second: str, *, as_json: bool) -> None:
+    from chordesk.tasks.cli.show.questions import pair_line
+    from chordesk.tools.venues.pairs import PairedQuestions
+
+    with opened()[1].session() as session:
+        one, other = _question(session, first), _question(session, second)
+        row = decided(session, one, other)
         session.flush()
         found = PairedQuestions(row, one, other)
     emit(found, pair_line, as_json=as_json)

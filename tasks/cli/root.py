@@ -49,9 +49,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "disarm": ("arm", "Take a mandate back, at once."),
         "mandate": ("arm", "Show the mandate in force and what is left of it."),
     },
-    "Measure": {
-        "cassette": ("cassette", "Models' answers that are kept, to play runs again without a model."),
-    },
+    "Measure": {"cassette": ("cassette", "Models' answers that are kept, to play runs again without a model.")},
     "Operate": {
         "login": ("login", "Log in with a ChatGPT account, for the desk and for ChatCodex."),
         "logout": ("login", "Log out of the ChatGPT account."),

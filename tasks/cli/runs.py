@@ -120,13 +120,11 @@ def adopt_run(
 
     For a run that waits for a worker with its model. The audit log has who did it.
     """
-    from chordesk.models.database.lookup import ACTS, by_prefix
-    from chordesk.models.tables.runs import Run
-    from chordesk.tasks.worker.adopting import adopt, with_model
+    from chordesk.tasks.worker.control import adopt, with_model
 
     settings, store = opened()
     with store.session() as session:
-        row = by_prefix(session, Run, run, least=ACTS)
+        row = run_of(session, run, acts=True)
         lines = adopt(session, with_model(settings, model), row.id, whoami())
         found = {"run_id": row.id, "model": row.model, "runs": len(lines)}
     emit(found, lambda _: "\n".join(lines), as_json=as_json)
@@ -139,7 +137,7 @@ def leaks(run: OneRun = None, as_json: Json = False) -> None:
     A backtest's sessions are read with it.
     """
     from chordesk.tasks.bootstrap import Desk
-    from chordesk.tasks.reading.masks import audits
+    from chordesk.tasks.reading.run_details import audits
 
     settings, store = opened()
     with store.read() as session:
@@ -212,25 +210,21 @@ async def _watch(store: Store, settings: Settings, run: str | None, since: int, 
 
 
 def _standing(store: Store, run: str) -> Text:
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
 
     with store.read() as session:
-        row = by_prefix(session, Run, run)
+        row = run_of(session, run)
     return standing_line(standing_of_run(row.settings, row.account, row.model, row.market, row.market_now))
 
 
 def _events(feed: Feed, store: Store, run: str | None, since: int) -> AsyncGenerator[Envelope]:
-    from chordesk.models.database.lookup import by_prefix
     from chordesk.models.events import DESK
-    from chordesk.models.tables.runs import Run
 
     if run is None:
         return feed.follow_desk()
     if run == DESK:
         return feed.follow(DESK, since)
     with store.read() as session:
-        return feed.follow(by_prefix(session, Run, run).id, since)
+        return feed.follow(run_of(session, run).id, since)
 
 
 MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with its lease
@@ -249,8 +243,6 @@ def stop(
 
     Their turns are interrupted, and none of their orders is submitted.
     """
-    from chordesk.models.database.lookup import ACTS, by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.telemetry.commits import emitted
     from chordesk.tasks.worker.control import stop_runs, unfinished
 
@@ -260,7 +252,7 @@ def stop(
     if voice is not None:
         _stop_voice(settings, store, runs or [], voice, as_json=as_json)
     with store.read() as session:
-        named = [by_prefix(session, Run, run, least=ACTS).id for run in runs or []]
+        named = [run_of(session, run, acts=True).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
     with emitted(settings, store, "stop"):
         found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
@@ -270,15 +262,13 @@ def stop(
 
 def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
     """Stop one voice of one run, and end the command."""
-    from chordesk.models.database.lookup import ACTS, by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.worker.messages import WorkerNotifier
     from chordesk.tasks.workflows.episode.rounds import stop_voice
 
     if len(runs) != 1:
         raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
     with store.read() as session:
-        run_id = by_prefix(session, Run, runs[0], least=ACTS).id
+        run_id = run_of(session, runs[0], acts=True).id
     notifier = WorkerNotifier(settings)
     found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
     turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"

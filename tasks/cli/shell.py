@@ -55,14 +55,15 @@ def last(what: str, id_: str) -> str:
     return id_
 
 
-def run_of(session: Session, part: str | None, kind: str | None = None) -> Run:
-    """Return the run whose id begins with this; without one the last run of the kind, or of any."""
-    from chordesk.models.database.lookup import by_prefix
+def run_of(session: Session, part: str | None, kind: str | None = None, *, acts: bool = False) -> Run:
+    """Return the run whose id begins with this; without one the last run of the kind, or of any. acts: something is
+    done to it, for which a slip of the hand is not enough."""
+    from chordesk.models.database.lookup import ACTS, by_prefix
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.reading.runs import newest_run
 
     if part is not None:
-        return by_prefix(session, Run, part)
+        return by_prefix(session, Run, part, least=ACTS if acts else 1)
     found = newest_run(session, kind)
     last(kind or f"run, a {found.kind}", found.id)
     return found

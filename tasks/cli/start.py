@@ -21,7 +21,7 @@ from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, standing_line
+from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, run_of, standing_line
 
 if TYPE_CHECKING:
     from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
@@ -84,11 +84,7 @@ class _Lines:
 
 
 def _wait(
-    store: Store,
-    settings: Settings,
-    run_id: str,
-    show: Callable[[Progress], None],
-    player: Player | None,
+    store: Store, settings: Settings, run_id: str, show: Callable[[Progress], None], player: Player | None
 ) -> Progress:
     from chordesk.tasks.reading.runs import progress
 
@@ -286,8 +282,7 @@ def analyze(
     ] = None,
     orders: Annotated[bool, typer.Option("--orders/--no-orders", help="Propose an order for what is selected.")] = True,
     across_earnings: Annotated[
-        bool,
-        typer.Option("--across-earnings", help="Leave to write a put that lives past its earnings."),
+        bool, typer.Option("--across-earnings", help="Leave to write a put that lives past its earnings.")
     ] = False,
     budget: Budget = None,
     wait: Wait = True,
@@ -320,13 +315,11 @@ def trade(
     as_json: Json = False,
 ) -> None:
     """Let the trader decide on the verdicts of an earlier run."""
-    from chordesk.models.database.lookup import by_prefix
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.workflows.trade import open_trade
 
     app = connected()
     with app.desk.store.read() as session:
-        source = by_prefix(session, Run, run).id
+        source = run_of(session, run).id
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     see(app, open_trade(app, source, look), wait=wait, as_json=as_json)
 
@@ -502,19 +495,17 @@ def walking(
 
 
 def _resume(part: str, in_process: bool | None, *, wait: bool, as_json: bool) -> None:
-    from chordesk.models.database.lookup import by_prefix
     from chordesk.models.database.store import Store
     from chordesk.models.settings.running_desk import in_run
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.workflows.backtest import resume_backtest, unfinished
 
     def kept(settings: Settings) -> list[Settings]:
         with closing(Store(settings.database)) as store, store.read() as session:
-            return [in_run(settings, by_prefix(session, Run, part).settings)]
+            return [in_run(settings, run_of(session, part).settings)]
 
     app, player = walking(in_process, wait, kept)
     with app.desk.store.read() as session:
-        source = by_prefix(session, Run, part)
+        source = run_of(session, part)
         going = unfinished(session, source) if player is not None else None
     run = going or resume_backtest(app, source.id)
     if player is not None:

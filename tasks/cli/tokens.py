@@ -20,8 +20,7 @@ Name = Annotated[str, typer.Argument(help="Name of the person or program, as the
 
 @commands.command()
 def add(
-    name: Name,
-    scope: Annotated[list[str], typer.Option(help="read, start, decide or operate; each reads too.")],
+    name: Name, scope: Annotated[list[str], typer.Option(help="read, start, decide or operate; each reads too.")]
 ) -> None:
     """Make a token; it is printed once, and only its hash is kept."""
     from chordesk.tasks import tokens

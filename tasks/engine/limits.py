@@ -129,10 +129,6 @@ def parked_key(model: str) -> str:
     return f"desk:parked:{model}"
 
 
-def parks_key(model: str) -> str:
-    return f"desk:parks:{model}"
-
-
 log = structlog.get_logger(__name__)
 
 PARK_SECONDS = 5.0  # when the provider gives no reset time; doubles with each time it was too short
@@ -281,7 +277,7 @@ class Admission:
         if reset_seconds is not None and math.isfinite(reset_seconds):
             asked = int(min(max(reset_seconds, LEAST_SECONDS), ASKED_MOST_SECONDS) * 1000)
         own, most = jittered(PARK_SECONDS * 1000), PARK_MOST_SECONDS * 1000
-        keys = [parked_key(self._model), parks_key(self._model)]
+        keys = [parked_key(self._model), f"desk:parks:{self._model}"]
         try:
             left = await self._client.eval(PARK_SCRIPT, 2, *keys, asked, own, most, why, _PARKS_KEPT)
         except (redis.exceptions.RedisError, OSError) as error:

@@ -38,6 +38,7 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
+from chordesk.tools.scoring.verdict_calibration import lenses_of
 
 
 class ReportCell(Frozen):
@@ -85,11 +86,11 @@ def candidate_table(session: Session, run: Run) -> CandidateTable:
     source = research_run(run)
     candidates = session.exec(select(Candidate).where(Candidate.run_id == source).order_by(col(Candidate.rank))).all()
     cells = _cells(session, source)
-    lenses, verdicts, orders = _lenses(session, source), _verdicts(session, source, cells), _orders(session, run.id)
+    lenses, verdicts, orders = lenses_of(session, {source}), _verdicts(session, source, cells), _orders(session, run.id)
     rows = [
         TableRow(
             candidate=row,
-            lenses=lenses[row.symbol],
+            lenses=sorted(lenses.get((source, row.symbol), ())),
             cells=cells[row.symbol],
             verdict=verdicts[row.symbol][0] if row.symbol in verdicts else None,
             rule=verdicts[row.symbol][1] if row.symbol in verdicts else None,
@@ -140,19 +141,6 @@ def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
                 counts=counts,
                 earlier=report.run_id != run_id,
             )
-    return found
-
-
-def _lenses(session: Session, run_id: str) -> dict[str, list[str]]:
-    rows = session.exec(
-        select(Candidate.symbol, ScreenHit.lens)
-        .join(CandidateHit, col(CandidateHit.candidate_id) == col(Candidate.id))
-        .join(ScreenHit, col(ScreenHit.id) == col(CandidateHit.hit_id))
-        .where(Candidate.run_id == run_id)
-    ).all()
-    found: dict[str, list[str]] = defaultdict(list)
-    for symbol, lens in sorted(set(rows)):
-        found[symbol].append(lens)
     return found
 
 

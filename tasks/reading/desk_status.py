@@ -15,9 +15,8 @@ import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 from pydantic import ValidationError
-from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
@@ -35,23 +34,24 @@ from chordesk.models.settings.running_desk import (
     standing_of,
     with_values,
 )
-from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, StepState, TradingState
+from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, RunState, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
+from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
-from chordesk.tasks.reading.accounts import EquityNow, equity_now
-from chordesk.tasks.reading.runs import turn_phases
-from chordesk.tasks.reading.waits import Wait, waits
+from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
+from chordesk.tasks.reading.run_details import outcome
+from chordesk.tasks.reading.runs import Progress, Wait, progress, turn_phases, waits
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.schedules import entries, of_settings
+from chordesk.tasks.schedules import BeatState, beat_state, entries, of_settings, starting
 from chordesk.tasks.worker.messages import STATUS, sender_app
-from chordesk.tasks.worker.schedule import BeatState, beat_state
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import held_plans, review_key, unprotected
@@ -121,14 +121,6 @@ class LastSweep(Frozen):
         return f"{since}: each worker sweeps, so none runs, or none reaches the database" if self.late else since
 
 
-class UnprotectedShares(Frozen):
-    """Shares of one symbol without a standing stop although DESK_PROTECT asks for one. why: the reason."""
-
-    symbol: str
-    quantity: float
-    why: str
-
-
 class PositionPlanRow(Frozen):
     """The plan of a position: prices that end it, its last session, and its review, which has come where it is due."""
 
@@ -150,14 +142,8 @@ class PositionPlanRow(Frozen):
 
 def position_plans(session: Session, account: str) -> list[PositionPlanRow]:
     return [
-        PositionPlanRow(
-            symbol=holding.symbol,
-            quantity=float(holding.held),
-            stop=plan.stop,
-            target=plan.target,
-            ends=plan.ends,
-            review=plan.review,
-            due=is_noted(session, review_key(order)),
+        PositionPlanRow.of(
+            plan, symbol=holding.symbol, quantity=float(holding.held), due=is_noted(session, review_key(order))
         )
         for holding, order, plan in held_plans(session, account)
     ]
@@ -181,7 +167,7 @@ class DatabaseState(Frozen):
     sweep: LastSweep
     plans: list[PositionPlanRow]
     scheduled: list[str]
-    unprotected: list[UnprotectedShares]
+    unprotected: list[LackingStop]
     notifications: NotificationsState
 
 
@@ -358,7 +344,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         sweep=_sweep(session),
         plans=position_plans(session, settings.account),
         scheduled=[one.name for one in entries(session, settings) if one.enabled],
-        unprotected=[UnprotectedShares.of(row) for row in unprotected(session, settings)],
+        unprotected=[LackingStop.of(row) for row in unprotected(session, settings)],
         notifications=messages.state(session),
     )
 
@@ -396,3 +382,105 @@ def _sweep(session: Session) -> LastSweep:
     since = (now - row.last_at).total_seconds() if row.last_at else None
     busy = row.lease_until is not None and row.lease_until > now
     return LastSweep(at=row.last_at, seconds=since, found=row.found, sweeping=busy)
+
+
+class ScheduledRun(Frozen):
+    """A run that the schedule starts. name: of its entry; at: the first time from now on, on a session of the
+    exchange."""
+
+    name: str
+    kind: str
+    at: dt.datetime
+
+
+MOST_RUNS = 20
+
+
+class RunningRun(Frozen):
+    """A run that has not ended, with its progress."""
+
+    run: Row[Run]
+    symbols: list[str]
+    progress: Progress
+
+
+TROUBLE_HOURS = 24
+MOST_TROUBLES = 10
+
+
+class LastRun(Frozen):
+    """A run that nobody but a person or the schedule started, and what it did as one sentence."""
+
+    run_id: str
+    kind: str
+    state: str
+    at: dt.datetime
+    said: str
+
+
+class Glance(Frozen):
+    """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
+    the oldest first of each; scheduled: the soonest first; short: on this
+    machine; last: the newest run, None before the first; troubles: runs of the last TROUBLE_HOURS that failed or are
+    not whole; spent: today, of budget_tokens (0: no limit)."""
+
+    at: dt.datetime
+    standing: Standing
+    runs: list[RunningRun]
+    all_runs: int
+    waiting: list[WaitingOrder | WaitingRequest]
+    database: DatabaseState
+    scheduled: list[ScheduledRun]
+    short: list[Shortage]
+    last: LastRun | None
+    troubles: list[LastRun]
+    spent: DayUse
+    budget_tokens: int
+
+
+def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
+    """Return the desk as the database has it. now: real time, which the schedule goes by."""
+    standing = standing_of(settings)
+    return Glance(
+        at=now,
+        standing=standing,
+        runs=running_runs(session, settings),
+        all_runs=session.exec(select(func.count()).where(col(Run.state).in_(RUN_LIVE))).one(),
+        waiting=waiting(session),
+        database=database_state(session, settings),
+        scheduled=[ScheduledRun(name=one.name, kind=one.kind, at=at) for one, at in starting(session, settings, now)],
+        short=shortages(settings),
+        last=next(iter(_last_runs(session, 1)), None),
+        troubles=_last_runs(
+            session,
+            MOST_TROUBLES,
+            col(Run.created_at) > now - dt.timedelta(hours=TROUBLE_HOURS),
+            col(Run.state).in_((RunState.FAILED, RunState.PARTIAL)),
+        ),
+        spent=use_of_day(session, settings),
+        budget_tokens=settings.budget_day_tokens,
+    )
+
+
+def _last_runs(session: Session, most: int, *conditions: Any) -> list[LastRun]:
+    played = col(Run.account).startswith(BACKTEST)  # its days trade by themselves
+    own = col(Run.parent_run_id).is_(None) | ((col(Run.kind) == RunKind.TRADE) & ~played)
+    runs = session.exec(select(Run).where(own, *conditions).order_by(col(Run.created_at).desc()).limit(most)).all()
+    return [
+        LastRun(run_id=run.id, kind=run.kind, state=run.state, at=run.created_at, said=outcome(session, run))
+        for run in runs
+    ]
+
+
+def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:
+    rows = session.exec(
+        select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(most)
+    ).all()
+    return [_running(session, settings, row) for row in rows]
+
+
+def _running(session: Session, settings: Settings, run: Run) -> RunningRun:
+    symbols = [str(symbol) for symbol in run.params.get("symbols") or ()]
+    # Of a screen they are the whole universe.
+    seen = progress(session, run.id, settings)
+    return RunningRun(run=run, symbols=[] if run.kind == "screen" else symbols, progress=seen)

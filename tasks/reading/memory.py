@@ -126,10 +126,6 @@ def past_hits(session: Session, context: ToolContext, lens: str, symbols: Sequen
     return [PastHit(*row) for row in found]
 
 
-def past_decisions(session: Session, context: ToolContext, most: int) -> list[PastDecision]:
-    return [PastDecision(*row) for row in _rows(session, context, _decisions(), most=most)]
-
-
 def _rows(session: Session, context: ToolContext, statement: Executable, **asked: Any) -> Iterable[Any]:
     asked |= {"account": context.account, "market": context.market.name, "now": context.clock.now()}
     return session.connection().execute(statement, {**asked, "own": context.run_id or ""})
@@ -261,7 +257,7 @@ def trader_memory(session: Session, context: ToolContext) -> str | None:
     """The oldest first; None when memory is off. Their results are in the notes by symbol."""
     if _is_off(context):
         return None
-    found = reversed(past_decisions(session, context, DECISIONS))
+    found = reversed([PastDecision(*row) for row in _rows(session, context, _decisions(), most=DECISIONS)])
     lines = (f"{one.at:%Y-%m-%d} decided: {_actions(one.actions)}. {one.reasoning}" for one in found)
     return fit(lines, MEMORY_TOKENS)
 

@@ -181,7 +181,7 @@ def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
     models = dict.fromkeys(model for one in used if one.runtime != LOCAL for model in one.models)
     ended = (Run.kind == run.kind, col(Run.id) < run.id, col(Run.finished_at).is_not(None))
     last = session.exec(select(Run.summary).where(*ended).order_by(col(Run.id).desc()).limit(1)).first() or {}
-    local = _local(session, settings, run) if texts else []
+    local = local_times(settings, _turns(session, settings, run), past_tokens(session)) if texts else []
     return Outlook(
         kind=run.kind,
         budgets=list(usage_of_budgets(session, settings, run.id)),
@@ -192,10 +192,6 @@ def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
         seconds=seconds_of(local),
         allowed=(run.deadline_at - run.created_at).total_seconds(),
     )
-
-
-def _local(session: Session, settings: Settings, run: Run) -> list[LocalTime]:
-    return local_times(settings, _turns(session, settings, run), past_tokens(session))
 
 
 def seconds_of(local: list[LocalTime]) -> float | None:

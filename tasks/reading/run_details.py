@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import computed_field, model_validator
 from sqlmodel import Session, col, func, select
 
+from chordesk.agents.mask.audit import Audit, audit
 from chordesk.models.answers import Frozen
 from chordesk.models.database.blobs import path_in_home
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE, AttemptEnd, OrderState, RunKind, RunState, StepState
 from chordesk.models.tables.board import Episode, EpisodeQuestion
@@ -30,16 +32,19 @@ from chordesk.models.tables.runs import (
     Verdict,
     research_run,
 )
-from chordesk.models.tables.runtime import RuntimeConversation
+from chordesk.models.tables.runtime import MaskedTurn, RuntimeConversation
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.engine.budgets import Cost, cost_of
+from chordesk.tasks.engine.budgets import Cost, cost_of, runs_of_backtest
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, progress, view
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
+
+if TYPE_CHECKING:
+    from chordesk.tasks.bootstrap import Desk
 
 _DID = {
     RunKind.SCREEN: "screened {symbols}",
@@ -306,10 +311,7 @@ def steps_of(session: Session, run: Run) -> list[TimelineStep]:
     turns = _turns(session, run.id)
     parents = {step.parent_id for step in steps}
     return [
-        TimelineStep(
-            step=step,
-            attempts=_attempts(step, ended[step.id], turns, joins=step.id in parents),
-        )
+        TimelineStep(step=step, attempts=_attempts(step, ended[step.id], turns, joins=step.id in parents))
         for step in steps
     ]
 
@@ -400,3 +402,23 @@ def course(session: Session, settings: Settings, run: Run) -> RunCourse:
         timeline=timeline(session, run),
         table=candidate_table(session, run),
     )
+
+
+def audits(session: Session, desk: Desk, run: Run) -> Audit:
+    """Return the audit of a run, or of all sessions of a backtest. Raises UsageError where no model was asked under a
+    mask: nothing was kept to read."""
+    runs = [run.id]
+    if run.kind == RunKind.BACKTEST:
+        runs += session.exec(runs_of_backtest(run.account)).all()
+    found = []
+    for run_id in dict.fromkeys(runs):
+        rows = session.exec(select(MaskedTurn).where(MaskedTurn.run_id == run_id)).all()
+        if rows and (mask := desk.mask_of(run_id)) is not None:
+            found.append(audit(mask, run_id, rows))
+    if not found:
+        raise UsageError(f"no model was asked under a mask in run {run.id}", remedy="set DESK_MASK before it starts")
+    return Audit(
+        run_id=run.id, kinds=found[0].kinds, conversations=sum(one.conversations for one in found),
+        texts=sum(one.texts for one in found), characters=sum(one.characters for one in found),
+        leaks=[leak for one in found for leak in one.leaks],
+    )  # fmt: skip

@@ -118,7 +118,7 @@ def _rows(session: Session, settings: Settings, runs: Sequence[Run], *, short: b
     spent, costs = _spent(session, counted), costs_of(session, settings, counted) if counted else {}
     return [
         RunRow(
-            run=_without_long(run) if short else run,
+            run=Run(**run.model_dump(exclude={"params", "settings", "summary"})) if short else run,
             final=run.state in RUN_FINAL,
             steps=steps[run.id][1],
             steps_ended=steps[run.id][0],
@@ -132,10 +132,6 @@ def _rows(session: Session, settings: Settings, runs: Sequence[Run], *, short: b
         )
         for run in runs
     ]
-
-
-def _without_long(run: Run) -> Run:
-    return Run(**run.model_dump(exclude={"params", "settings", "summary"}))
 
 
 def _is_summed(run: Run) -> bool:

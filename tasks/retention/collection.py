@@ -15,7 +15,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention import events, files, runs
 from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, policy_of, total
 
-EVENTS, PICTURES, ROLLOUT_FILES = "event", "picture (file)", "rollout (file)"
+PICTURES, ROLLOUT_FILES = "picture (file)", "rollout (file)"
 THREADS, ROLLOUTS, BLOBS = "thread", "rollout", "blob"
 
 
@@ -27,19 +27,17 @@ class Pass:
 
 def due(desk: Desk, policy: Policy) -> Pass:
     rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
-    kept = added(rows, {EVENTS: events.due(desk.store, policy)}, events.beside_due(desk.store, policy))
-    kept = added(kept, {PICTURES: files.due_pictures(desk.store, desk.settings.home, policy)})
-    kept = added(kept, {ROLLOUT_FILES: total(Amount(1, size) for _, size in files.old_rollouts(desk.settings, policy))})
+    rollouts = total(Amount(1, size) for _, size in files.old_rollouts(desk.settings, policy))
+    pictures = files.due_pictures(desk.store, desk.settings.home, policy)
+    kept = added(rows, events.due(desk.store, policy), {PICTURES: pictures, ROLLOUT_FILES: rollouts})
     return _with_threads(desk, policy, kept, counting=True)
 
 
 def collect(desk: Desk, policy: Policy) -> Pass:
     """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
-    trimmed = events.trim(desk.store, policy)
-    went = {EVENTS: Amount(trimmed.events, trimmed.bytes)}
-    done = added(runs.collect(desk.store, policy), went, trimmed.beside)
-    done = added(done, {PICTURES: files.prune_pictures(desk.store, desk.settings.home, policy)})
-    done = added(done, {ROLLOUT_FILES: files.prune_rollouts(desk.settings, policy)})
+    trimmed, rows = events.trim(desk.store, policy), runs.collect(desk.store, policy)
+    pictures = files.prune_pictures(desk.store, desk.settings.home, policy)
+    done = added(rows, trimmed, {PICTURES: pictures, ROLLOUT_FILES: files.prune_rollouts(desk.settings, policy)})
     return _with_threads(desk, policy, done, counting=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 import redis
 import structlog
@@ -22,6 +21,7 @@ from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, chos
 
 log = structlog.get_logger(__name__)
 
+EVENTS = "event"  # its name among amounts
 HOURLY_KEY, HOUR_SECONDS = "desk:events-trim", 3600
 # Events deleted in one transaction, for which other writers wait.
 CHUNK = 5_000
@@ -30,30 +30,21 @@ LIFECYCLES: tuple[Table, ...] = (RuntimeTurn.__table__, RuntimeItem.__table__)  
 OF_LIFECYCLES, OF_EVENTS = frozenset(table.name for table in LIFECYCLES), frozenset({"event_batch"})
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
-    """Number of events trimmed, of their runs, and the bytes of the events. beside: rows that went with events."""
-
-    runs: int = 0
-    events: int = 0
-    bytes: int = 0
-    beside: Amounts = field(default_factory=dict)
-
-
-def trim(store: Store, policy: Policy) -> Trimmed:
-    """Events that are too old or too many. Safe at any time and from several processes."""
+def trim(store: Store, policy: Policy) -> Amounts:
+    """Delete events that are too old or too many, and what goes with them; return how much of each. Safe at any time
+    and from several processes."""
     lifecycles.end_left_over_turns(store, policy.now, since=policy.events_before)
-    done = Trimmed()
+    done = Amount()
     for run_id, upto in _due(store, policy):
         size = _amount(store, run_id, upto).bytes
         count = sum(_trim(store, run_id, upto))
         if count:
-            done = Trimmed(done.runs + 1, done.events + count, done.bytes + size)
+            done += Amount(count, size)
     beside = _forget_lifecycles(store, policy.events_before)
     with store.session() as session:
         beside = added(beside, _of_notices(session, policy.events_before))
         notices.trim(session, policy.events_before)
-    return replace(done, beside=beside)
+    return added({EVENTS: done}, beside)
 
 
 def emptied(store: Store, policy: Policy) -> Mapping[str, frozenset[str]]:
@@ -63,19 +54,16 @@ def emptied(store: Store, policy: Policy) -> Mapping[str, frozenset[str]]:
     return {run_id: OF_LIFECYCLES | OF_EVENTS if run_id in old else OF_LIFECYCLES for run_id in ended}
 
 
-def beside_due(store: Store, policy: Policy) -> Amounts:
+def due(store: Store, policy: Policy) -> Amounts:
+    """Return what `trim` would delete now, events to within the batch that a limit falls into."""
     ended = select(Run.id).where(col(Run.finished_at) < policy.events_before)
+    events = total(_amount(store, run_id, upto) for run_id, upto in _due(store, policy))
     with store.read() as session:
         found = {
             table.name: chosen(session, table, or_(table.c.run_id.in_(ended), _of_no_run(table, policy.events_before)))
             for table in LIFECYCLES
         }
-        return added(found, _of_notices(session, policy.events_before))
-
-
-def due(store: Store, policy: Policy) -> Amount:
-    """Return how many events `trim` would delete now, to within the batch that a limit falls into."""
-    return total(_amount(store, run_id, upto) for run_id, upto in _due(store, policy))
+        return added({EVENTS: events}, found, _of_notices(session, policy.events_before))
 
 
 def _due(store: Store, policy: Policy) -> list[tuple[str, int]]:
@@ -99,7 +87,7 @@ def trim_hourly(client: redis.Redis, store: Store, settings: Settings, now: dt.d
     try:
         if client.set(HOURLY_KEY, now.isoformat(), nx=True, ex=HOUR_SECONDS):
             done = trim(store, policy_of(settings, now))
-            log.info("events.trimmed", runs=done.runs, events=done.events)
+            log.info("events.trimmed", events=done[EVENTS].rows if EVENTS in done else 0)
     except (redis.RedisError, *AWAY) as error:
         log.warning("events.not_trimmed", error=str(error).splitlines()[0])
 

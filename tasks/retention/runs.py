@@ -167,7 +167,7 @@ def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingP
     """Rows by table; `run` counts the runs that go. emptied: tables that have lost a run's rows by then."""
     alike: dict[Set[str], list[str]] = defaultdict(list)  # runs by the tables that lose their rows
     for run_id, hold in _old(store, policy).items():
-        alike[_going(hold) - emptied.get(run_id, frozenset())].append(run_id)
+        alike[(EVIDENCE if hold is Hold.SCORES else EVIDENCE | RUN) - emptied.get(run_id, frozenset())].append(run_id)
     amounts: Amounts = {}
     for names, run_ids in alike.items():
         for first in range(0, len(run_ids), COUNTED):
@@ -204,10 +204,6 @@ def _old(store: Store, policy: Policy) -> dict[str, Hold]:
 
 
 _GONE = "its tool calls and attempts were deleted on "
-
-
-def _going(hold: Hold) -> frozenset[str]:
-    return EVIDENCE if hold is Hold.SCORES else EVIDENCE | RUN
 
 
 def _collect(store: Store, policy: Policy, run_id: str, hold: Hold) -> Amounts:

@@ -409,7 +409,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
         urls["rulebook_url"] = f"http://{LOOPBACK}:{rulebook_port}/v1"
         started.append(rulebook(rulebook_port, urls["rulebook_url"]))
     if choice is not None:
-        suffix = "" if "redis_url" in urls else _suffix(where.home)
+        suffix = "" if "redis_url" in urls else f"-{hashlib.sha256(str(where.home).encode()).hexdigest()[:6]}"
         started += workers(choice, flower_port, suffix)
         started += _of_features(loaded.settings)
         if choice.api:
@@ -465,10 +465,6 @@ def _watched(started: Sequence[Program], settings: Settings) -> Sequence[Program
                 remedy="set a port after which the next ones are free too, or 0 for no metrics",
             )
     return found
-
-
-def _suffix(home: Path) -> str:
-    return f"-{hashlib.sha256(str(home).encode()).hexdigest()[:6]}"
 
 
 def free_ports(count: int) -> list[int]:

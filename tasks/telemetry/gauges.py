@@ -137,11 +137,7 @@ DRAWDOWN = Gauge("desk_drawdown_share", "Fall from the highest equity, as a shar
 DAY_CHANGE = Gauge("desk_day_change_share", "Change of equity in the last session day, as a share.", ("account",))
 DAY_TOKENS = Gauge("desk_day_tokens", "Tokens of the UTC day, as its budget counts them.")
 DAY_COST = Gauge("desk_day_usd", "Estimated cost of the UTC day, US dollars; missing without prices.")
-LIMIT = Gauge(
-    "desk_limit",
-    "Limits: day_tokens, drawdown and daily_loss (shares), app_server_bytes.",
-    ("limit",),
-)
+LIMIT = Gauge("desk_limit", "Limits: day_tokens, drawdown and daily_loss (shares), app_server_bytes.", ("limit",))
 DATABASE_GAUGES = (
     DUE, DUE_AGE, RUNNING, DEMAND, RUNS, SWEEP_AGE, LOST, ORDERS, REQUESTS_WAITING, REQUESTS_WAITING_AGE, TRADING,
     EQUITY, DRAWDOWN,
@@ -164,7 +160,7 @@ def read_database(session: Session, settings: Settings) -> Reading:
         TRADING: _trading(session, settings),
         **_equity(session, settings.account),
         **_day(session, settings),
-        LIMIT: _limits(settings),
+        LIMIT: dict(_limit_pairs(settings)),
     }
 
 
@@ -258,10 +254,6 @@ def _day(session: Session, settings: Settings) -> Reading:
     used = use_of_day(session, settings)
     cost: _Values = {(): used.cost.usd} if used.cost.usd is not None else {}
     return {DAY_TOKENS: {(): used.tokens}, DAY_COST: cost}
-
-
-def _limits(settings: Settings) -> _Values:
-    return dict(_limit_pairs(settings))
 
 
 def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:

@@ -34,7 +34,7 @@ from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page import assets
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
-from chordesk.tasks.web.routes import accounts, desk, events, experiments, orders, runs, threads
+from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
 from chordesk.tasks.web.security import Guard, Token, host_names, token_of
 from chordesk.tasks.worker.app import create_app as worker_app
 from chordesk.tasks.worker.messages import WorkerNotifier
@@ -49,7 +49,7 @@ ROUTERS = (
     accounts.router,
     runs.router,
     runs.course_router,
-    experiments.router,
+    runs.experiments_router,
     runs.reports_router,
     accounts.symbols_router,
     runs.artifacts_router,
@@ -90,12 +90,9 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     app.state.kept = KeptAnswers(context.store)
     app.include_router(programs.router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
-    tokens = Tokens(context.store)
-    app.state.program_tokens = programs.ProgramTokens(token.value, tokens)
+    app.state.tokens = tokens = Tokens(token.value, context.store)
     app.add_middleware(GZipMiddleware, minimum_size=SMALL_BYTES, compresslevel=GZIP_LEVEL)
-    app.add_middleware(
-        Guard, hosts=host_names(context.settings), token=token.value, sessions=context.sessions, tokens=tokens
-    )
+    app.add_middleware(Guard, hosts=host_names(context.settings), tokens=tokens, sessions=context.sessions)
     written = cache(lambda: orjson.dumps(app.openapi()))
 
     async def described(request: Request) -> Response:

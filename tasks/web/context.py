@@ -107,7 +107,7 @@ class Watch(Generic[T]):
     def look(self, wait: float = 0.0) -> KeptValue[T]:
         """Refresh an answer that is not fresh. Without one, or with a much older one, wait up to so many seconds."""
         with self._lock:
-            if self._is_stale() and self._reading is None:
+            if self._older_than(self._fresh) and self._reading is None:
                 self._reading = Future()
                 # A daemon: a reading that hangs must not keep the service from ending.
                 threading.Thread(target=self._refresh, args=[self._reading], name=self._name, daemon=True).start()
@@ -121,9 +121,6 @@ class Watch(Generic[T]):
         with self._lock:
             known, refreshing = self._known, self._reading is not None
         return KeptValue(time.monotonic() - known[0] if known else None, refreshing, known[1] if known else None)
-
-    def _is_stale(self) -> bool:
-        return self._older_than(self._fresh)
 
     def _older_than(self, seconds: float) -> bool:
         return self._known is None or time.monotonic() - self._known[0] > seconds

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import aclosing
@@ -177,25 +175,11 @@ _POLICY, _TOO_MANY = 1008, 1013
 _HELLO = "send {\"id\": ..., \"do\": \"hello\", \"token\": ...} first"  # fmt: skip
 
 
-class ProgramTokens:
-    """The service's token and the named ones: a program's first message shows one of them."""
-
-    def __init__(self, token: str, tokens: Tokens) -> None:
-        self._digest, self._tokens = hashlib.sha256(token.encode()).digest(), tokens
-
-    async def have(self, given: str) -> bool:
-        """Return whether this is one of them. Raises DatabaseDown."""
-        return self._is_own(given) or await self._tokens.find(given) is not None
-
-    def _is_own(self, given: str) -> bool:
-        return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), self._digest)
-
-
 @router.websocket("/ws")
 async def programs(socket: WebSocket) -> None:
     """Serve one program. The guard has checked where the handshake came from; the token is in the first message."""
     await socket.accept()
-    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.program_tokens)
+    connection = ProgramConnection(socket, socket.app.state.context, socket.app.state.tokens)
     try:
         await connection.run()
     except WebSocketDisconnect:
@@ -207,7 +191,7 @@ async def programs(socket: WebSocket) -> None:
 class ProgramConnection:
     """The requests and subscriptions of one program."""
 
-    def __init__(self, socket: WebSocket, context: ServiceContext, tokens: ProgramTokens) -> None:
+    def __init__(self, socket: WebSocket, context: ServiceContext, tokens: Tokens) -> None:
         self._socket, self._context, self._tokens = socket, context, tokens
         self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue(AHEAD)
         self._following: dict[str, asyncio.Task[None]] = {}
@@ -251,11 +235,11 @@ class ProgramConnection:
             await self._refuse(id_, "the first message shows the token")
             return False
         try:
-            known = await self._tokens.have(asked.token)
+            known = await self._tokens.find(asked.token)
         except DatabaseDown as error:
             await self._refuse(id_, str(error.args[0]))
             return False
-        if not known:
+        if known is None:
             await self._refuse(id_, "the token is wrong")
             return False
         self._shown = asked.token

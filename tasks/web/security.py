@@ -10,8 +10,6 @@ There is no CORS answer, so no preflight passes either.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import re
 import secrets
@@ -63,19 +61,11 @@ def host_names(settings: Settings) -> frozenset[str]:
 
 class Guard:
     """Middleware around every path, unknown ones too. hosts: allowed Host names, in lower case and without port.
-    sessions: those of the page; None where there is no page, and so no request without the token. tokens: named ones.
-    Routes find the caller in the scope."""
+    sessions: those of the page; None where there is no page, and so no request without a token. Routes find the caller
+    in the scope."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        hosts: frozenset[str],
-        token: str,
-        sessions: Sessions | None = None,
-        tokens: Tokens | None = None,
-    ) -> None:
-        self._app, self._hosts, self._token, self._sessions = app, hosts, _digest(token.encode()), sessions
-        self._tokens = tokens
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], tokens: Tokens, sessions: Sessions | None = None) -> None:
+        self._app, self._hosts, self._tokens, self._sessions = app, hosts, tokens, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -128,11 +118,9 @@ class Guard:
         return None
 
     async def _caller(self, shown: str) -> Caller | Problem:
-        if self._is_token(shown):
-            return OWNER
         try:
-            if self._tokens is not None and (named := await self._tokens.find(shown)) is not None:
-                return named
+            if (known := await self._tokens.find(shown)) is not None:
+                return known
             if self._sessions is not None and (session := await self._sessions.find(shown)) is not None:
                 return Caller(session.by, OWNER.scopes)
         except DeskError as error:
@@ -146,9 +134,6 @@ class Guard:
     def _is_ours(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         return found is not None and found[1].strip("[]") in self._hosts
-
-    def _is_token(self, token: str) -> bool:
-        return hmac.compare_digest(_digest(token.encode()), self._token)
 
     def _while_it_lasts(self, shown: str, send: Send) -> Send:
         """Wrap `send` to end an answer that goes on, an event stream, soon after its session or token has ended."""
@@ -283,11 +268,6 @@ async def _wrong_person(request: Request) -> Problem | None:
     return problem(HTTPStatus.FORBIDDEN, "another_name", detail, f"send by={caller.name!r}")
 
 
-def _digest(token: bytes) -> bytes:
-    """Return a digest of fixed length, so that the time of a comparison does not reveal the token's length."""
-    return hashlib.sha256(token).digest()
-
-
 def _hardened(send: Send) -> Send:
     """Wrap `send` to add headers that keep browsers from caching, framing, sniffing or sharing the answer."""
 
@@ -313,10 +293,6 @@ class Token:
     where: str
 
 
-def token_path(home: Path) -> Path:
-    return home / "run" / "api-token"
-
-
 FLOWER_USER = "desk"
 
 
@@ -327,7 +303,7 @@ def flower_path(home: Path) -> Path:
 def token_of(settings: Settings) -> Token:
     if settings.api_token is not None:
         return Token(settings.api_token.get_secret_value(), "DESK_API_TOKEN")
-    return _token_at(token_path(settings.home), "DESK_API_TOKEN")
+    return _token_at(settings.home / "run" / "api-token", "DESK_API_TOKEN")
 
 
 def flower_login(settings: Settings) -> Token:

@@ -16,20 +16,15 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import QueueName, task_name
 from chordesk.tasks.redis_clients import SILENT_SECONDS, redis_url
-from chordesk.tasks.schedules import of_settings
+from chordesk.tasks.schedules import BEAT_PREFIX, beat_schedule, of_settings
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
 from chordesk.tasks.worker.maintenance import Sweeper
 from chordesk.tasks.worker.messages import PASSES, DeskApp, sender_app
-from chordesk.tasks.worker.schedule import BEAT_PREFIX, beat_schedule
 from chordesk.tasks.worker.work import add_step_tasks
 
 # A worker loads these too: the passes that are not steps, and its control commands.
-INCLUDE = (
-    "chordesk.tasks.worker.trading",
-    "chordesk.tasks.worker.control",
-    "chordesk.tasks.reports.writing",
-)
+INCLUDE = ("chordesk.tasks.worker.trading", "chordesk.tasks.worker.control", "chordesk.tasks.reports.writing")
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> DeskApp:

@@ -12,20 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import structlog
 from celery import bootsteps
 from celery.worker.control import control_command, inspect_command
+from pydantic import ValidationError
 from sqlalchemy import and_, func, or_, select, update
 from sqlmodel import Session, col
 
+from chordesk.agents.role_models import require_roles
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models import event_log, events
 from chordesk.models.database.store import Store, transact
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import snapshot
+from chordesk.models.settings.running_desk import in_run, snapshot, with_values
 from chordesk.models.states import RUN_FINAL, RUN_LIVE, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
@@ -33,9 +36,14 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, steps
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.room import RoomWatch
+from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tasks.engine.summary import summarise
 from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
 from chordesk.tasks.worker.sockets import Health, health_path, make_folder
+from chordesk.tools.orders import audit
+
+log = structlog.get_logger(__name__)
+
 
 NOTE = "stopped on request"
 REASON = "the run was stopped"
@@ -208,8 +216,6 @@ def _refresh(store: Store, settings: Settings, stop: Stop, trusted: bool) -> Non
     stop.left, stop.state = transact(store, read, PATIENCE_SECONDS)
 
 
-log = structlog.get_logger(__name__)
-
 # The thread that waits here for the loop also keeps the worker's connection alive: it must not wait for long.
 LOOP_SECONDS = 0.5
 
@@ -353,3 +359,49 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
             age = f"{time.monotonic() - self._ticked:.3f}" if self._ticked is not None else ""
             with line, suppress(OSError):
                 line.sendall(f"{node}\n{age}".encode())
+
+
+PROVIDERS: tuple[str, ...] = get_args(Settings.model_fields["provider"].annotation)
+# What of a run's settings names its models: the model is the one that was asked for, the rest is the desk's.
+_OF_MODELS = ("provider", "model", "provider_url", "local_url", "role_models", "voice_models")
+
+
+def with_model(settings: Settings, text: str) -> Settings:
+    """Return the desk's settings with the model PROVIDER:MODEL in place of theirs. Raises UsageError."""
+    provider, _, model = text.strip().partition(":")
+    if provider not in PROVIDERS:
+        raise UsageError(f"--model {text!r} names no provider", remedy=f"write {_FORM}")
+    if not model and provider not in ("rulebook", settings.provider):
+        raise UsageError(f"--model {text!r} names no model of {provider}", remedy=f"write {_FORM}")
+    if provider in ("endpoint", "local") and settings.provider_url is None:
+        reason = f"--model {text!r}: this desk has no address for it"
+        raise UsageError(reason, remedy="set DESK_PROVIDER_URL where the desk is started")
+    try:
+        return with_values(settings, {"provider": provider, "model": model or settings.model})
+    except ValidationError as error:
+        raise UsageError(f"--model {text!r}: {error.errors()[0]['msg']}", remedy=f"write {_FORM}") from None
+
+
+_FORM = f"PROVIDER:MODEL, such as codex:gpt-5.5, or rulebook; providers are {', '.join(PROVIDERS)}"
+
+
+def adopt(session: Session, settings: Settings, run_id: str, by: str) -> list[str]:
+    """Give an open run, and the runs below it, the models of these settings; turns in flight keep theirs. Return a line
+    for each run. Raises UsageError, SettingError."""
+    return [_adopt(session, settings, one, by) for one in (run_id, *open_runs_below(session, [run_id]))]
+
+
+def _adopt(session: Session, settings: Settings, run_id: str, by: str) -> str:
+    run = session.get_one(Run, run_id, with_for_update=True, populate_existing=True)
+    if run.state in RUN_FINAL:
+        raise UsageError(f"run {run.id} has ended: {run.state}", remedy="start a new one")
+    theirs = snapshot(settings)
+    kept = {**(run.settings or snapshot(settings)), **{name: theirs[name] for name in _OF_MODELS}}
+    require_roles(in_run(settings, kept, run.account))
+    line = f"{by} had run {run.id} go on with {settings.model_label} in place of {run.model}"
+    audit.record(session, settings, "run_adopted", run=run.id, was=run.model, model=settings.model_label, by=by)
+    run.provider, run.model, run.settings = settings.provider, settings.model_label, kept
+    run.notes = [*run.notes, line]
+    session.add(run)
+    event_log.append(session, [events.adopted(run, by)])
+    return line

@@ -30,10 +30,9 @@ from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks import approvals
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import graph, leases, policy, step_queries, unserved
+from chordesk.tasks.engine import graph, leases, policy, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
 from chordesk.tasks.engine.room import NOTICE_SECONDS
-from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
@@ -231,7 +230,7 @@ def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
         freed = [*worn_out, *step_queries.fire_joins(session)]
         again = step_queries.resend(session, trusted=view.trusted)
         approvals.expire_overdue_requests(session)
-    send(app, _unique([*freed, *again]))
+    send(app, list({step.id: step for step in [*freed, *again]}.values()))
     closed = close_overdue(desk)
     control.mark_left_behind(desk.store)  # first: what those runs had open ends with them
     closed += control.settle_all(desk.store, desk.settings, trusted=view.trusted)
@@ -254,10 +253,6 @@ def _lease_trust(desk: Desk, session: Session) -> LeaseTrust:
     return view
 
 
-def _unique(steps: list[ReadyStep]) -> list[ReadyStep]:
-    return list({step.id: step for step in steps}.values())
-
-
 def close_overdue(desk: Desk) -> int:
     """Runs past their deadline, but for those that wait for a worker or whose graphs wait for a person, and runs with a
     failed finish step."""
@@ -266,7 +261,7 @@ def close_overdue(desk: Desk) -> int:
         overdue = {
             run.id: _late(session, run)
             for run in late
-            if unserved.idle_since(session, run.id) is None and not approvals.waits_for_person(session, run.id)
+            if step_queries.idle_since(session, run.id) is None and not approvals.waits_for_person(session, run.id)
         }
         unfinished = session.exec(
             select(Run.id)

@@ -31,7 +31,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries, unserved
+from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
@@ -68,10 +68,10 @@ def take_up(app: DeskApp, node: str) -> None:
     """Have this worker do the steps that others could not, and that it can. node: its name on the broker."""
     own = kinds.kinds_of(lambda spec: spec.queue in app.amqp.queues.consume_from)
     with app.desk.store.read() as session:
-        found = unserved.find(session, own)
+        found = step_queries.find(session, own)
     if able := [step for step in found if _lack(app.desk, step) is None]:
         with app.desk.store.session() as session:
-            taken = unserved.take_up(session, able)
+            taken = step_queries.take_up(session, able)
         with _noting_unsent(app, taken):
             for step in taken:
                 _signature(app, step).apply_async(queue=worker_direct(node))
@@ -240,7 +240,7 @@ def _models_lack(desk: Desk, run_id: str) -> str | None:
 
 
 def _put_off(desk: Desk, step: ClaimedStep, reason: str) -> None:
-    seconds = unserved.PUT_OFF_SECONDS
+    seconds = step_queries.PUT_OFF_SECONDS
     transact(desk.store, lambda one: graph.put_off(one, step, seconds, reason), CLAIM_SECONDS)
     if reason != step.error:
         log.info("step.put_off", reason=reason)

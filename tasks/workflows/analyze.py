@@ -38,8 +38,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.plans import plan_row
-from chordesk.tasks.workflows.research import announce, lost_reports, role_report, unscreened, verdict_row
+from chordesk.tasks.workflows.research import announce, lost_reports, plan_row, role_report, unscreened, verdict_row
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares
@@ -139,11 +138,7 @@ REASON = "analysis"  # of each of its roles
 
 
 def open_analysis(
-    app: DeskApp,
-    symbols: Sequence[str],
-    request: AnalysisRequest,
-    depth: Depth | None = None,
-    look: Look | None = None,
+    app: DeskApp, symbols: Sequence[str], request: AnalysisRequest, depth: Depth | None = None, look: Look | None = None
 ) -> Run:
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 

@@ -4,27 +4,29 @@ schedule."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlmodel import Session, col, select
 
 from chordesk.agents.roles import after, rejecting, research_roles, validators
 from chordesk.models.answers import ReportStatus, Stance
 from chordesk.models.errors import UsageError
-from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import dialect_insert, utcnow
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.trading import meet_past_sessions
-from chordesk.tools.holdings import Holding, holdings
+from chordesk.tools.holdings import Holding, holdings, holds
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders.protection import held_plans
+from chordesk.tools.registry import ToolContext
 
-ROLE_AGE_HOURS = 24.0  # market time until a role looks at a holding again
+AGE = dt.timedelta(hours=24)  # market time after which a role looks at a holding again, whatever the figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,60 +42,41 @@ class HoldingSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The settings that make a role due."""
-
-    age: dt.timedelta  # time after which a role reviews again whatever the figures
-    move: float  # since the last review, of the price as a fraction of it, or of the gain as a share of the cost
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A role that is due. text: the reason with its figure."""
-
-    reason: DueReason
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class NotDue:
     due_at: dt.datetime  # market time at which its age makes the role due, if no figure does so before
     blind: tuple[str, ...]  # the figures that cannot, and why
 
 
-def limits_of(settings: Settings) -> Limits:
-    return Limits(dt.timedelta(hours=ROLE_AGE_HOURS), settings.price_move)
-
-
 def due(
     last: HoldingSnapshot | None,
     now: HoldingSnapshot,
-    limits: Limits,
+    move: float,
     *,
     asked: bool = False,
     review: str | None = None,
-) -> Due | NotDue:
-    """Return whether a role is due, and why, or when it is next.
+) -> tuple[DueReason, str] | NotDue:
+    """Return why a role is due, with the figure in a text, or when it is next.
 
-    last: None when the role never reviewed the holding; a review of later than now counts as none. asked: a person
-    wants it. review: day of its plan's review. A figure that is missing at either review triggers nothing.
+    move: since the last review, of the price as a fraction of it, or of the gain as a share of the cost. last: None
+    when the role never reviewed the holding; a review of later than now counts as none. asked: a person wants it.
+    review: day of its plan's review. A figure that is missing at either review triggers nothing.
     """
     if asked:
-        return Due(DueReason.MANUAL, "manual")
+        return (DueReason.MANUAL, "manual")
     if last is None or last.at > now.at:
-        return Due(DueReason.INITIAL_RUN, "initial run")
+        return (DueReason.INITIAL_RUN, "initial run")
     gained, moved = _difference(last.unrealized, now.unrealized), _move(last.price, now.price)
-    if _reaches(gained, limits.move):
-        return Due(DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
-    if _reaches(moved, limits.move):
-        return Due(DueReason.PRICE_MOVE, f"price {signed(moved)}")
+    if _reaches(gained, move):
+        return (DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
+    if _reaches(moved, move):
+        return (DueReason.PRICE_MOVE, f"price {signed(moved)}")
     if review is not None and exchange_day(last.at).isoformat() < review <= exchange_day(now.at).isoformat():
-        return Due(DueReason.PLAN_REVIEW, f"review of its plan on {review}")
-    if now.at - last.at >= limits.age:
-        return Due(DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
+        return (DueReason.PLAN_REVIEW, f"review of its plan on {review}")
+    if now.at - last.at >= AGE:
+        return (DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
     figures = (("price", last.price, now.price, moved), ("unrealized", last.unrealized, now.unrealized, gained))
     blind = tuple(_blind(name, then, today) for name, then, today, change in figures if change is None)
-    return NotDue(last.at + limits.age, blind)
+    return NotDue(last.at + AGE, blind)
 
 
 def _difference(then: float | None, now: float | None) -> float | None:
@@ -122,52 +105,43 @@ LOOKED = frozenset({ReportStatus.COMPLETED, ReportStatus.NO_DATA, ReportStatus.R
 _KEY = ("account", "market", "symbol", "role")
 
 
-class RoleScheduleStore:
-    """The rows of one account on one market."""
+def schedule_rows(
+    session: Session, account: str, market: str, now: dt.datetime
+) -> Mapping[tuple[str, str], RoleSchedule]:
+    """By symbol and role, without rows of later than now: a replay's table may have the future."""
+    own = (RoleSchedule.account == account, RoleSchedule.market == market, col(RoleSchedule.last_at) <= now)
+    return {(row.symbol, row.role): row for row in session.exec(select(RoleSchedule).where(*own)).all()}
 
-    def __init__(self, account: str, market: str) -> None:
-        self._account, self._market = account, market
 
-    def rows(self, session: Session, now: dt.datetime) -> Mapping[tuple[str, str], RoleSchedule]:
-        """By symbol and role, without rows of later than now: a replay's table may have the future."""
-        found = session.exec(
-            select(RoleSchedule).where(
-                RoleSchedule.account == self._account,
-                RoleSchedule.market == self._market,
-                col(RoleSchedule.last_at) <= now,
-            )
-        ).all()
-        return {(row.symbol, row.role): row for row in found}
+def record_look(
+    session: Session, account: str, market: str, symbol: str, role: str, look: HoldingSnapshot, **details: str
+) -> None:
+    """Write a review in the caller's transaction, in place of the one before. details: its reason, run and report."""
+    values: dict[str, Any] = {"account": account, "market": market, "symbol": symbol, "role": role, **details}
+    values |= {"last_at": look.at, "last_price": look.price, "last_unrealized": look.unrealized, "updated_at": utcnow()}
+    # Two runs may end a review at once: the second must find the row, not fail on it.
+    new = dialect_insert(session, RoleSchedule)
+    changes = {name: new.excluded[name] for name in values if name not in _KEY}
+    session.connection().execute(new.on_conflict_do_update(index_elements=list(_KEY), set_=changes), values)
 
-    def record(
-        self,
-        session: Session,
-        symbol: str,
-        role: str,
-        look: HoldingSnapshot,
-        *,
-        reason: str,
-        run_id: str,
-        report_id: str,
-    ) -> None:
-        """Write a review in the caller's transaction, in place of the one before."""
-        values = {
-            "account": self._account,
-            "market": self._market,
-            "symbol": symbol,
-            "role": role,
-            "run_id": run_id,
-            "report_id": report_id,
-            "reason": reason,
-            "last_at": look.at,
-            "last_price": look.price,
-            "last_unrealized": look.unrealized,
-            "updated_at": utcnow(),
-        }
-        # Two runs may end a review at once: the second must find the row, not fail on it.
-        new = dialect_insert(session, RoleSchedule)
-        changes = {name: new.excluded[name] for name in values if name not in _KEY}
-        session.connection().execute(new.on_conflict_do_update(index_elements=list(_KEY), set_=changes), values)
+
+def look_at(desk: Desk, context: ToolContext, symbol: str) -> HoldingSnapshot | None:
+    """Return a holding as it is now; None for what the account does not hold."""
+    with desk.store.read() as session:
+        if not holds(session, context.account, symbol):
+            return None
+    found = holdings(context, only=symbol)
+    return HoldingSnapshot(context.clock.now(), found[0].price, found[0].unrealized) if found else None
+
+
+def reviewed(
+    context: ToolContext, step: ClaimedStep, report: Report, look: HoldingSnapshot
+) -> Callable[[Session], None]:
+    """Return the writer of a holding's review, for the transaction that ends the step."""
+    place = (context.account, context.market.name, report.symbol, report.role)
+    reason = step.payload.get("roles", {}).get(report.role, DueReason.MANUAL)
+    details = {"reason": reason, "run_id": step.run_id, "report_id": report.id}
+    return lambda session: record_look(session, *place, look, **details)
 
 
 def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
@@ -179,11 +153,11 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
         remedy = "`desk research SYMBOL...` researches symbols that you name"
         raise UsageError(f"the account {account} holds nothing: there is nothing to research", remedy=remedy)
     with desk.store.read() as session:
-        rows = RoleScheduleStore(account, desk.market.name).rows(session, now)
+        rows = schedule_rows(session, account, desk.market.name, now)
         reports = _last_reports(session, rows.values())
         reviews = {one.symbol: kept.review for one, _, kept in held_plans(session, account)}
-    limits, roles = limits_of(desk.settings), research_roles(desk.settings)
-    return [plan(one, rows, reports, now, limits, roles, asked=force, review=reviews.get(one.symbol)) for one in held]
+    move, roles = desk.settings.price_move, research_roles(desk.settings)
+    return [plan(one, rows, reports, now, move, roles, asked=force, review=reviews.get(one.symbol)) for one in held]
 
 
 def _last_reports(session: Session, rows: Iterable[RoleSchedule]) -> Mapping[str, Report]:
@@ -196,7 +170,7 @@ def plan(
     rows: Mapping[tuple[str, str], RoleSchedule],
     reports: Mapping[str, Report],
     now: dt.datetime,
-    limits: Limits,
+    move: float,
     roles: Sequence[str],
     *,
     asked: bool = False,
@@ -215,9 +189,9 @@ def plan(
         report = reports.get(row.report_id or "") if row else None
         # A review without its report does not count: a verdict has nothing to rest on.
         last = HoldingSnapshot(row.last_at, row.last_price, row.last_unrealized) if row and report else None
-        answer = due(last, seen, limits, asked=asked, review=review)
-        if isinstance(answer, Due):
-            found.append(DueRole(role=role, reason=answer.reason, why=answer.text))
+        answer = due(last, seen, move, asked=asked, review=review)
+        if not isinstance(answer, NotDue):
+            found.append(DueRole(role=role, reason=answer[0], why=answer[1]))
         elif last is not None and report is not None:
             why = "; ".join((f"looked {span((now - last.at).total_seconds())} ago", *answer.blind))
             skipped.append(SkippedRole(role=role, due_at=answer.due_at, why=why, report_id=report.id))

@@ -38,6 +38,7 @@ from chordesk.agents.subjects import (
     skeptic_subject,
     validator_subject,
 )
+from chordesk.agents.synthesis import AccountFacts, plan
 from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import conclude, counted, with_rogue
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
@@ -79,18 +80,13 @@ from chordesk.tasks.worker.turns import (
     value_of,
 )
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.plans import plan_row
-from chordesk.tasks.workflows.portfolio import (
-    LOOKED,
-    HoldingSnapshot,
-    RoleScheduleStore,
-    plan_portfolio,
-)
+from chordesk.tasks.workflows.portfolio import LOOKED, look_at, plan_portfolio, reviewed
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools import rogue_calls
-from chordesk.tools.holdings import holdings, holds
+from chordesk.tools.holdings import free_shares, written_contracts
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
@@ -215,10 +211,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one role on one candidate, store its report, and start the roles that follow it."""
     symbol, payload = step.subject, step.payload
     context = desk.tool_context(step.run_id)
-    with desk.store.read() as session:
-        is_held = holds(session, context.account, symbol)
-    found = holdings(context, only=symbol) if is_held else []
-    looks = [HoldingSnapshot(context.clock.now(), one.price, one.unrealized) for one in found]
+    look = look_at(desk, context, symbol)
     run = _run(desk, step, held, context)
     again = retry_of(desk, step, run)
     if again is not None:
@@ -243,8 +236,8 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     writers = []
     if report is not None:
         writers.append(thesis_question(context.market, context.settings, report))
-        if looks and status in LOOKED:
-            writers.append(_scheduled(context, step, report, looks[0]))
+        if look is not None and status in LOOKED:
+            writers.append(reviewed(context, step, report, look))
     return Done(result, rows, children, error=error, also=_all(writers), cancels=cancels)
 
 
@@ -337,16 +330,6 @@ def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
         supported=grounding.supported, share=grounding.share, unsupported=figures,
     )  # fmt: skip
     desk.telemetry.emit(event)
-
-
-def _scheduled(
-    context: ToolContext, step: ClaimedStep, report: Report, look: HoldingSnapshot
-) -> Callable[[Session], None]:
-    """Return the writer of a holding's review, for the transaction that ends the step."""
-    kept = RoleScheduleStore(context.account, context.market.name)
-    reason = step.payload.get("roles", {}).get(step.role, DueReason.MANUAL)  # a step of an older version has none
-    details = {"reason": reason, "run_id": step.run_id, "report_id": report.id}
-    return lambda session: kept.record(session, step.subject, step.role, look, **details)
 
 
 def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -560,3 +543,41 @@ def completed_answers(session: Session, run_id: str, symbol: str, roles: Sequenc
         .order_by(col(Report.role))
     ).all()
     return {row.role: row.answer for row in rows if row.answer is not None}
+
+
+def plan_row(
+    desk: Desk,
+    step: ClaimedStep,
+    verdict: Verdict,
+    request: AnalysisRequest,
+    reports: Sequence[Report],
+    given: Sequence[RoleReport],
+) -> Analysis:
+    """Return the planned that the reports on a symbol allow. given: the reports, with those that were lost."""
+    earnings = next_earnings(desk.market_of(step.run_id), step.subject)
+    with desk.store.read() as session:
+        account = _facts(desk, session, session.get_one(Run, step.run_id), step.subject, request, earnings)
+    answers = {row.role: row.answer for row in reports if row.answer is not None}
+    return Analysis(
+        id=new_id(),
+        run_id=step.run_id,
+        candidate_id=verdict.candidate_id,
+        symbol=step.subject,
+        verdict_id=verdict.id,
+        strategy=request.strategy,
+        rating=verdict.rating,
+        confidence=verdict.confidence,
+        key_risks=verdict.key_risks,
+        **plan(request, given, answers, account).model_dump(mode="json"),
+    )
+
+
+def _facts(
+    desk: Desk, session: Session, run: Run, symbol: str, request: AnalysisRequest, earnings: dt.date | None
+) -> AccountFacts:
+    return AccountFacts(
+        free_shares=free_shares(session, run.account, symbol) if request.strategy == "covered_call" else None,
+        written=written_contracts(session, run.account, symbol),
+        collar=desk.settings_of(run.id).max_price_collar if request.proposes else None,
+        earnings=earnings,
+    )

@@ -15,14 +15,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.bounding import bounded_actions
 from chordesk.agents.conclusion import told
 from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
-from chordesk.agents.verdict import (
-    cap_confidence,
-    ground_decision,
-    note,
-    supported_actions,
-    way_of,
-    with_rogue_calls,
-)
+from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, way_of, with_rogue_calls
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
@@ -38,16 +31,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import run_context, stand_aside
-from chordesk.tasks.worker.turns import (
-    last_turn,
-    left_out,
-    moment,
-    retry_of,
-    rogue_note,
-    run_role,
-    status_of,
-    value_of,
-)
+from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, rogue_note, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.episode.rounds import trader_board
 from chordesk.tasks.workflows.research import role_report

@@ -18,7 +18,7 @@ from chordesk.models.text import inert, json_shown, new_york, one_line, span, ut
 from chordesk.tasks.cli.output import facts, fail, paragraph, state, table
 from chordesk.tasks.cli.show.desk_status import event_line
 from chordesk.tasks.notifications.wording import quoted
-from chordesk.tasks.reports.figures import marked, visible
+from chordesk.tasks.reports.formats import marked, visible
 from chordesk.tools.model_tools.company_data import plain_text
 from chordesk.tools.pages.text import clean
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
     from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
-    from chordesk.tasks.worker.schedule import BeatState
+    from chordesk.tasks.schedules import BeatState
 
 
 def status_report(found: DeskStatus) -> RenderableType:

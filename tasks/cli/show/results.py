@@ -181,7 +181,7 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
         *_performance(result.get("performance")),
         "",
         Text(f"Share of names that {result['question'].replace('beats', 'beat')}", style="bold"),
-        _rates([*result["ratings"], *result["lenses"], *result["roles"]]),
+        table(_RATES, [*result["ratings"], *result["lenses"], *result["roles"]], right=list(_RATES)[1:]),
     ]
     lines += [Text(_voice(row)) for row in result["voices"]]
     lines += [Text(note, style="dim") for note in _unscored(result)]
@@ -236,10 +236,6 @@ def _step(value: float) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
-
-
-def _rates(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    return table(_RATES, rows, right=list(_RATES)[1:])
 
 
 _RATES: dict[str, Callable[[Mapping[str, Any]], str]] = {

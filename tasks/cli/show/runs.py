@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 MOST_CHARS = 1200  # --json has the whole output
 
 
-def graphs_report(rows: Sequence[GraphRow]) -> RenderableType:
-    return Group(*(part for row in rows for part in _graph(row)))
-
-
 def _graph(row: GraphRow) -> list[Text]:
     chapters = f"{row.chapters} chapter{'s' if row.chapters != 1 else ''}"
     lines = [Text(f"graph {inert(row.graph)}: {row.state}, {chapters}, {row.turns} turns", style="bold")]
@@ -169,7 +165,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     if run.backtest:
         parts += ["", backtest_report(run.backtest)]
     if run.graphs:
-        parts += ["", graphs_report(run.graphs)]
+        parts += ["", Group(*(part for row in run.graphs for part in _graph(row)))]
     if run.analyses:
         parts.append(analyses_report(run.analyses, home))
     if run.episode:

@@ -57,21 +57,21 @@ def serve_http(
     token = token_of(settings)
     with _bound(host, port) as listening:
         url = f"{url_of(listening)}{MCP_PATH}"
-        app = mcp_app(toolset, runs, host_names(here), token.value, _tokens(settings))
+        app = mcp_app(toolset, runs, host_names(here), _tokens(settings, token.value))
         DoorServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
 
 
-def _tokens(settings: Settings) -> Tokens | None:
-    """Return the named tokens; None without a database of this version: then there are none."""
+def _tokens(settings: Settings, own: str) -> Tokens:
+    """Without a database of this version there are no named ones."""
     try:
         require_current(settings.database)
     except DatabaseDown:
-        return None
-    return Tokens(Store(settings.database))
+        return Tokens(own, None)
+    return Tokens(own, Store(settings.database))
 
 
-def mcp_app(toolset: Toolset, runs: RunResources, hosts: frozenset[str], token: str, tokens: Tokens | None) -> ASGIApp:
-    """One path, POST alone, nothing kept between two requests. tokens: named ones, beside the token."""
+def mcp_app(toolset: Toolset, runs: RunResources, hosts: frozenset[str], tokens: Tokens) -> ASGIApp:
+    """One path, POST alone, nothing kept between two requests."""
     manager = StreamableHTTPSessionManager(
         protocol_server(toolset, runs), json_response=True, stateless=True, max_request_body_size=MOST_BYTES
     )
@@ -83,7 +83,7 @@ def mcp_app(toolset: Toolset, runs: RunResources, hosts: frozenset[str], token: 
 
     app = Starlette(routes=[Route(MCP_PATH, _Endpoint(manager), methods=["POST"])], lifespan=running)
     app.router.default = _nothing_here
-    return Guard(app, hosts, token, tokens=tokens)
+    return Guard(app, hosts, tokens)
 
 
 class _Endpoint:

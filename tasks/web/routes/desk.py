@@ -18,8 +18,7 @@ from chordesk.models.settings.sources import load
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import schedules
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.reading.desk_status import RedisState, redis_state
-from chordesk.tasks.reading.overview import Glance, glance
+from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
 from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptStatus, KeptWorkers

@@ -17,18 +17,12 @@ from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
+from chordesk.tasks.reading.experiments import ExperimentDetail, ExperimentRow, arms_of, experiment, list_experiments
 from chordesk.tasks.reading.outlook import Spending, spending
-from chordesk.tasks.reading.reports import (
-    ReportDetail,
-    VerdictDetail,
-    list_reports,
-    report_detail,
-    verdict_detail,
-)
+from chordesk.tasks.reading.reports import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
 from chordesk.tasks.reading.run_details import RunCourse, RunDetail, Timeline, course, detail, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
-from chordesk.tasks.reading.runs import CandidateRow, candidates
-from chordesk.tasks.reading.waits import Wait, waits
+from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits
 from chordesk.tasks.reports.documents import run_document
 from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
 from chordesk.tasks.reports.schema import RunDocument
@@ -54,6 +48,8 @@ from chordesk.tasks.worker.control import Stop, stop_runs
 from chordesk.tasks.workflows.runs import Request, planned, request_of, request_type, with_budget
 
 log = structlog.get_logger(__name__)
+
+
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
 
 if TYPE_CHECKING:
@@ -337,3 +333,20 @@ def verdict(context: Context, verdict_id: Id) -> VerdictDetail:
     """Show a verdict: its rule, its reports, what was missing, its orders."""
     with context.store.read() as session:
         return verdict_detail(session, verdict_id)
+
+
+experiments_router = APIRouter(tags=["runs"], route_class=JsonRoute)
+
+
+@experiments_router.get("/experiments")
+def experiments(context: Context) -> list[ExperimentRow]:
+    """List the experiments, the newest first."""
+    with context.store.read() as session:
+        return list_experiments(session)
+
+
+@experiments_router.get("/experiments/{experiment_id}")
+def one_experiment(context: Context, experiment_id: Id) -> ExperimentDetail:
+    """Show an ended experiment: differences in pairs, tokens, names judged apart."""
+    with context.store.read() as session:
+        return experiment(session, context.settings, arms_of(session, experiment_id))

@@ -384,10 +384,6 @@ def _running(session: Session, step_ids: list[str]) -> list[tuple[str, str]]:
     return [(thread, turn) for thread, turn in rows if turn is not None]
 
 
-def round_name(number: int) -> str:
-    return f"{ROUND_PREFIX}{number}"
-
-
 def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one voice's turn in one round, and store its forecasts. Whatever it answers, the round goes on."""
     if why := stopped_by(step.payload):
@@ -476,7 +472,7 @@ def start_rounds(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def round_steps(step: ClaimedStep, plan: EpisodePlan, number: int, voices: Collection[str]) -> list[NewStep]:
-    name = round_name(number)
+    name = f"{ROUND_PREFIX}{number}"
     join = NewStep(StepKind.ROUND, str(step.parent_id), name, payload=step.payload, waits=True)
     asked = [voice for voice in VOICES.values() if voice.key in voices]
     steps = [NewStep(StepKind.VOICE, join.id, name, one.role, plan.of_voice(one.key)) for one in asked]

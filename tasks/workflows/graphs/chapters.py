@@ -163,10 +163,6 @@ def ask(session: Session, step: ClaimedStep, asked: Mapping[str, Question], code
     approvals.wake(session, step.id)  # what was answered meanwhile
 
 
-def request_ids(questions: Sequence[Question]) -> dict[str, Question]:
-    return {new_id(): one for one in questions}
-
-
 def _asked(session: Session, step: ClaimedStep) -> Sequence[RuntimeApproval]:
     """Return what the graph has asked, in earlier chapters too."""
     which = (RuntimeApproval.run_id == step.run_id, RuntimeApproval.kind == INTERRUPT)
@@ -354,7 +350,7 @@ class Chapter:
         try:
             shown = {
                 id_: dataclasses.replace(one, value=json_output(one.value))
-                for id_, one in request_ids(questions).items()
+                for id_, one in {new_id(): one for one in questions}.items()
             }
         except GraphState as error:
             return self._failed(error)
@@ -364,18 +360,12 @@ class Chapter:
             also=lambda session: ask(session, self._step, shown, self._code),
         )  # fmt: skip
 
-    def _graph(self) -> Pregel[Any, Any, Any, Any]:
-        return load_graph(self._run.params["factory"], self._desk.settings.graphs)
-
-    def _given(self) -> Any:
-        return self._run.params["inputs"][self._thread]
-
     @property
     def _place(self) -> dict[str, Any]:
         return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
 
     def _output(self) -> Any:
-        graph = self._graph()
+        graph = load_graph(self._run.params["factory"], self._desk.settings.graphs)
         with using(self._bridge):
             return self._values(graph)
 
@@ -392,7 +382,7 @@ class Chapter:
         done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
         most = (graph.config or {}).get("recursion_limit", GRAPH_STEPS)
         config["recursion_limit"] = max(most - done, 1)
-        given = self._given() if saved is None else self._answers(graph, config)
+        given = self._run.params["inputs"][self._thread] if saved is None else self._answers(graph, config)
         if only_async(graph):
             values = asyncio.run(graph.ainvoke(given, config, durability="sync", control=self._control))
         else:

@@ -22,12 +22,10 @@ from chordesk.models.tables.runs import Report, Run, ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.reading.accounts import DueReason
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.graphs.chapters import Chapter
-from chordesk.tasks.workflows.portfolio import LOOKED, HoldingSnapshot, RoleScheduleStore
+from chordesk.tasks.workflows.portfolio import LOOKED, look_at, reviewed
 from chordesk.tasks.workflows.tradingagents.opening import DEPTH
-from chordesk.tools.holdings import holdings, holds
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
@@ -282,18 +280,5 @@ class TickerChapter(Chapter):
         return write
 
     def _review(self, report: Report) -> Callable[[Session], None] | None:
-        context, symbol = self._context, self._thread
-        with self._desk.store.read() as session:
-            if not holds(session, context.account, symbol):
-                return None
-        now = context.clock.now()
-        looks = [HoldingSnapshot(now, one.price, one.unrealized) for one in holdings(context, only=symbol)]
-        if not looks:
-            return None
-        kept = RoleScheduleStore(context.account, context.market.name)
-        details = {
-            "reason": self._step.payload.get("roles", {}).get(ROLE, DueReason.MANUAL),
-            "run_id": self._step.run_id,
-            "report_id": report.id,
-        }
-        return lambda session: kept.record(session, symbol, ROLE, looks[0], **details)
+        look = look_at(self._desk, self._context, self._thread)
+        return reviewed(self._context, self._step, report, look) if look is not None else None

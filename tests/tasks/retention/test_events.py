@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pytest
 import redis
@@ -21,26 +20,20 @@ from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeConvers
 from chordesk.tasks.retention import events as retention
 from chordesk.tasks.retention import policy
 from chordesk.tasks.retention.events import trim_hourly
-from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention.policy import Amount, policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
 
 DAY = dt.timedelta(days=1)
 
 
-class Trimmed(NamedTuple):
-    """Runs and events that were trimmed."""
-
-    runs: int = 0
-    events: int = 0
-
-
-def trim(store: Store, settings: Settings, now: dt.datetime) -> Trimmed:
-    """Trim by the settings; it deletes what it had counted before."""
+def trim(store: Store, settings: Settings, now: dt.datetime) -> int:
+    """Trim by the settings, and return how many events; it deletes what it had counted before."""
     policy = policy_of(settings, now)
     counted, done = retention.due(store, policy), retention.trim(store, policy)
-    assert (counted.rows, counted.bytes) <= (done.events, done.bytes), "up to the batch that a limit falls into"
-    assert retention.due(store, policy).rows == 0
-    return Trimmed(done.runs, done.events)
+    due, went = (one.get(retention.EVENTS, Amount()) for one in (counted, done))
+    assert (due.rows, due.bytes) <= (went.rows, went.bytes), "up to the batch that a limit falls into"
+    assert retention.EVENTS not in retention.due(store, policy)
+    return went.rows
 
 
 def ended_before(store: Store, days: float) -> str:
@@ -69,7 +62,7 @@ def left(store: Store, run_id: str) -> list[int | None]:
 
 def test_runs_that_ended_long_ago_lose_their_events_and_keep_their_manifest(store: Store, settings: Settings) -> None:
     old, new, going = ended_before(store, 31), ended_before(store, 29), opened(store)
-    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=4)
+    assert trim(store, settings, utcnow()) == 4
     assert (left(store, old), left(store, new), left(store, going)) == ([], [1, 2, 3, 4], [1])
     with store.read() as session:
         with pytest.raises(HistoryTrimmed, match="gone up to 4"):
@@ -77,14 +70,14 @@ def test_runs_that_ended_long_ago_lose_their_events_and_keep_their_manifest(stor
         for model in (RuntimeTurn, RuntimeItem):
             assert [row.run_id for row in session.exec(select(model)).all()] == [new]  # type: ignore[attr-defined]
         assert {row.run_id for row in session.exec(select(RuntimeConversation)).all()} == {old, new}
-    assert trim(store, settings, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == 0
 
 
 def test_a_late_event_of_an_old_run_is_kept_its_time(store: Store, settings: Settings) -> None:
     run_id = ended_before(store, 31)
     trim(store, settings, utcnow())
     write(store, event(EventType.ORDER_FILL, run_id, order="late"))
-    assert trim(store, settings, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == 0
     assert left(store, run_id) == [5]
 
 
@@ -94,11 +87,11 @@ def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, mon
     run_id = opened(store)
     write(store, *(a_note(run_id, number) for number in range(249)))
     monkeypatch.setattr(policy, "EVENTS_PER_RUN", 100)
-    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=150)
+    assert trim(store, settings, utcnow()) == 150
     assert left(store, run_id) == list(range(151, 251))
-    assert trim(store, settings, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == 0
     write(store, a_note(run_id, 250))
-    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=1)
+    assert trim(store, settings, utcnow()) == 1
     with store.read() as session:
         # The row of a batch goes with the last of its events: 142 to 161, of which ten are trimmed, is one.
         assert min(session.exec(select(EventBatch.first)).all()) == 142
@@ -108,9 +101,9 @@ def test_events_outside_any_run_go_by_their_own_age(store: Store, settings: Sett
     old = event(EventType.ORDER_TRADING, DESK).model_copy(update={"occurred_at": utcnow() - 31 * DAY})
     write(store, old, old)
     write(store, event(EventType.ORDER_TRADING, DESK))
-    assert trim(store, settings, utcnow()) == Trimmed(runs=1, events=2)
+    assert trim(store, settings, utcnow()) == 2
     assert left(store, DESK) == [3]
-    assert trim(store, settings, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == 0
 
 
 def test_lifecycles_go_with_or_without_events_and_those_of_no_run_by_their_age(
@@ -125,7 +118,7 @@ def test_lifecycles_go_with_or_without_events_and_those_of_no_run_by_their_age(
             at = utcnow() - days * DAY
             session.add(RuntimeTurn(**ask, started_at=at, ended_at=at))
             session.add(RuntimeItem(**ask, started_at=at, ended_at=at, item_id="i", type="agentMessage"))
-    assert trim(store, settings, utcnow()) == Trimmed()
+    assert trim(store, settings, utcnow()) == 0
     with store.read() as session:
         for model in (RuntimeTurn, RuntimeItem):
             found = {row.turn_id for row in session.exec(select(model)).all()}  # type: ignore[attr-defined]

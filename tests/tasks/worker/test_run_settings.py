@@ -19,8 +19,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.desk_status import waiting_runs
-from chordesk.tasks.reading.waits import waits
-from chordesk.tasks.worker.adopting import adopt, with_model
+from chordesk.tasks.reading.runs import waits
+from chordesk.tasks.worker.control import adopt, with_model
 from chordesk.tasks.worker.maintenance import close_overdue
 from chordesk.tasks.worker.work import Done, take_up, work
 from chordesk.tasks.workflows.research import open_research

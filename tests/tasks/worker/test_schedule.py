@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.worker.schedule import beat_state
+from chordesk.tasks.schedules import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.episode import opening

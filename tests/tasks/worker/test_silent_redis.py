@@ -15,9 +15,9 @@ import redis
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import deltas
+from chordesk.tasks.schedules import DUE
 from chordesk.tasks.worker.app import node_name
 from chordesk.tasks.worker.messages import REPORTS_PASS, request_pass
-from chordesk.tasks.worker.schedule import DUE
 from chordesk.tasks.workflows.research import open_research
 from tests.ordeal.proxy import SilentProxy
 from tests.patience import PATIENCE

@@ -18,8 +18,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
-from chordesk.tasks.reports.figures import marked
-from chordesk.tasks.reports.formats import html, markdown, rendered
+from chordesk.tasks.reports.formats import html, markdown, marked, rendered
 from chordesk.tools.backtest_performance import Course, RandomEntry, performance
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run

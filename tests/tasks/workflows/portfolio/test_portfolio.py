@@ -20,20 +20,20 @@ from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.reading.accounts import DueReason, HoldingPlan
 from chordesk.tasks.workflows.portfolio import (
-    Due,
+    AGE,
     HoldingSnapshot,
-    Limits,
     NotDue,
-    RoleScheduleStore,
     due,
     plan,
+    record_look,
+    schedule_rows,
 )
 from chordesk.tools.holdings import Holding
 from tests.builders import MARKET_NOW
 from tests.patience import PATIENCE
 
 HOUR = dt.timedelta(hours=1)
-LIMITS = Limits(24 * HOUR, 0.05)
+MOVE = 0.05
 
 
 def look(price: float | None = 100.0, unrealized: float | None = 0.02, *, hours: float = 0.0) -> HoldingSnapshot:
@@ -60,8 +60,8 @@ CASES = [
 def test_a_role_is_due_for_each_reason(
     last: HoldingSnapshot | None, now: HoldingSnapshot, reason: DueReason, text: str
 ) -> None:
-    assert due(last, now, LIMITS) == Due(reason, text)
-    assert due(last, now, LIMITS, asked=True) == Due(DueReason.MANUAL, "manual")
+    assert due(last, now, MOVE) == (reason, text)
+    assert due(last, now, MOVE, asked=True) == (DueReason.MANUAL, "manual")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_role_is_due_for_each_reason(
 def test_a_role_that_is_not_due_names_its_time_and_what_cannot_make_it_due(
     last: HoldingSnapshot, now: HoldingSnapshot, blind: tuple[str, ...]
 ) -> None:
-    assert due(last, now, LIMITS) == NotDue(last.at + 24 * HOUR, blind)
+    assert due(last, now, MOVE) == NotDue(last.at + 24 * HOUR, blind)
 
 
 figures = st.none() | st.floats(0.01, 10_000)
@@ -85,68 +85,67 @@ gains = st.none() | st.floats(-1, 10)
 times = st.floats(-100, 1000).map(lambda hours: MARKET_NOW + hours * HOUR)
 looks = st.builds(HoldingSnapshot, times, figures, gains)
 fractions = st.floats(0.001, 1)
-limits = st.builds(Limits, st.floats(0.1, 500).map(lambda hours: hours * HOUR), fractions)
 
 
-@given(st.none() | looks, looks, limits)
-def test_each_reason_needs_its_change(last: HoldingSnapshot | None, now: HoldingSnapshot, within: Limits) -> None:
+@given(st.none() | looks, looks, fractions)
+def test_each_reason_needs_its_change(last: HoldingSnapshot | None, now: HoldingSnapshot, move: float) -> None:
     """By exact arithmetic, give or take the last digits of a float."""
-    found = due(last, now, within)
+    found = due(last, now, move)
     if last is None or last.at > now.at:
-        assert found == Due(DueReason.INITIAL_RUN, "initial run")
+        assert found == (DueReason.INITIAL_RUN, "initial run")
         return
-    aged = now.at - last.at >= within.age
+    aged = now.at - last.at >= AGE
     moves = None if last.price is None or now.price is None else abs(Fraction(now.price) / Fraction(last.price) - 1)
     changes = (
         None if last.unrealized is None or now.unrealized is None else abs(Fraction(now.unrealized - last.unrealized))
     )
     near = Fraction(1, 10**9)
     if isinstance(found, NotDue):
-        assert found.due_at == last.at + within.age
+        assert found.due_at == last.at + AGE
         assert found.due_at > now.at
-        assert moves is None or moves < within.move + near
-        assert changes is None or changes < within.move + near
+        assert moves is None or moves < move + near
+        assert changes is None or changes < move + near
         assert [line.split()[0] for line in found.blind] == [
             name for name, change in (("price", moves), ("unrealized", changes)) if change is None
         ]
-    elif found.reason is DueReason.PRICE_MOVE:
+    elif found[0] is DueReason.PRICE_MOVE:
         assert moves is not None
-        assert moves > within.move - near
-        assert changes is None or changes < within.move + near
-    elif found.reason is DueReason.UNREALIZED_CHANGE:
+        assert moves > move - near
+        assert changes is None or changes < move + near
+    elif found[0] is DueReason.UNREALIZED_CHANGE:
         assert changes is not None
-        assert changes > within.move - near
+        assert changes > move - near
     else:
-        assert found.reason is DueReason.AGE_TIMEOUT
+        assert found[0] is DueReason.AGE_TIMEOUT
         assert aged
 
 
-@given(looks, looks, limits, st.floats(0, 1000))
+@given(looks, looks, fractions, st.floats(0, 1000))
 def test_once_due_it_stays_so_while_the_figures_stay(
-    last: HoldingSnapshot, now: HoldingSnapshot, within: Limits, hours: float
+    last: HoldingSnapshot, now: HoldingSnapshot, move: float, hours: float
 ) -> None:
     later = HoldingSnapshot(now.at + hours * HOUR, now.price, now.unrealized)
-    if isinstance(due(last, now, within), Due) and last.at <= now.at:
-        assert isinstance(due(last, later, within), Due)
+    if not isinstance(due(last, now, move), NotDue) and last.at <= now.at:
+        assert not isinstance(due(last, later, move), NotDue)
 
 
 DAY = dt.timedelta(days=1)
-OURS = RoleScheduleStore("paper", "replay")
+OURS = ("paper", "replay")
 
 
-def record(store: Store, role: str, look: HoldingSnapshot, *, into: RoleScheduleStore = OURS, **changes: Any) -> None:
+def record(store: Store, role: str, look: HoldingSnapshot, *, into: tuple[str, str] = OURS, **changes: Any) -> None:
     details = {"reason": DueReason.INITIAL_RUN, "run_id": "run", "report_id": new_id(), **changes}
     with store.session() as session:
-        into.record(session, "IBM", role, look, **details)
+        record_look(session, *into, "IBM", role, look, **details)
 
 
 def rows(store: Store, now: dt.datetime = MARKET_NOW) -> dict[tuple[str, str], RoleSchedule]:
     with store.read() as session:
-        return dict(OURS.rows(session, now))
+        return dict(schedule_rows(session, *OURS, now))
 
 
 def test_another_account_another_market_and_a_later_day_are_not_seen(store: Store) -> None:
-    for other in (RoleScheduleStore("alpaca-paper", "replay"), RoleScheduleStore("paper", "yahoo")):
+    for other in (("alpaca-paper", "replay"), ("paper", "yahoo")):
         record(store, "risk", HoldingSnapshot(MARKET_NOW, 1.0, 1.0), into=other)
     record(store, "quick", HoldingSnapshot(MARKET_NOW + dt.timedelta(seconds=1), 1.0, 1.0))
     assert rows(store) == {}
@@ -204,7 +203,7 @@ def seen(*rows: RoleSchedule, **changes: Report) -> tuple[Rows, dict[str, Report
 def planned(
     rows: Rows, reports: dict[str, Report], holding: Holding = IBM, *, asked: bool = False, roles: Any = ROLES
 ) -> HoldingPlan:
-    return plan(holding, rows, reports, MARKET_NOW, LIMITS, roles, asked=asked)
+    return plan(holding, rows, reports, MARKET_NOW, MOVE, roles, asked=asked)
 
 
 def why(found: HoldingPlan) -> dict[str, str]:
