@@ -6,7 +6,7 @@ It is read once, as nodes and edges; documents, commands, the HTTP API and the p
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
+from chordesk.models.groups import by_key
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.columns import Row
@@ -170,10 +171,7 @@ def _stances(cells: Mapping[str, ReportCell]) -> dict[str, str]:
 
 def _orders(session: Session, run_id: str) -> dict[str, list[Order]]:
     rows = session.exec(select(Order).where(Order.run_id == run_id).order_by(col(Order.ordinal))).all()
-    found: dict[str, list[Order]] = defaultdict(list)
-    for row in rows:
-        found[row.symbol].append(row)
-    return found
+    return by_key((row.symbol, row) for row in rows)
 
 
 StageName = Literal["universe", "hits", "candidates", "verdicts", "orders", "fills"]
@@ -243,16 +241,9 @@ def _stage(stage: StageName, run_id: str, items: list[FunnelItem]) -> FunnelStag
         run_id=run_id,
         count=len(items),
         symbols=len({one.symbol for one in items}),
-        labels=_counted(one.label for one in items if one.label is not None),
+        labels=dict(sorted(Counter(one.label for one in items if one.label is not None).items())),
         items=items,
     )
-
-
-def _counted(labels: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for label in labels:
-        counts[label] = counts.get(label, 0) + 1
-    return dict(sorted(counts.items()))
 
 
 NodeKind = Literal[

@@ -18,6 +18,7 @@ from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
+from chordesk.models.groups import by_key
 from chordesk.models.model_prices import LOCAL as LOCAL_LABEL
 from chordesk.models.model_prices import NO_PRICE, Price, model_of, price_of, prices
 from chordesk.models.settings import Settings
@@ -262,9 +263,7 @@ def past_tokens(session: Session) -> dict[tuple[str, str], TurnTokens]:
     of_models = col(Turn.provider) != RULES, col(Turn.outcome) == "completed"
     counted = col(Turn.input_tokens).is_not(None), col(Turn.output_tokens).is_not(None)
     query = sqlalchemy.select(*columns).where(*of_models, *counted).order_by(col(Turn.id).desc()).limit(LAST_TURNS)
-    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for row in session.execute(query).all():
-        found[row.model, row.role].append(row)
+    found = by_key(((row.model, row.role), row) for row in session.execute(query))
     return {key: _medians(rows) for key, rows in found.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Citation, Frozen, Grounding, ReportStatus
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
+from chordesk.models.groups import by_key
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import (
@@ -198,10 +198,7 @@ def _texts(session: Session, run_id: str) -> dict[str, list[Report]]:
         .where(Report.run_id == run_id)
         .order_by(col(Report.created_at))
     ).all()
-    texts: dict[str, list[Report]] = defaultdict(list)
-    for verdict_id, report in found:
-        texts[verdict_id].append(report)
-    return texts
+    return by_key(found)
 
 
 def _chart_pictures(session: Session, run_id: str) -> dict[str, tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from chordesk.agents.mask.audit import Audit, audit
 from chordesk.models.answers import Frozen
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import UsageError
+from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE, AttemptEnd, OrderState, RunKind, RunState, StepState
 from chordesk.models.tables.board import Episode, EpisodeQuestion
@@ -323,19 +323,14 @@ def _ended(session: Session, run_id: str) -> dict[str, list[Attempt]]:
         .where(Step.run_id == run_id)
         .order_by(col(Attempt.attempt), col(Attempt.started_at))
     ).all()
-    found: dict[str, list[Attempt]] = defaultdict(list)
-    for row in rows:
-        found[row.step_id].append(row)
-    return found
+    return by_key((row.step_id, row) for row in rows)
 
 
 def _turns(session: Session, run_id: str) -> dict[tuple[str, int], list[TimelineTurn]]:
     rows = session.exec(select(Turn).where(Turn.run_id == run_id).order_by(col(Turn.started_at), col(Turn.ordinal)))
-    found: dict[tuple[str, int], list[TimelineTurn]] = defaultdict(list)
-    for row in rows.all():
-        one = TimelineTurn.of(row, turn_id=row.id, tokens=row.total_tokens)
-        found[row.step_id, row.attempt].append(one)
-    return found
+    return by_key(
+        ((row.step_id, row.attempt), TimelineTurn.of(row, turn_id=row.id, tokens=row.total_tokens)) for row in rows
+    )
 
 
 def _attempts(

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
+from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
 from chordesk.models.tables.columns import Row
@@ -152,10 +153,7 @@ def _symbols(session: Session, ids: Sequence[str]) -> dict[str, list[str]]:
     rows = session.exec(
         select(Candidate.run_id, Candidate.symbol).where(col(Candidate.run_id).in_(ids)).order_by(col(Candidate.rank))
     ).all()
-    found: dict[str, list[str]] = defaultdict(list)
-    for run_id, symbol in rows:
-        found[run_id].append(symbol)
-    return found
+    return by_key(rows)
 
 
 def _orders(session: Session, ids: Sequence[str]) -> dict[str, tuple[int, int]]:

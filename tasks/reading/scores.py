@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -15,6 +14,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
+from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.board import (
     EventPosition,
@@ -272,10 +272,7 @@ def _parts(parts: Mapping[str, Sequence[ScoredForecast]]) -> list[PartRow]:
 
 
 def _labels(forecasts: Iterable[ScoredForecast]) -> list[PartRow]:
-    by_label: dict[str, list[ScoredForecast]] = {}
-    for one in forecasts:
-        by_label.setdefault(one.label, []).append(one)
-    return _parts(dict(sorted(by_label.items())))
+    return _parts(dict(sorted(by_key((one.label, one) for one in forecasts).items())))
 
 
 def _crowd(whole: Sequence[ScoredForecast]) -> CrowdRow | None:
@@ -287,10 +284,7 @@ def _crowd(whole: Sequence[ScoredForecast]) -> CrowdRow | None:
 
 
 def _by_source(forecasts: Iterable[ScoredForecast]) -> list[tuple[str, list[ScoredForecast]]]:
-    grouped: dict[str, list[ScoredForecast]] = defaultdict(list)
-    for one in forecasts:
-        grouped[one.source].append(one)
-    return sorted(grouped.items())
+    return sorted(by_key((one.source, one) for one in forecasts).items())
 
 
 def _karma(session: Session, account: str) -> dict[str, float]:

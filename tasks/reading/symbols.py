@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
+from chordesk.models.groups import by_key
 from chordesk.models.market import Listing
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Fill, Order, Position, TraderNote
@@ -201,9 +202,7 @@ def _of_run(session: Session, table: Any, account: str, symbol: str, limit: int)
 def _positions(session: Session, account: str, symbol: str) -> list[SymbolPosition]:
     held = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
     stops = working_protection(session, account, symbol)
-    protected: dict[str, list[ProtectiveOrder]] = {}
-    for one in stops:
-        protected.setdefault(one.contract or one.symbol, []).append(protective_order(session, one))
+    protected = by_key((one.contract or one.symbol, protective_order(session, one)) for one in stops)
     return [
         SymbolPosition.of(row, protected_by=protected.get(row.symbol, []))
         for row in held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from chordesk.agents.runtime import PastTurn, Registered, ThreadCopies, Transcri
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound, ServiceError, UsageError
 from chordesk.models.events import LifecycleStatus
+from chordesk.models.groups import by_key
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.models.tables.runtime import KeptThread, Rollout, RuntimeApproval, RuntimeItem, RuntimeTurn
@@ -261,10 +262,7 @@ class _Turns:
 
 
 def _by(rows: Iterable[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        found[row.turn_id].append(row)
-    return found
+    return by_key((row.turn_id, row) for row in rows)
 
 
 def _outcome(row: Turn | None, past: TranscriptTurn | None, live: RuntimeTurn | None) -> str:

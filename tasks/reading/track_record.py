@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +14,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
+from chordesk.models.groups import by_key
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RunKind
 from chordesk.models.tables.orders import Fill, Order
@@ -295,9 +295,6 @@ def _trade(kept: _Kept, lot: Lot, days: Sequence[dt.date]) -> TradeRow:
 
 
 def _parts(named: Iterable[tuple[str, TradeRow]]) -> list[PartReturn]:
-    groups: dict[str, list[TradeRow]] = defaultdict(list)
-    for name, trade in named:
-        groups[name].append(trade)
     found = [
         PartReturn(
             name=name,
@@ -307,7 +304,7 @@ def _parts(named: Iterable[tuple[str, TradeRow]]) -> list[PartReturn]:
             profit=(profit := sum(row.profit for row in rows)),
             share=profit / staked if staked else 0.0,
         )
-        for name, rows in groups.items()
+        for name, rows in by_key(named).items()
     ]
     return sorted(found, key=lambda one: (-one.profit, one.name))
 

@@ -14,6 +14,7 @@ from chordesk.models import event_log
 from chordesk.models.answers import ROGUE_CONFIDENCE, ReportStatus
 from chordesk.models.errors import DeskError, HistoryTrimmed, NotFound, UsageError
 from chordesk.models.events import DESK, EventType
+from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
@@ -177,10 +178,7 @@ def orders_by_symbol(found: Sources) -> dict[str, list[OrderParts]]:
     rows = found.session.exec(
         select(Order).where(Order.run_id == found.run.id).order_by(col(Order.ordinal), col(Order.id))
     ).all()
-    by_symbol: dict[str, list[OrderParts]] = {}
-    for view in views_of(found.session, rows):
-        by_symbol.setdefault(view.order.symbol, []).append(view)
-    return by_symbol
+    return by_key((view.order.symbol, view) for view in views_of(found.session, rows))
 
 
 def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderParts]) -> Dossier:
@@ -657,13 +655,10 @@ def _roles(steps: Iterable[TimelineStep]) -> list[RoleTotal]:
 
 def _role(role: str, turns: Sequence[TimelineTurn]) -> RoleTotal:
     counted = [turn.tokens for turn in turns if turn.tokens is not None]
-    outcomes: dict[str, int] = {}
-    for turn in turns:
-        outcomes[turn.outcome] = outcomes.get(turn.outcome, 0) + 1
     return RoleTotal(
         role=role,
         turns=len(turns),
-        outcomes=outcomes,
+        outcomes=Counter(turn.outcome for turn in turns),
         tokens=sum(counted) if counted else None,
         seconds=round(sum((turn.finished_at - turn.started_at).total_seconds() for turn in turns), 3),
     )

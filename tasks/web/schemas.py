@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
+from chordesk.models.groups import by_key
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order, Preview
@@ -213,7 +213,6 @@ def verdicts(session: Session, run: Run) -> list[VerdictRow]:
     """Return verdicts by symbol; for a trade run those of its source run."""
     run_id = research_run(run)
     rows = session.exec(select(Verdict).where(Verdict.run_id == run_id).order_by(col(Verdict.symbol))).all()
-    reports: dict[str, list[Report]] = defaultdict(list)
     found = session.exec(
         select(VerdictReport.verdict_id, Report)
         .join(Report, col(Report.id) == col(VerdictReport.report_id))
@@ -221,8 +220,7 @@ def verdicts(session: Session, run: Run) -> list[VerdictRow]:
         .where(Verdict.run_id == run_id)
         .order_by(col(Report.created_at), col(Report.role))
     ).all()
-    for verdict_id, report in found:
-        reports[verdict_id].append(report)
+    reports = by_key(found)
     odds = odds_of_run(session, run_id)
     return [VerdictRow(verdict=row, reports=reports[row.id], probability=odds(row)) for row in rows]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -20,6 +19,7 @@ from chordesk.models.analysis import WRITES
 from chordesk.models.answers import Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
+from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
 from chordesk.models.thesis import Pooled
@@ -185,16 +185,13 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
 
 def _reports(session: Session, verdicts: Sequence[str]) -> Mapping[str, list[Report]]:
     """Return the completed reports that verdicts rest on, by verdict."""
-    found: dict[str, list[Report]] = defaultdict(list)
     pairs = session.exec(
         select(VerdictReport.verdict_id, Report)
         .join(Report, col(Report.id) == col(VerdictReport.report_id))
         .where(col(VerdictReport.verdict_id).in_(verdicts), Report.status == ReportStatus.COMPLETED)
         .order_by(col(Report.role))  # a prompt does not depend on who was faster
     )
-    for verdict, report in pairs:
-        found[verdict].append(report)
-    return found
+    return by_key(pairs)
 
 
 def _concluded(session: Session, run: Run) -> dict[str, Pooled]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.database.blobs import removal_note
+from chordesk.models.groups import by_key
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
 from chordesk.models.text import SHORT_ID, inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
@@ -217,9 +218,7 @@ def _decider(run: RunView) -> str:
 
 
 def _role_models(run: RunView) -> str:
-    roles: dict[str, list[str]] = {}
-    for role, model in run.role_models.items():
-        roles.setdefault(model, []).append(role)
+    roles = by_key((model, role) for role, model in run.role_models.items())
     return "".join(f"; {model} for {', '.join(names)}" for model, names in roles.items())
 
 
@@ -251,10 +250,7 @@ def _count(tokens: int | None) -> str:
 
 def _reasons(rows: Sequence[CandidateRow]) -> Iterable[Text]:
     """Return the rule of each verdict, each rule once with its symbols."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.verdict is not None and row.why:
-            found.setdefault((row.verdict, row.why), []).append(row.symbol)
+    found = by_key(((row.verdict, row.why), row.symbol) for row in rows if row.verdict is not None and row.why)
     return (
         Text.assemble(state(verdict), (f" {paragraph(', '.join(symbols))}: {paragraph(why)}", "dim"))
         for (verdict, why), symbols in found.items()

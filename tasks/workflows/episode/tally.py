@@ -22,6 +22,7 @@ from chordesk.models import event_log
 from chordesk.models.board import ROUNDS, VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import written
+from chordesk.models.groups import by_key
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import (
     Episode,
@@ -157,9 +158,7 @@ def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         plan = EpisodePlan.model_validate(step.payload)
         found = tally_of(session, run, plan, now)
-    judged: dict[tuple[str, int, str], list[JudgedCitation]] = defaultdict(list)
-    for cited in found.judged:
-        judged[cited.voice, cited.round, cited.question].append(cited)
+    judged = by_key(((cited.voice, cited.round, cited.question), cited) for cited in found.judged)
     citations = [
         row
         for one in found.positions
