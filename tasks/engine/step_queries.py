@@ -4,7 +4,6 @@ for research workers, which autoscalers, gauges and Kubernetes share."""
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import ColumnElement, and_, func, or_, text, update
@@ -182,13 +181,6 @@ def demand_query(dialect: str = "postgresql") -> str:
 def demand(session: Session) -> int:
     found = session.connection()
     return int(found.execute(text(demand_query(found.dialect.name))).scalar_one())
-
-
-def workers_wanted(steps: int, turns: int, least: int = 1, most: int | None = None) -> int:
-    """Return the number of research workers for a demand, as Kubernetes' autoscaler does: the steps divided by the
-    turns of one worker, rounded up. least, most: bounds; no upper one by default."""
-    wanted = max(least, math.ceil(steps / turns))
-    return wanted if most is None else min(wanted, most)
 
 
 PUT_OFF_SECONDS = (

@@ -314,11 +314,8 @@ def _channel(session: Session, row: NotificationChannel, now: dt.datetime) -> Ch
         .order_by(col(Notification.created_at).desc())
         .limit(1)
     ).first()
-    return ChannelRow(
-        name=row.name,
-        service=row.service,
-        kinds=row.kinds,
-        quiet=row.quiet,
+    return ChannelRow.of(
+        row,
         waiting=waiting,
         sent=counts.get(NotificationState.SENT, 0),
         given_up=counts.get(NotificationState.GIVEN_UP, 0),

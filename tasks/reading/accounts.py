@@ -210,13 +210,11 @@ def _marks(session: Session, account: str, most: int, until: dt.date = dt.date.m
 
 def _day(mark: EquityMark) -> EquityDay:
     equity, opening, high = exact(mark.last), exact(mark.opening), exact(mark.high_water)
-    return EquityDay(
-        day=mark.day,
-        opening=mark.opening,
+    return EquityDay.of(
+        mark,
         equity=mark.last,
         change=float(equity - opening),
         change_share=float((equity - opening) / opening) if opening > 0 else None,
-        high_water=mark.high_water,
         drawdown=float((high - equity) / high) if high > 0 else None,
         marked_at=mark.updated_at,
     )

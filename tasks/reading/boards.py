@@ -119,12 +119,9 @@ def board_view(session: Session, run: Run) -> BoardView:
     labels = {row.id: label_order(row.label) for row in questions}
     forecasts = session.exec(select(Forecast).where(Forecast.run_id == run_id))
     stakes = session.exec(select(EventPosition).where(EventPosition.run_id == run_id))
-    return BoardView(
+    return BoardView.of(
+        run,
         run_id=run_id,
-        state=run.state,
-        account=run.account,
-        market=run.market,
-        market_now=run.market_now,
         questions=questions,
         signals=list(board_signals(session, run_id)),
         forecasts=sorted(forecasts, key=lambda row: (row.round, labels[row.question_id], row.voice)),

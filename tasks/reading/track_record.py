@@ -279,16 +279,12 @@ def _merged(lots: Iterable[Lot]) -> Iterable[Lot]:
 
 
 def _trade(kept: _Kept, lot: Lot, days: Sequence[dt.date]) -> TradeRow:
-    return TradeRow(
-        symbol=lot.symbol,
+    return TradeRow.of(
+        lot,
         lenses=list(kept.lenses.get(lot.entry, ())),
         bought=days[lot.bought],
         until=days[lot.until],
-        sold=lot.sold,
-        entry=lot.entry,
         exit=lot.exit or None,
-        staked=lot.staked,
-        profit=lot.profit,
         share=lot.profit / lot.staked if lot.staked else 0.0,
         why=kept.reasons.get(lot.exit or lot.entry),
     )

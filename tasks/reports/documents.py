@@ -80,18 +80,13 @@ _FIGURES = 12  # of those without a source, named
 
 def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
     turn = found.turn
-    return RoleArtifact(
-        report=found.report,
-        claimed=found.claimed,
+    return RoleArtifact.of(
+        found,
+        turn,
         unsupported=[str(one["figure"]) for one in found.unsupported[:_FIGURES]],
         counts=counts,
         earlier=earlier,
-        model=turn.model,
-        codex_turn_id=turn.codex_turn_id,
-        thread_id=turn.thread_id,
-        thread_reason=turn.thread_reason,
         tokens=turn.total_tokens,
-        cost_usd=turn.cost_usd,
         seconds=(turn.finished_at - turn.started_at).total_seconds(),
         tools=[ToolUse.of(one) for one in found.calls],
         pictures=[one.digest for one in found.pictures],
@@ -598,18 +593,14 @@ def price_chart(context: ToolContext | str, market: str, symbol: str, marks: Seq
         found = candles(context, symbol, SESSIONS, "day", ())
     except DeskError as error:
         return _none(symbol, market, marks, str(error.args[0]))
-    return PriceChart(
+    return PriceChart.of(
+        found,
         symbol=symbol,
-        market=found.market,
-        as_of=found.as_of,
         sessions=len(found.bars),
         first=found.bars[0].at if found.bars else None,
         last=found.bars[-1].at if found.bars else None,
         last_close=found.bars[-1].close if found.bars else None,
-        adjusted=found.adjusted,
         marks=list(marks),
-        missing=found.missing,
-        bars=found.bars,
     )
 
 

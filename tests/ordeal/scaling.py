@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from sqlmodel import col, func, select
 from chordesk.models.database.store import Store
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.engine.step_queries import demand, workers_wanted
+from chordesk.tasks.engine.step_queries import demand
 from tests.ordeal.crew import FaultDesk
 from tests.ordeal.servers import ADDRESS, Authority, Leftovers, Postgres, Prometheus, Redis
 from tests.stack import Processes, free_port
@@ -105,7 +106,7 @@ class Scaler:
         if steps is None:
             return Decision(at, None, workers, workers, "the query failed: no change")
         rule = self.rule
-        wanted = workers_wanted(steps, rule.turns, rule.least, rule.most)
+        wanted = min(rule.most, max(rule.least, math.ceil(steps / rule.turns)))  # as Kubernetes' autoscaler
         highest = self._remember(at, wanted)
         shown = f"{steps} steps due or in work, {rule.turns} a worker: {wanted} wanted"
         if wanted > workers:

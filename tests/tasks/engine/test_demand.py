@@ -12,7 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.engine.step_queries import demand, workers_wanted
+from chordesk.tasks.engine.step_queries import demand
 from chordesk.tasks.engine.steps import NewStep
 from tests.tasks.engine.steps import ago, change, claimed, opened, report
 
@@ -67,11 +67,3 @@ def test_the_zone_of_the_one_that_asks_does_not_matter(postgres_store: Store, zo
         here = demand(session)
         session.connection().execute(text(f"SET LOCAL TIME ZONE '{zone}'"))
         assert demand(session) == here > 0
-
-
-@pytest.mark.parametrize(
-    ("steps", "least", "most", "wanted"),
-    [(0, 1, None, 1), (0, 0, None, 0), (1, 0, None, 1), (96, 1, None, 1), (97, 1, None, 2), (1_000, 1, 4, 4)],
-)
-def test_workers_are_the_demand_by_the_turns_of_one(steps: int, least: int, most: int | None, wanted: int) -> None:
-    assert workers_wanted(steps, 96, least, most) == wanted
