@@ -276,7 +276,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
         only = found.id
     report = resolve_due(
         *(store, market, settings.account),
-        on_resolved=ON_RESOLVED, venues=_venues(settings, store), only=only, by="desk questions resolve",
+        on_resolved=ON_RESOLVED, venues=_venues(store), only=only, by="desk questions resolve",
         delisted_pays=settings.delisted_pays,
     )  # fmt: skip
     if only is None:
@@ -289,7 +289,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
         raise typer.Exit(STILL_OPEN)
 
 
-def _venues(settings: Settings, store: Store) -> dict[str, EventVenue]:
+def _venues(store: Store) -> dict[str, EventVenue]:
     """Return the wires of venues of which there are questions to look at; a person asks, so all venues are read."""
     from chordesk.models.tables.columns import utcnow
     from chordesk.tools.questions.importing import watched

@@ -472,9 +472,9 @@ def _last_runs(session: Session, most: int, *conditions: Any) -> list[LastRun]:
     ]
 
 
-def running_runs(session: Session, settings: Settings, most: int = MOST_RUNS) -> list[RunningRun]:
+def running_runs(session: Session, settings: Settings) -> list[RunningRun]:
     rows = session.exec(
-        select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(most)
+        select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(MOST_RUNS)
     ).all()
     return [_running(session, settings, row) for row in rows]
 

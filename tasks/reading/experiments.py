@@ -106,7 +106,7 @@ def experiment(
     not ended, or were not played on the same sessions of the same market and names."""
     runs = [session.get_one(Run, run_id) for run_id in run_ids]
     _require_pairs(runs)
-    courses = [_course(session, settings, run) for run in runs]
+    courses = [_course(session, run) for run in runs]
     horizon, days = settings.question_sessions, sorted(courses[0].equity)
     market = _market_after(settings, runs[0], days[-1], horizon)
     assert isinstance(market, RecordedSessions)
@@ -149,7 +149,7 @@ def _require_pairs(runs: Sequence[Run]) -> None:
                 raise UsageError(reason, remedy="arms are played on the same history")
 
 
-def _course(session: Session, settings: Settings, run: Run) -> Course:
+def _course(session: Session, run: Run) -> Course:
     rows = backtest_rows(session, run.params["backtest"])
     own = col(Run.account).in_((run.account, research_account(run.account))), Run.state != RunState.STOPPED
     verdicts = session.exec(

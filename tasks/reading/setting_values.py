@@ -15,7 +15,6 @@ from chordesk.models.urls import HIDDEN, masked
 
 
 def grouped() -> dict[str, str]:
-    """Return the group of each setting."""
     found, group = {}, ""
     for name in Settings.model_fields:
         found[name] = group = GROUPS.get(name, group)

@@ -131,9 +131,12 @@ class Axis(NamedTuple):
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def axis(values: Sequence[float], start: float, end: float, margin: float = 0.06) -> Axis:
+_MARGIN = 0.06  # of the values' range, above and below
+
+
+def axis(values: Sequence[float], start: float, end: float) -> Axis:
     low, high = min(values), max(values)
-    room = (high - low) * margin or max(abs(high), 1.0) * margin
+    room = ((high - low) or max(abs(high), 1.0)) * _MARGIN
     return Axis(low - room, high + room, start, end)
 
 
@@ -241,8 +244,6 @@ _LINES_LEFT, _LINES_RIGHT, _LINES_TOP, _LINES_BOTTOM = 6, 648, 10, 190
 
 
 class Line(NamedTuple):
-    """A line."""
-
     name: str  # one of `equity`, `held`, `even`, which the style draws unlike each other
     label: str
     values: Sequence[float | None]  # None where there is none, and the line has a gap

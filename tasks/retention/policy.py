@@ -255,7 +255,7 @@ def measure(store: Store, home: Path) -> Sizes:
     with store.read() as session:
         stored = _stored(session)
         found = [_table(session, table, stored) for table in every_table().values()]
-        units = [*_runs(session), *_units(session, {one.name: one for one in found}), _events(session)]
+        units = [*_runs(session), *_units({one.name: one for one in found}), _events(session)]
     files = [path.stat().st_size for path, _, _ in stored_files(home)]
     units.append(UnitSize("picture", len(files), sum(files), "the file"))
     database = sum(stored.values()) if stored else None
@@ -295,7 +295,7 @@ def _runs(session: Session) -> list[UnitSize]:
     return [UnitSize(f"{name} run", counts[name], sizes[name], "all its rows") for name in sorted(counts)]
 
 
-def _units(session: Session, found: dict[str, TableSize]) -> list[UnitSize]:
+def _units(found: dict[str, TableSize]) -> list[UnitSize]:
     units = [
         UnitSize(name, found[parts[0]].rows, sum(found[part].bytes for part in parts), _with(parts))
         for name, parts in _UNITS.items()

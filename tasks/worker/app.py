@@ -91,5 +91,5 @@ def _on(signal: Signal, do: Callable[[], None]) -> None:
     signal.connect(lambda **_: do(), weak=False)
 
 
-def node_name(role: str, suffix: str = "") -> str:
-    return f"{role}{suffix}@{platform.node() or 'localhost'}"
+def node_name(role: str) -> str:
+    return f"{role}@{platform.node() or 'localhost'}"

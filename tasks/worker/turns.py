@@ -171,7 +171,7 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
     rule = policy.retry(outcome.kind)
     if rule.how is policy.How.FRESH and not outcome.retryable:
         return None  # it was a fresh thread already
-    wait = policy.next_attempt(outcome.kind, *attempts_of(desk, step))
+    wait = policy.next_attempt(outcome.kind, *attempts_of(step))
     if wait is None:
         return None
     seconds = max(wait.seconds, _park(desk, run, outcome)) if rule.parks else wait.seconds

@@ -285,7 +285,7 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
             log.exception("step.failed")
         kind = policy.kind_of_exception(error)
         reason = policy.reason(kind, str(error) if isinstance(error, DeskError) else f"{type(error).__name__}: {error}")
-        wait = policy.next_attempt(kind, *attempts_of(desk, step))
+        wait = policy.next_attempt(kind, *attempts_of(step))
         if wait is None:
             return Done(error=reason)
         return RetryLater(wait.seconds, reason, counts=wait.counts)
@@ -297,7 +297,7 @@ def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ())
     return RetryLater(wait, policy.reason("no_room", f"{why}; {reason}"), rows, counts=False)
 
 
-def attempts_of(desk: Desk, step: ClaimedStep) -> tuple[int, int]:
+def attempts_of(step: ClaimedStep) -> tuple[int, int]:
     """Attempts used up, with this one, and left. Those that did not count raised the number that the step may have."""
     left = step.max_attempts - step.attempt
     return max(policy.STEP_ATTEMPTS - left, 1), left

@@ -27,10 +27,6 @@ from chordesk.tasks.workflows.graphs.factory import load_graph, require_allowed
 from chordesk.tasks.workflows.runs import new_run, open_run
 
 
-def _chapter(step: Step) -> int:
-    return int(step.payload["chapter"])
-
-
 def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
     """Start a run with one graph of a MODULE:FACTORY for each input, by name. Raises UsageError for a factory that is
     not listed in DESK_GRAPHS, does not import or returns no graph, and for an input that is not a JSON object."""

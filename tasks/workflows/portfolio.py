@@ -75,7 +75,7 @@ def due(
     if now.at - last.at >= AGE:
         return (DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
     figures = (("price", last.price, now.price, moved), ("unrealized", last.unrealized, now.unrealized, gained))
-    blind = tuple(_blind(name, then, today) for name, then, today, change in figures if change is None)
+    blind = tuple(_blind(name, today) for name, _, today, change in figures if change is None)
     return NotDue(last.at + AGE, blind)
 
 
@@ -92,7 +92,7 @@ def _reaches(change: float | None, limit: float) -> bool:
     return change is not None and round(abs(change), 12) >= limit
 
 
-def _blind(name: str, then: float | None, now: float | None) -> str:
+def _blind(name: str, now: float | None) -> str:
     return f"{name} not known {'now' if now is None else 'at the last look'}"
 
 

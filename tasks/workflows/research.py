@@ -218,7 +218,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return again
     status, reason = status_of(run)
     grounding = grounding_of(run) if status is ReportStatus.COMPLETED else None
-    report = _report(desk, step, run, context, grounding)
+    report = _report(step, run, context, grounding)
     if report is not None and grounding is not None:
         announce(desk, step, grounding)
     children: list[NewStep] = []
@@ -270,9 +270,7 @@ def _run(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) ->
     return run_role(desk, step, held, step.role, symbol, brief, memory=memory)
 
 
-def _report(
-    desk: Desk, step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Grounding | None
-) -> Report | None:
+def _report(step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Grounding | None) -> Report | None:
     """Its confidence is capped by its grounding and by rogue calls; None without a turn."""
     turn = last_turn(run)
     if turn is None:

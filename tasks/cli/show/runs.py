@@ -127,9 +127,12 @@ def progress_panel(seen: Progress) -> RenderableType:
     return Panel(facts(pairs), title=title, subtitle=seen.model, title_align="left", subtitle_align="left", width=78)
 
 
-def _bar(done: int, total: int, width: int = 28) -> Text:
-    filled = int(width * done / total) if total else 0
-    return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
+_BAR = 28  # signs
+
+
+def _bar(done: int, total: int) -> Text:
+    filled = int(_BAR * done / total) if total else 0
+    return Text.assemble(("█" * filled, "green"), ("░" * (_BAR - filled), "dim"))
 
 
 def _phases(candidates: dict[str, int]) -> Text:

@@ -80,7 +80,7 @@ def harvest(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 def _failed(desk: Desk, step: ClaimedStep, found: Tombstone, now: dt.datetime) -> Ending:
     """Return another attempt for a failure that may pass while there are some left, else the tombstone."""
-    wait = policy.next_attempt("market_unavailable", *attempts_of(desk, step)) if found.retryable else None
+    wait = policy.next_attempt("market_unavailable", *attempts_of(step)) if found.retryable else None
     if wait is not None:
         return RetryLater(wait.seconds, policy.reason("market_unavailable", found.reason), counts=wait.counts)
     rows = [tombstone(step.run_id, step.id, step.subject, found.reason, now)]
@@ -326,8 +326,6 @@ Interrupt = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class VoiceStop:
-    """The stop of a voice."""
-
     run_id: str
     voice: str
     # thread and turn of each of its turns that a worker ended

@@ -360,12 +360,18 @@ class Chapter:
             also=lambda session: ask(session, self._step, shown, self._code),
         )  # fmt: skip
 
+    def _graph(self) -> Pregel[Any, Any, Any, Any]:
+        return load_graph(self._run.params["factory"], self._desk.settings.graphs)
+
+    def _given(self) -> Any:
+        return self._run.params["inputs"][self._thread]
+
     @property
     def _place(self) -> dict[str, Any]:
         return {"graph": self._thread, "chapter": self._step.payload["chapter"]}
 
     def _output(self) -> Any:
-        graph = load_graph(self._run.params["factory"], self._desk.settings.graphs)
+        graph = self._graph()
         with using(self._bridge):
             return self._values(graph)
 
@@ -382,7 +388,7 @@ class Chapter:
         done = max(saved.metadata.get("step", 0), 0) if saved is not None else 0
         most = (graph.config or {}).get("recursion_limit", GRAPH_STEPS)
         config["recursion_limit"] = max(most - done, 1)
-        given = self._run.params["inputs"][self._thread] if saved is None else self._answers(graph, config)
+        given = self._given() if saved is None else self._answers(graph, config)
         if only_async(graph):
             values = asyncio.run(graph.ainvoke(given, config, durability="sync", control=self._control))
         else:
@@ -456,7 +462,7 @@ class Chapter:
 
     def _again(self, kind: str, message: str, seconds: float) -> Ending:
         reason, rows = policy.reason(kind, message), self._record.rows()
-        wait = policy.next_attempt(kind, *attempts_of(self._desk, self._step))
+        wait = policy.next_attempt(kind, *attempts_of(self._step))
         if wait is None:
             return Done({"status": "failed", **self._place}, rows, error=reason)
         return RetryLater(max(wait.seconds, seconds), reason, rows, counts=wait.counts)
