@@ -25,7 +25,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
 from chordesk.models.tables.runs import Run, Step, Verdict
 from chordesk.tasks.cli.start import walking
-from chordesk.tasks.reading.masks import audits
+from chordesk.tasks.reading.run_details import audits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
 from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed
