@@ -137,6 +137,10 @@ def _require_pairs(runs: Sequence[Run]) -> None:
             raise UsageError(f"run {run.id} is no backtest but a {run.kind}", remedy="name backtests")
         if run.state not in (RunState.DONE, RunState.PARTIAL):
             raise UsageError(f"backtest {run.id} is {run.state}", remedy="wait for it, or go on with --resume")
+        missing = run.summary.get("missing", [])
+        if missing and len(missing) >= len(run.params["days"]):
+            reason = f"every session of backtest {run.id} is missing: {missing[0]['reason']}"
+            raise UsageError(reason, remedy=f"`desk runs show {run.id}`, then play it again")
     first = runs[0]
     for run in runs[1:]:
         for what, one, two in (
