@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,13 +17,12 @@ from sqlmodel import col, select
 from chordesk.models import features
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.states import RunKind, RunState
-from chordesk.tasks.cli.output import console, emit, print_line, table
+from chordesk.tasks.cli.output import emit, print_line, table
 from chordesk.tasks.cli.shell import Json, day_of
-from chordesk.tasks.cli.start import follow
+from chordesk.tasks.cli.start import follow, forecast, walking
 
 if TYPE_CHECKING:
-    from chordesk.models.settings import Settings
-    from chordesk.tasks.services.plan import Plan
+    from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.worker.messages import DeskApp
     from chordesk.tools.benchmarks.benchmark import Answered, Ask, Benchmark, Board, Measured, Play, Played, Row
 
@@ -34,7 +32,6 @@ MODEL = (
     "DESK_PROVIDER", "DESK_MODEL", "DESK_ROLE_MODELS", "DESK_EFFORT", "DESK_CODEX", "DESK_LITELLM", "DESK_LOCAL",
     "DESK_VOICE", "DESK_PRICES", "DESK_BUDGET",
 )  # fmt: skip
-LONGEST_SECONDS = 24 * 3600.0
 QUESTIONS = 50
 
 
@@ -68,7 +65,7 @@ def run(
 
     found, plays = _benchmark(name), play is not False
     given = Given(
-        (lambda asked: _play(asked, home, quiet=as_json)) if plays else None,
+        (lambda asked: _play(asked, home, yes=yes, quiet=as_json)) if plays else None,
         [day_of("--set", one) for one in sets or ()],
         forecasts,
         export,
@@ -117,13 +114,15 @@ def _report(found: Benchmark, measured: Measured) -> RenderableType:
     return Group(rows, *measured.lines, found.note)
 
 
-def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
+def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     """Let a desk of its own walk over the sessions, and return its account after each."""
-    from chordesk.agents.role_models import asks_a_model
-    from chordesk.models.database.store import Store
+    from chordesk.agents.role_models import asks_a_model, require_roles
     from chordesk.models.settings.running_desk import backtest_account
     from chordesk.models.settings.sources import load
-    from chordesk.tasks.services import demo, plan
+    from chordesk.models.tables.runs import Run
+    from chordesk.tasks.services import demo, plan, signals
+    from chordesk.tasks.services.stack import desk_stack
+    from chordesk.tasks.workflows.backtest import open_backtest
     from chordesk.tools.benchmarks.benchmark import Played
 
     notify = _ignored if quiet else print_line
@@ -132,47 +131,25 @@ def _play(asked: Play, home: Path, *, quiet: bool) -> Played:
         place, "files", asked.first, DESK_DATA=str(asked.data), DESK_SLIPPAGE_BPS=f"{asked.slippage_basis_points:g}"
     )
     loaded = load(own, place)
-    settings = loaded.settings
+    settings, stack = loaded.settings, None
+    require_roles(settings)
     notify(f"a desk in {place} plays {asked.first} to {asked.last}; model: {settings.model_label}")
-    if asks_a_model(settings.on_backtest(backtest_account(""))):
-        made = plan.make(loaded, own, place, plan.Choice(beat=False))
-        ended_well = _walk_on_workers(made, asked, notify, quiet=quiet)
-    else:
-        ended_well = _walk_here(settings, asked, quiet=quiet)
-    with closing(Store(settings.database)) as store, store.read() as session:
-        ended = demo.newest(session, RunKind.BACKTEST)
-        summary = ended.summary.get("backtest") if ended is not None else None
-    if not ended_well or not summary:
-        raise DeskError("the walk did not end well", remedy=f"`DESK_HOME={place} desk runs list`")
+    with ExitStack() as held:
+        if asks_a_model(settings.on_backtest(backtest_account(""))):
+            made = plan.make(loaded, own, place, plan.Choice(beat=False))
+            held.enter_context(signals.raised())
+            stack, settings = held.enter_context(desk_stack(made, notify)), made.settings
+        app, player = held.enter_context(walking(settings))
+        look = forecast(app, None, yes=yes, dry_run=False, as_json=quiet)
+        run = open_backtest(app, asked.first, asked.last, universe=_universe(asked), look=look)
+        follow(app, run, quiet=quiet, player=player, stack=stack)
+        with app.desk.store.read() as session:
+            ended = session.get_one(Run, run.id)
+    summary = ended.summary.get("backtest")
+    if ended.state in (RunState.FAILED, RunState.STOPPED) or not summary:
+        raise DeskError("the walk did not end well", remedy=f"`DESK_HOME={place} desk runs show {run.id}`")
     values = [row["equity"] for row in summary["curve"] if row["equity"] is not None]
     return Played(settings.model_label, values)
-
-
-def _walk_on_workers(made: Plan, asked: Play, notify: Callable[[str], None], *, quiet: bool) -> bool:
-    from chordesk.tasks.services import demo, signals
-    from chordesk.tasks.services.stack import desk_stack
-
-    days = ("--from", str(asked.first), "--to", str(asked.last), "--universe", _universe(asked))
-    with signals.raised(), desk_stack(made, notify) as stack:
-        command = ("backtest", *days, *(["--json"] if quiet else []))
-        return not demo.follow(stack, demo.SeenProcesses(), *command, seconds=LONGEST_SECONDS, quiet=quiet)
-
-
-def _walk_here(settings: Settings, asked: Play, *, quiet: bool) -> bool:
-    from chordesk.agents.role_models import require_roles
-    from chordesk.models.database.store import upgrade
-    from chordesk.tasks.worker.logs import configure
-    from chordesk.tasks.worker.playing import Player
-    from chordesk.tasks.workflows.backtest import open_backtest
-
-    configure(settings)
-    require_roles(settings)
-    upgrade(settings.database)
-    with closing(Player(settings)) as player:
-        run = open_backtest(player.app, asked.first, asked.last, universe=_universe(asked))
-        player.add(run)
-        seen = follow(player.app.desk.store, settings, run.id, console(), quiet=quiet, player=player)
-    return seen.state not in (RunState.FAILED, RunState.STOPPED)
 
 
 def _universe(asked: Play) -> str:
@@ -210,6 +187,7 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
     from chordesk.tasks.services import demo, plan, signals
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tasks.worker.app import create_app
+    from chordesk.tasks.workflows.runs import new_run
     from chordesk.tools.question_files import Importing, import_files
 
     notify = _ignored if quiet else print_line
@@ -222,31 +200,15 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
         app = create_app(made.settings, "cli")
         report = import_files(app.desk.store, asked.files, Importing("desk benchmark", utcnow(), utcnow()))
         notify(f"{report.new:,} questions imported; no outcome is known before its day")
-        _confirm(app, len(asked.boards) * rounds, yes=yes, quiet=quiet)
+        whole = new_run(app.desk, RunKind.EPISODE, {"rounds": len(asked.boards) * rounds})
+        forecast(app, None, yes=yes, dry_run=False, as_json=quiet)(whole)
         runs = []
         for board in asked.boards:
-            stack.poll()
-            runs += _held(app, board, rounds, quiet=quiet)
+            runs += _held(app, board, rounds, stack, quiet=quiet)
         return _answered(app, runs)
 
 
-def _confirm(app: DeskApp, rounds: int, *, yes: bool, quiet: bool) -> None:
-    """Say what so many rounds of all voices may cost; a person at a terminal is asked where it is more than nothing."""
-    from chordesk.tasks.reading.outlook import spending
-    from chordesk.tasks.workflows.runs import new_run
-
-    run = new_run(app.desk, RunKind.EPISODE, {"rounds": rounds})
-    with app.desk.store.read() as session:
-        found = spending(session, app.desk.settings, run)
-    if quiet:
-        return
-    print_line(f"forecast: {found.said}")
-    asks = found.asks_models and not yes and sys.stdin.isatty() and sys.stdout.isatty()
-    if asks and not typer.confirm("start it?", default=True):
-        raise typer.Exit()
-
-
-def _held(app: DeskApp, board: Board, rounds: int, *, quiet: bool) -> list[str]:
+def _held(app: DeskApp, board: Board, rounds: int, stack: Stack, *, quiet: bool) -> list[str]:
     """Hold an episode on those of a board's questions that are open on its day, and return its run; none without."""
     from chordesk.models.tables.board import Question
     from chordesk.tasks.workflows.episode.opening import open_episode
@@ -260,7 +222,7 @@ def _held(app: DeskApp, board: Board, rounds: int, *, quiet: bool) -> list[str]:
     run = open_episode(app, questions=ids, rounds=rounds, market=market) if ids else None
     if run is None:
         return []
-    follow(desk.store, desk.settings, run.id, console(), quiet=True)
+    follow(app, run, quiet=True, stack=stack)
     if not quiet:
         print_line(f"{board.day}: {len(ids)} questions, run {run.id}")
     return [run.id]
@@ -284,8 +246,8 @@ def _answered(app: DeskApp, runs: Sequence[str]) -> Answered:
             if row.informed is not None and row.blind is not None:
                 blind[key] = row.blind
         own = select(Forecast, Question.external_id).join(Question).where(col(Forecast.run_id).in_(runs))
-        for forecast, key in session.exec(own.order_by(col(Forecast.voice), col(Forecast.round))):
-            voices.setdefault(forecast.voice, {})[key] = forecast.probability
+        for said, key in session.exec(own.order_by(col(Forecast.voice), col(Forecast.round))):
+            voices.setdefault(said.voice, {})[key] = said.probability
         turns = session.exec(select(Turn).where(col(Turn.run_id).in_(runs))).all()
     tokens = sum(one.total_tokens or 0 for one in turns)
     return Answered(app.desk.settings.model_label, voices, len(turns), tokens, blind or None)

@@ -12,16 +12,14 @@ from rich.console import Group, RenderableType
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.cli.output import bounded, console, emit, print_line, table
-from chordesk.tasks.cli.shell import Json, day_of, opened, run_of
+from chordesk.tasks.cli.shell import Json, checked, day_of, opened, run_of
 from chordesk.tasks.cli.start import InProcess, follow, walking
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
     from chordesk.models.settings import Settings
-    from chordesk.models.tables.runs import Run
     from chordesk.tasks.reading.experiments import ExperimentDetail
     from chordesk.tasks.worker.messages import DeskApp
-    from chordesk.tasks.worker.playing import Player
     from chordesk.tools.scoring.experiments import Difference, Other
 
 commands = typer.Typer()
@@ -81,25 +79,18 @@ def run(
         require_differences(settings, chosen, rounds)
         return [with_values(settings, arm.settings) for arm in chosen]
 
-    app, player = walking(in_process, True, walks)
-    days = day_of("--from", first), day_of("--to", last)
-    if not as_json or dry_run:
-        print_line(_power(app, days, every, len(chosen), size))
-    if dry_run:
-        return
-    opened_runs = open_experiment(app, chosen, *days, every=every, rounds=rounds, universe=universe, memory=memory)
-    _follow(app, opened_runs, player, quiet=as_json)
-    _show(app.desk.settings, app.desk.store, [one.id for one in opened_runs], size, as_json=as_json)
-
-
-def _follow(app: DeskApp, runs: Sequence[Run], player: Player | None, *, quiet: bool) -> None:
-    out = console()
-    for one in runs:
-        if player is not None:
-            player.add(one)
-        if not quiet:
-            out.print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
-        follow(app.desk.store, app.desk.settings, one.id, out, quiet=quiet, player=player)
+    with walking(checked().settings, in_process, walks=walks) as (app, player):
+        days = day_of("--from", first), day_of("--to", last)
+        if not as_json or dry_run:
+            print_line(_power(app, days, every, len(chosen), size))
+        if dry_run:
+            return
+        opened_runs = open_experiment(app, chosen, *days, every=every, rounds=rounds, universe=universe, memory=memory)
+        for one in opened_runs:
+            if not as_json:
+                console().print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
+            follow(app, one, quiet=as_json, player=player)
+        _show(app.desk.settings, app.desk.store, [one.id for one in opened_runs], size, as_json=as_json)
 
 
 def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:

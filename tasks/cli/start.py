@@ -6,8 +6,8 @@ import datetime as dt
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -25,10 +25,10 @@ from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, run_of, st
 
 if TYPE_CHECKING:
     from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
-    from chordesk.models.database.store import Store
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.reading.outlook import Outlook
     from chordesk.tasks.reading.runs import Progress
+    from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.worker.messages import DeskApp
     from chordesk.tasks.worker.playing import Player
     from chordesk.tasks.workflows.runs import Look
@@ -38,26 +38,39 @@ PLAYED_SECONDS = 1.0  # a look costs what some steps do
 
 
 def follow(
-    store: Store,
-    settings: Settings,
-    run_id: str,
-    console: Console,
-    *,
-    quiet: bool = False,
-    player: Player | None = None,
+    app: DeskApp, run: Run, *, quiet: bool = False, player: Player | None = None, stack: Stack | None = None
 ) -> Progress:
     """Show progress until the run ends. Ctrl-C leaves the run going: it belongs to the workers. player: plays it here,
-    between two looks."""
+    between two looks. stack: raises ServiceError when it has ended, and the workers with it."""
+    from chordesk.tasks.reading.runs import progress
+
+    if player is not None:
+        player.add(run)
+
+    def look(show: Callable[[Progress], None]) -> Progress:
+        while True:
+            with app.desk.store.read() as session:
+                seen = progress(session, run.id, app.desk.settings)
+            show(seen if player is None else seen.model_copy(update={"waits": []}))  # it waits for this process alone
+            if seen.final:
+                return seen
+            if stack is not None:
+                stack.poll()
+            if player is not None:
+                player.play(PLAYED_SECONDS)
+            else:
+                time.sleep(POLL_SECONDS)
+
     if quiet:
-        return _wait(store, settings, run_id, lambda seen: None, player)
+        return look(lambda seen: None)
+    out = console()
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
-    if console.is_terminal and not console.is_dumb_terminal and console.file.isatty():
+    if out.is_terminal and not out.is_dumb_terminal and out.file.isatty():
         from chordesk.tasks.cli.show.runs import progress_panel
 
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            return _wait(store, settings, run_id, lambda seen: live.update(progress_panel(seen)), player)
-    lines = _Lines(console)
-    return _wait(store, settings, run_id, lines.show, player)
+        with Live(console=out, refresh_per_second=4, transient=True) as live:
+            return look(lambda seen: live.update(progress_panel(seen)))
+    return look(_Lines(out).show)
 
 
 class _Lines:
@@ -81,23 +94,6 @@ class _Lines:
         if line != self._last and (seen.final or now - self._at >= 1.0):
             self._last, self._at = line, now
             self._console.print(f"{seen.seconds:6.1f} s  {line}", soft_wrap=True, highlight=False)
-
-
-def _wait(
-    store: Store, settings: Settings, run_id: str, show: Callable[[Progress], None], player: Player | None
-) -> Progress:
-    from chordesk.tasks.reading.runs import progress
-
-    while True:
-        with store.read() as session:
-            seen = progress(session, run_id, settings)
-        show(seen if player is None else seen.model_copy(update={"waits": []}))  # it waits for this process alone
-        if seen.final:
-            return seen
-        if player is not None:
-            player.play(PLAYED_SECONDS)
-        else:
-            time.sleep(POLL_SECONDS)
 
 
 _DAYS = re.compile(r"(\d{1,4})-(\d{1,4})")
@@ -325,12 +321,15 @@ def trade(
 
 
 def connected() -> DeskApp:
+    return _reached(checked().settings)
+
+
+def _reached(settings: Settings) -> DeskApp:
     """With a reachable Redis and a current database: no run is opened that workers could never start."""
     from chordesk.models.database.store import require_current
     from chordesk.tasks.redis_clients import redis_url, wait_ready
     from chordesk.tasks.worker.app import create_app
 
-    settings = checked().settings
     app = create_app(settings, "cli")
     require_current(settings.database)
     wait_ready(redis_url(settings), REDIS_SECONDS)
@@ -375,22 +374,21 @@ def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool, player: Pla
     from chordesk.tasks.reading.runs import view
 
     assert run is not None, "only a scheduled slot can be taken already"
-    out, store = console(), app.desk.store
     try:
         if not as_json:
-            _head(app, run, out)
+            _head(app, run, console())
         if not wait:
             begun = {"run_id": run.id, "state": run.state, "standing": _standing(run), "outlook": _outlook(app, run)}
             emit(begun, lambda _: f"see it with: desk runs show {run.id}", as_json=as_json)
             return
-        seen = follow(store, app.desk.settings, run.id, out, quiet=as_json, player=player)
+        seen = follow(app, run, quiet=as_json, player=player)
     except KeyboardInterrupt:
         goes_on = "the run continues; see it with: desk runs show"
         if player is not None:
             goes_on = "workers go on with the run, where there are some; without: desk backtest --resume"
         typer.echo(f"{goes_on} {run.id}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    with store.read() as session:
+    with app.desk.store.read() as session:
         found = view(session, session.get_one(Run, run.id))
     emit(found, partial(run_report, home=app.desk.settings.home), as_json=as_json)
     raise typer.Exit(1 if seen.state in (RunState.FAILED, RunState.STOPPED) else 0)
@@ -447,7 +445,8 @@ def backtest(
         if (first, last, universe, budget) != (None, None, None, None) or dry_run:
             remedy = "its days, universe and budget are those that it was begun with; leave these options out"
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
-        return _resume(resume, in_process, wait=wait, as_json=as_json)
+        _resume(resume, in_process, wait=wait, as_json=as_json)
+        return
     days = _session_day("--from", first), _session_day("--to", last)
     if rounds not in (0, 1, 2):
         raise UsageError(f"--rounds {rounds} is not a number of rounds", remedy="give 0, 1 or 2")
@@ -455,18 +454,20 @@ def backtest(
         raise UsageError(f"--memory {memory!r} is neither on nor off", remedy="give --memory on or --memory off")
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
-    app, player = walking(in_process, wait, lambda settings: [settings])
-    look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
-    run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory, look=look)
-    if player is not None:
-        player.add(run)
-    return see(app, run, wait=wait, as_json=as_json, player=player)
+    with walking(checked().settings, in_process, wait) as (app, player):
+        look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
+        run = open_backtest(app, *days, every=every, rounds=rounds, universe=universe, memory=memory, look=look)
+        see(app, run, wait=wait, as_json=as_json, player=player)
 
 
+@contextmanager
 def walking(
-    in_process: bool | None, wait: bool, walks: Callable[[Settings], Sequence[Settings]]
-) -> tuple[DeskApp, Player | None]:
-    """Return the app to open backtests with, and what plays them here where they ask no model: that takes no Redis and
+    settings: Settings,
+    in_process: bool | None = None,
+    wait: bool = True,
+    walks: Callable[[Settings], Sequence[Settings]] = lambda settings: [settings],
+) -> Iterator[tuple[DeskApp, Player | None]]:
+    """Yield the app to open backtests with, and what plays them here where they ask no model: that takes no Redis and
     no workers. walks: returns the settings of each backtest. Raises UsageError where `in_process` asks for what cannot
     be had."""
     from chordesk.agents.role_models import asks_a_model, runtimes_of
@@ -475,7 +476,6 @@ def walking(
 
     if in_process and not wait:
         raise UsageError("--in-process plays a backtest until it ends", remedy="leave --no-wait out")
-    settings = checked().settings
     make_own(settings)
     require_current(settings.database)
     played = [one.on_backtest(backtest_account("")) for one in walks(settings)]
@@ -487,11 +487,12 @@ def walking(
             remedy="leave it out, set DESK_PROVIDER=rulebook without DESK_ROLE_MODELS, or DESK_CASSETTES=replay",
         )
     if asking or not wait or in_process is False:
-        return connected(), None
+        yield _reached(settings), None
+        return
     from chordesk.tasks.worker.playing import Player
 
-    player = Player(settings)
-    return player.app, player
+    with closing(Player(settings)) as player:
+        yield player.app, player
 
 
 def _resume(part: str, in_process: bool | None, *, wait: bool, as_json: bool) -> None:
@@ -503,14 +504,12 @@ def _resume(part: str, in_process: bool | None, *, wait: bool, as_json: bool) ->
         with closing(Store(settings.database)) as store, store.read() as session:
             return [in_run(settings, run_of(session, part).settings)]
 
-    app, player = walking(in_process, wait, kept)
-    with app.desk.store.read() as session:
-        source = run_of(session, part)
-        going = unfinished(session, source) if player is not None else None
-    run = going or resume_backtest(app, source.id)
-    if player is not None:
-        player.add(run)
-    see(app, run, wait=wait, as_json=as_json, player=player)
+    with walking(checked().settings, in_process, wait, kept) as (app, player):
+        with app.desk.store.read() as session:
+            source = run_of(session, part)
+            going = unfinished(session, source) if player is not None else None
+        run = going or resume_backtest(app, source.id)
+        see(app, run, wait=wait, as_json=as_json, player=player)
 
 
 def _session_day(name: str, given: str | None) -> dt.date:

@@ -214,12 +214,11 @@ def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
     assert playing.ended(run).state == RunState.STOPPED
 
 
-def test_a_backtest_that_asks_a_model_is_not_played_here(playing: PlayingDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DESK_HOME", str(playing.player.app.desk.settings.home))
-    _, player = walking(None, True, lambda settings: [settings])
-    assert player is not None
-    player.close()
-    asking = [{"role_models": "risk=codex:gpt-5"}, {"provider": "codex"}]
-    for changes in asking:
-        with pytest.raises(UsageError, match="asks no model"):
-            walking(True, True, lambda settings, of=changes: [settings.model_copy(update=of)])
+def test_a_backtest_that_asks_a_model_is_not_played_here(playing: PlayingDesk) -> None:
+    settings = playing.player.app.desk.settings
+    with walking(settings, True) as (_, player):
+        assert player is not None
+    for changes in ({"role_models": "risk=codex:gpt-5"}, {"provider": "codex"}):
+        asking = settings.model_copy(update=changes)
+        with pytest.raises(UsageError, match="asks no model"), walking(settings, True, walks=lambda _, a=asking: [a]):
+            pass
