@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
 
 from chordesk.models.errors import DeskError
@@ -123,9 +123,11 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     return [_holding(context, symbol, rows[symbol], reasons) for symbol in sorted(rows)]
 
 
+_HELD = select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))
+
+
 def holds(session: Session, account: str, symbol: str) -> bool:
-    held = select(col(Position.symbol)).where(col(Position.account) == account)
-    return symbol in map(underlying_of, session.connection().execute(held).scalars())
+    return symbol in map(underlying_of, session.connection().execute(_HELD, {"account": account}).scalars())
 
 
 def free_shares(session: Session, account: str, symbol: str) -> float:

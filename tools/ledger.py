@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
-from sqlalchemy import Row, literal, or_
+from sqlalchemy import Row, bindparam, literal, or_
 from sqlalchemy import select as sa_select
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
@@ -160,6 +160,9 @@ def _booked(
     return sorted(rows, key=lambda row: (row.created_at, row.id))
 
 
+_POSITIONS = select(Position).where(col(Position.account) == bindparam("account")).order_by(Position.symbol)
+
+
 def value(session: Session, market: Quoter, account: str, at: dt.datetime | None = None) -> AccountView:
     """Return cash, positions and equity: the one valuation, of every view, limit and report.
 
@@ -170,7 +173,7 @@ def value(session: Session, market: Quoter, account: str, at: dt.datetime | None
     """
     head = _account(session, account)
     if at is None or not _moved_since(session, account, at):
-        rows = session.exec(select(Position).where(Position.account == account).order_by(Position.symbol)).all()
+        rows = session.exec(_POSITIONS, params={"account": account}).all()
         cash, held = head.cash, [(row.symbol, row.quantity, row.average_cost) for row in rows]
     else:
         books = books_of(session, account, head.opening_cash, at)
@@ -185,18 +188,24 @@ def value(session: Session, market: Quoter, account: str, at: dt.datetime | None
     return AccountView(account=account, cash=cash, equity=equity, positions=positions)
 
 
+def _after(table: Any, moment: Any) -> Any:
+    own = col(table.account) == bindparam("account")
+    return select(table.id).where(own, col(moment) > bindparam("at")).exists()
+
+
+_MOVED = sa_select(or_(_after(Fill, Fill.filled_at), _after(BookedSettlement, BookedSettlement.settled_at)))
+
+
 def _moved_since(session: Session, account: str, at: dt.datetime) -> bool:
-    filled = select(Fill.id).where(col(Fill.account) == account, col(Fill.filled_at) > at)
-    ended = select(BookedSettlement.id).where(
-        col(BookedSettlement.account) == account, col(BookedSettlement.settled_at) > at
-    )
-    return session.scalar(sa_select(or_(filled.exists(), ended.exists()))) is True
+    return session.scalar(_MOVED, {"account": account, "at": at}) is True
+
+
+_FILLED = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(bindparam("orders", expanding=True)))
 
 
 def filled_quantities(session: Session, orders: Collection[str]) -> Mapping[str, Decimal]:
     found = dict.fromkeys(orders, Decimal(0))
-    fills = select(Fill.order_id, Fill.quantity).where(col(Fill.order_id).in_(found))
-    for order_id, quantity in session.exec(fills).all() if found else ():
+    for order_id, quantity in session.exec(_FILLED, params={"orders": list(found)}).all() if found else ():
         found[order_id] += exact(quantity)
     return found
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import union
+from sqlalchemy import bindparam, union
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import Select
 
 from chordesk.models.answers import Frozen, RogueKind, acts
 from chordesk.models.states import StepKind
@@ -45,6 +46,30 @@ class RogueRow(Frozen):
     at: dt.datetime
 
 
+# Made once: that costs more than the queries.
+_LAST, _CHAPTER = aliased(Step), aliased(Step)
+_GIVEN = col(Report.id).in_(bindparam("reports", expanding=True))
+_RESTS_ON = union(
+    select(ScreenHit.step_id)
+    .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))
+    .where(col(CandidateHit.candidate_id) == bindparam("candidate")),
+    select(Report.step_id).where(_GIVEN),
+    # A graph's report is of its last chapter, and rests on all of them.
+    select(_CHAPTER.id)
+    .join(_LAST, (col(_LAST.run_id) == col(_CHAPTER.run_id)) & (col(_LAST.subject) == col(_CHAPTER.subject)))
+    .join(Report, col(Report.step_id) == col(_LAST.id))
+    .where(_GIVEN, col(_LAST.kind) == StepKind.GRAPH, col(_CHAPTER.kind) == StepKind.GRAPH),
+)
+_ROGUE = (
+    select(ToolCall, Turn)
+    .join(Turn, col(Turn.id) == col(ToolCall.turn_id))
+    .where(col(ToolCall.rogue).is_not(None))
+    .order_by(col(Turn.started_at), col(ToolCall.ordinal))
+)
+_OF_STEPS = _ROGUE.where(col(Turn.step_id).in_(bindparam("steps", expanding=True)))
+_OF_RUN = _ROGUE.where(col(Turn.run_id) == bindparam("run"))
+
+
 def note(rows: Collection[RogueRow]) -> str | None:
     """Return the calls in one line, those that would act first; None without any."""
     first = sorted(rows, key=lambda row: not row.acts)
@@ -55,14 +80,11 @@ def note(rows: Collection[RogueRow]) -> str | None:
 
 def of_steps(session: Session, steps: Collection[str]) -> list[RogueRow]:
     """Return the rogue calls of steps, of all their attempts, the oldest first."""
-    return _rows(session, col(Turn.step_id).in_(steps)) if steps else []
-
-
-_LAST, _CHAPTER = aliased(Step), aliased(Step)  # made once: an alias costs more than the query
+    return _rows(session, _OF_STEPS, steps=list(steps)) if steps else []
 
 
 def of_run(session: Session, run_id: str) -> list[RogueRow]:
-    return _rows(session, col(Turn.run_id) == run_id)
+    return _rows(session, _OF_RUN, run=run_id)
 
 
 def of_verdict(session: Session, verdict: Verdict) -> list[RogueRow]:
@@ -72,20 +94,8 @@ def of_verdict(session: Session, verdict: Verdict) -> list[RogueRow]:
 
 def of_candidate(session: Session, candidate_id: str, reports: Iterable[str]) -> list[RogueRow]:
     """Return the rogue calls of what a verdict on a candidate rests on. reports: their ids."""
-    hits = (
-        select(ScreenHit.step_id)
-        .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))
-        .where(CandidateHit.candidate_id == candidate_id)
-    )
-    given = list(reports)
-    made = select(Report.step_id).where(col(Report.id).in_(given))
-    chapters = (  # a graph's report is of its last chapter, and rests on all of them
-        select(_CHAPTER.id)
-        .join(_LAST, (col(_LAST.run_id) == col(_CHAPTER.run_id)) & (col(_LAST.subject) == col(_CHAPTER.subject)))
-        .join(Report, col(Report.step_id) == col(_LAST.id))
-        .where(col(Report.id).in_(given), col(_LAST.kind) == StepKind.GRAPH, col(_CHAPTER.kind) == StepKind.GRAPH)
-    )
-    return of_steps(session, session.scalars(union(hits, made, chapters)).all())
+    rests_on = {"candidate": candidate_id, "reports": list(reports)}
+    return of_steps(session, session.scalars(_RESTS_ON, rests_on).all())
 
 
 def of_order(session: Session, order: Order) -> list[RogueRow]:
@@ -112,13 +122,8 @@ def _forecasting(session: Session, order: Order) -> set[str]:
     return {step for step, subjects in rows if order.symbol in subjects}
 
 
-def _rows(session: Session, which: object) -> list[RogueRow]:
-    found = session.exec(
-        select(ToolCall, Turn)
-        .join(Turn, col(Turn.id) == col(ToolCall.turn_id))
-        .where(which, col(ToolCall.rogue).is_not(None))  # type: ignore[arg-type]
-        .order_by(col(Turn.started_at), col(ToolCall.ordinal))
-    ).all()
+def _rows(session: Session, which: Select[ToolCall, Turn], **given: object) -> list[RogueRow]:
+    found = session.exec(which, params=given).all()
     return [
         RogueRow(
             id=call.id, turn_id=turn.id, step_id=turn.step_id, run_id=turn.run_id, role=turn.role,

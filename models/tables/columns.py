@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import time
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, GetCoreSchemaHandler
@@ -104,6 +105,16 @@ class Dated(DeskTable):
 
 def dialect_insert(session: Session, model: type[SQLModel]) -> Any:
     return insert_for(session.get_bind().dialect.name, model.__table__)  # type: ignore[attr-defined]
+
+
+def absent_insert(session: Session, model: type[SQLModel]) -> Any:
+    """An insert that leaves rows as they are that are there."""
+    return _absent_insert(session.get_bind().dialect.name, model)
+
+
+@cache
+def _absent_insert(dialect: str, model: type[SQLModel]) -> Any:
+    return insert_for(dialect, model.__table__).on_conflict_do_nothing()  # type: ignore[attr-defined]
 
 
 def insert_for(dialect: str, table: Table) -> Any:

@@ -64,6 +64,11 @@ def open_run(session: Session, run: Run, finish_id: str, attempts: int) -> None:
     _insert(session, run.id, [NewStep(StepKind.FINISH, "", waits=True, id=finish_id)], attempts)
 
 
+_COUNT = bindparam("count", type_=Integer())
+_COUNT_UP = update(_steps).where(_c.id == bindparam("parent")).values(pending=_c.pending + _COUNT)
+_COUNT_OPEN = _COUNT_UP.where(_c.state.not_in(STEP_FINAL))
+
+
 def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) -> list[ReadyStep]:
     """Write steps, count them with their parents and return the ready ones. Parents may be in `steps` too."""
     if not steps:
@@ -71,8 +76,7 @@ def add(session: Session, run_id: str, steps: Sequence[NewStep], attempts: int) 
     _insert(session, run_id, steps, attempts)
     new = {step.id for step in steps}
     for parent, count in Counter(step.parent for step in steps if step.parent not in new).items():
-        counted = update(_steps).where(_c.id == parent, _c.state.not_in(STEP_FINAL))
-        session.connection().execute(counted.values(pending=_c.pending + count))
+        session.connection().execute(_COUNT_OPEN, {"parent": parent, "count": count})
     return [
         ReadyStep(step.id, step.kind, step.role, step.parent, step.subject, run_id) for step in steps if not step.waits
     ]
@@ -83,8 +87,7 @@ def open_child(session: Session, child: ChildRun, attempts: int) -> list[ReadySt
     run, finish = child.row(), new_id()
     open_run(session, run, finish, attempts)
     # Whatever its state: it may have ended in this very transaction.
-    counted = update(_steps).where(_c.id == child.parent_step)
-    session.connection().execute(counted.values(pending=_c.pending + 1))
+    session.connection().execute(_COUNT_UP, {"parent": child.parent_step, "count": 1})
     return add(session, run.id, child.write(session, run, finish), attempts)
 
 
@@ -374,8 +377,11 @@ def put_off(session: Session, step: ClaimedStep, delay_seconds: float, reason: s
         event_log.append(session, [again_event(step, AttemptEnd.AGAIN, reason)])
 
 
+_STATE = select(_runs.c.state).where(_runs.c.id == bindparam("run"))
+
+
 def _goes_on(session: Session, run_id: str) -> bool:
-    return session.scalar(select(col(Run.state)).where(col(Run.id) == run_id)) == RunState.RUNNING
+    return session.connection().execute(_STATE, {"run": run_id}).scalar() == RunState.RUNNING
 
 
 # That this process still holds a step; `_holder` returns the parameters.
@@ -407,7 +413,6 @@ def require_held(session: Session, step: ClaimedStep) -> None:
         raise LeaseLost(f"step {step.id} attempt {step.attempt} is no longer held by {step.owner}")
 
 
-_COUNT = bindparam("count", type_=Integer())
 _LAST = _c.pending == _COUNT
 # One statement, so that two last children cannot each find the other still running. Parameters: parent, count, now.
 _COUNT_DOWN = (

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, select
 
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
@@ -54,12 +55,15 @@ def _symbols(brief: Mapping[str, Any]) -> list[str]:
     return list(brief.get("symbols") or [row["symbol"] for row in brief.get("verdicts", ())])
 
 
+_REGIME = select(Run.regime).where(Run.id == bindparam("run"))  # the row is large
+
+
 def kept_regime(desk: Desk, run_id: str) -> dict[str, Any]:
     """Return the regime of a run's market on its day: the first turn of a day keeps it with the run."""
     context = desk.tool_context(run_id)
     today = context.clock.session().isoformat()
     with desk.store.read() as session:
-        found = session.exec(select(Run.regime).where(Run.id == run_id)).one()  # the row is large
+        found = session.exec(_REGIME, params={"run": run_id}).one()
     kept = dict(found or {})
     if kept.get("date") != today:
         kept = {"date": today, **regime_row(context)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func
@@ -202,18 +202,27 @@ def cut_trade(session: Session, trade: Run | None) -> str | None:
     return next(iter(budgets.skipped(steps)), None)
 
 
+class _Order(NamedTuple):
+    state: str
+    denial_code: str | None
+
+
 def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> BacktestSession:
     """Also brings orders of the rows before up to date. The account is marked at the market's now."""
+    runs, now = [day.screen, day.trade], market.clock.now()
+    orders = defaultdict[str | None, list[_Order]](list)
+    columns = select(Order.run_id, Order.state, Order.denial_code).where(Order.account == walk.account)
+    for run_id, *order in session.exec(columns):
+        orders[run_id].append(_Order(*order))
     earlier = [row for row in backtest_rows(session, walk.backtest_id) if row.day < day.day]
     for row in earlier:
-        row.orders = _states(session, [row.screen_run_id, row.trade_run_id])
+        row.orders = _states(orders, row.screen_run_id, row.trade_run_id)
         session.add(row)
-    runs, now = [day.screen, day.trade], market.clock.now()
     session.get_one(Account, walk.account, with_for_update=True)
     found = value(session, Quotes(market), walk.account, now)
     equity_levels(session, walk.account, found.equity, now, previous_session(market), keep=True)
     gross = sum((abs(worth) for one in found.positions if (worth := worth_of(one)) is not None), exact(0))
-    denied = Counter(order.denial_code for order in _orders(session, runs) if order.denial_code)
+    denied = Counter(one.denial_code for run_id in set(runs) for one in orders[run_id] if one.denial_code)
     today = market.clock.session()
     return BacktestSession(
         backtest_id=walk.backtest_id,
@@ -227,7 +236,7 @@ def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> B
         equity=found.equity,
         exposure=float(gross) / found.equity if found.equity and found.equity > 0 else None,
         traded=_traded(session, walk.account, ReplayClock(earlier[-1].day).now() if earlier else None, now),
-        orders=_states(session, runs),
+        orders=_states(orders, *runs),
         denials=dict(sorted(denied.items())),
         verdicts=_sorted(session.exec(select(Verdict.rating).where(col(Verdict.run_id).in_(runs))).all()),
         unpriced=[one.symbol for one in found.positions if one.priced_at is None],
@@ -237,11 +246,11 @@ def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> B
 
 def _traded(session: Session, account: str, since: dt.datetime | None, now: dt.datetime) -> float:
     """Return the value of the fills after one market time, up to another."""
-    fills = session.exec(select(Fill).where(Fill.account == account, col(Fill.filled_at) <= now)).all()
+    fills = select(Fill).where(Fill.account == account, col(Fill.filled_at) <= now)
+    if since is not None:
+        fills = fills.where(col(Fill.filled_at) > since)
     worth = (
-        exact(fill.quantity) * exact(fill.price) * exact(multiplier_of(fill.symbol))
-        for fill in fills
-        if since is None or fill.filled_at > since
+        exact(fill.quantity) * exact(fill.price) * exact(multiplier_of(fill.symbol)) for fill in session.exec(fills)
     )
     return float(sum(worth, exact(0)))
 
@@ -263,12 +272,9 @@ def screened_before(session: Session, account: str, now: dt.datetime) -> Run | N
     return next((run for run in rows if budgets.cut_short(session, run.id) is None), None)
 
 
-def _orders(session: Session, runs: Iterable[str | None]) -> list[Order]:
-    return list(session.exec(select(Order).where(col(Order.run_id).in_([one for one in runs if one]))).all())
-
-
-def _states(session: Session, runs: Iterable[str | None]) -> dict[str, int]:
-    return _sorted(order.state for order in _orders(session, runs))
+def _states(orders: Mapping[str | None, Sequence[_Order]], *runs: str | None) -> dict[str, int]:
+    """runs: of one day; they may be one and the same."""
+    return _sorted(one.state for run_id in set(runs) for one in orders.get(run_id, ()))
 
 
 def _sorted(values: Iterable[str]) -> dict[str, int]:

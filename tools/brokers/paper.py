@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_DOWN, Decimal
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
@@ -173,10 +174,12 @@ _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
 _ACTIONS_BACK = 366  # days: a desk may have been down for long
 
 
+_FILLS = select(Fill).where(col(Fill.order_id) == bindparam("order")).order_by(col(Fill.created_at), col(Fill.id))
+
+
 def fills_of(session: Session, ticket: OrderTicket) -> list[BrokerFill]:
     names = ("symbol", "side") if ticket.legs else ()
-    of_order = select(Fill).where(col(Fill.order_id) == str(ticket.order_id))
-    rows = session.exec(of_order.order_by(col(Fill.created_at), col(Fill.id)))
+    rows = session.exec(_FILLS, params={"order": str(ticket.order_id)})
     return [
         BrokerFill(
             quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at,

@@ -76,7 +76,8 @@ def valued(context: ToolContext, gaps: Gaps, only: str | None = None) -> Account
     there is one. A position without a price has a gap, and so has one whose price is not of the market's latest
     session, which names its day."""
     with store_of(context).read() as session:
-        if session.get(Account, context.account) is None:
+        head = session.get(Account, context.account)
+        if head is None:
             return None
         found = value(session, Quotes(context.market), context.account, context.clock.now())
     held = [one for one in found.positions if only in (None, underlying_of(one.symbol))]

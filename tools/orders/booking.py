@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 from sqlmodel import Session, col, select
 
 from chordesk.models import event_log
@@ -157,6 +157,9 @@ UNKNOWN_TO_BROKER = "the broker does not know this order; it is not sent again"
 _WAITS = "waits for "  # begins the broker's note on an order that it has not filled yet
 
 
+_FILLS = select(Fill).where(col(Fill.order_id) == bindparam("order"))
+
+
 def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswer) -> list[Fill]:
     """Book the fills that are not booked yet and move the order's state; return the new fills.
 
@@ -167,7 +170,7 @@ def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswe
     to = OrderState(answer.status)
     reported = sum((exact(fill.quantity) for fill in answer.fills), Decimal(0))
     _require_consistent(order, to, reported)
-    booked = session.exec(select(Fill).where(col(Fill.order_id) == order.id)).all()
+    booked = session.exec(_FILLS, params={"order": order.id}).all()
     before = sum((exact(fill.quantity) for fill in booked), Decimal(0))
     if reported < before and to not in ORDER_FINAL:
         return []

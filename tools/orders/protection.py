@@ -40,7 +40,6 @@ from chordesk.tools.orders.stops import (
     ProtectiveStop,
     ShareHolding,
     holdings,
-    left_of,
     left_of_each,
     plan_of,
     planned_stop,
@@ -66,34 +65,43 @@ class Unprotected:
     why: str
 
 
-def unprotected(session: Session, settings: Settings) -> list[Unprotected]:
+@dataclass(frozen=True, slots=True)
+class Book:
+    """An account's positions in shares, the orders that opened them, and its working protective orders with what is
+    left of each, at one time."""
+
+    holdings: Sequence[ShareHolding]
+    openers: Mapping[str, Order]
+    stops: Sequence[Order]
+    left: Mapping[str, Decimal]
+
+    def opener(self, holding: ShareHolding) -> Order | None:
+        return self.openers.get(holding.opened_by or "")
+
+    def stops_of(self, symbol: str) -> list[Order]:
+        return [stop for stop in self.stops if stop.symbol == symbol]
+
+
+def read_book(session: Session, account: str, symbol: str | None = None) -> Book:
+    held = holdings(session, account, symbol)
+    opened = [one.opened_by for one in held if one.opened_by]
+    openers = session.exec(select(Order).where(col(Order.id).in_(opened))).all() if opened else []
+    stops = working_protection(session, account, symbol)
+    return Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops))
+
+
+def unprotected(session: Session, settings: Settings, book: Book | None = None) -> list[Unprotected]:
     """Return the account's positions in shares without a standing stop for their whole quantity, by symbol, of those
-    that DESK_PROTECT or their plan give one."""
-    every = holdings(session, settings.account)
-    _kept = _openers(session, every)
-    held = [one for one in every if standing_stop(session, settings, one) is not None]
-    stops = working_protection(session, settings.account) if held else []
-    left = left_of_each(session, stops)
-    found = (
-        _uncovered(session, settings, one, [stop for stop in stops if stop.symbol == one.symbol], left) for one in held
-    )
+    that DESK_PROTECT or their plan give one. book: as it was read already."""
+    book = book or read_book(session, settings.account)
+    held = (one for one in book.holdings if standing_stop(settings, book, one) is not None)
+    found = (_uncovered(session, settings, one, book) for one in held)
     return [row for row in found if row is not None]
 
 
-def _openers(session: Session, held: Sequence[ShareHolding]) -> list[Order]:
-    """Read the orders that opened positions in one query: while they are kept, the session has them by their ids."""
-    opened = [one.opened_by for one in held if one.opened_by]
-    return list(session.exec(select(Order).where(col(Order.id).in_(opened))).all()) if opened else []
-
-
-def _uncovered(
-    session: Session,
-    settings: Settings,
-    holding: ShareHolding,
-    stops: Sequence[Order],
-    left: Mapping[str, Decimal],
-) -> Unprotected | None:
-    standing = sum((left[stop.id] for stop in stops if stop.state not in _UNANSWERED), Decimal(0))
+def _uncovered(session: Session, settings: Settings, holding: ShareHolding, book: Book) -> Unprotected | None:
+    stops = book.stops_of(holding.symbol)
+    standing = sum((book.left[stop.id] for stop in stops if stop.state not in _UNANSWERED), Decimal(0))
     lacking, bound = abs(holding.held) - standing, abs(holding.held) - holding.free
     if lacking <= 0:
         return None
@@ -106,12 +114,12 @@ def _uncovered(
     return Unprotected(holding.symbol, float(lacking), float(free), "; ".join(reasons))
 
 
-def standing_stop(session: Session, settings: Settings, holding: ShareHolding) -> ProtectiveStop | None:
+def standing_stop(settings: Settings, book: Book, holding: ShareHolding) -> ProtectiveStop | None:
     """Return the stop that a position should have at its broker; None where neither rule nor plan gives one."""
     rule = parse_protection(settings.protect)
     symbol, held, free, cost = holding.symbol, holding.held, holding.free, holding.cost
     of_rule = stop_for(rule, symbol, held, free, cost) if rule is not None else None
-    return planned_stop(_plan(session, holding), of_rule, _closing(holding))
+    return planned_stop(plan_of(book.opener(holding)), of_rule, _closing(holding))
 
 
 HeldPlan = tuple[ShareHolding, Order, PositionPlan]
@@ -119,19 +127,13 @@ HeldPlan = tuple[ShareHolding, Order, PositionPlan]
 
 def held_plans(session: Session, account: str) -> list[HeldPlan]:
     """Return the positions that have a plan, by symbol, with the order that opened or last added to each."""
-    found: list[HeldPlan] = []
-    held = holdings(session, account)
-    _kept = _openers(session, held)
-    for holding in held:
-        order = session.get(Order, holding.opened_by) if holding.opened_by else None
-        plan = plan_of(order)
-        if order is not None and plan is not None:
-            found.append((holding, order, plan))
-    return found
+    return _plans(read_book(session, account))
 
 
-def _plan(session: Session, holding: ShareHolding) -> PositionPlan | None:
-    return plan_of(session.get(Order, holding.opened_by)) if holding.opened_by else None
+def _plans(book: Book) -> list[HeldPlan]:
+    pairs = ((holding, book.opener(holding)) for holding in book.holdings)
+    found = ((holding, order, plan_of(order)) for holding, order in pairs)
+    return [(holding, order, plan) for holding, order, plan in found if order is not None and plan is not None]
 
 
 def _closing(holding: ShareHolding, end: PlanEnd | None = None) -> ProtectiveStop:
@@ -152,11 +154,10 @@ class PlanEnd:
 Ends = Mapping[str, PlanEnd]
 
 
-def plan_ends(context: SubmissionContext) -> Ends:
+def plan_ends(context: SubmissionContext, book: Book) -> Ends:
     """Return the positions whose plan is over now, by symbol; none while the exchange is closed. One without a price of
     now waits for it, behind its standing stop."""
-    with context.store.read() as session:
-        plans = held_plans(session, context.broker.name)
+    plans = _plans(book)
     _note_reviews(context, plans)
     found: dict[str, PlanEnd] = {}
     if not plans or not _is_open(context):
@@ -211,20 +212,18 @@ def ending(plan: PositionPlan, day: dt.date, price: Decimal, *, long: bool) -> E
     return ExitReason.HORIZON if plan.ends is not None and day >= plan.ends else None
 
 
-def wanted_order(
-    session: Session, context: SubmissionContext, holding: ShareHolding, ends: Ends
-) -> ProtectiveStop | None:
+def wanted_order(settings: Settings, book: Book, holding: ShareHolding, ends: Ends) -> ProtectiveStop | None:
     """Return the protective order that a position should have now: its exit once its plan is over, else its standing
     stop, which is its exit where its price has come there."""
-    stop, end = standing_stop(session, context.settings, holding), ends.get(holding.symbol)
-    if end is None or (end.reason is ExitReason.INVALIDATION and _stands(session, context, holding, stop)):
+    stop, end = standing_stop(settings, book, holding), ends.get(holding.symbol)
+    if end is None or (end.reason is ExitReason.INVALIDATION and _stands(book, holding, stop)):
         return stop
     return _closing(holding, end)
 
 
-def _stands(session: Session, context: SubmissionContext, holding: ShareHolding, stop: ProtectiveStop | None) -> bool:
-    working = working_protection(session, context.broker.name, holding.symbol)
-    return stop is not None and any(stop.is_that_of(order, left_of(session, order)) for order in working)
+def _stands(book: Book, holding: ShareHolding, stop: ProtectiveStop | None) -> bool:
+    working = book.stops_of(holding.symbol)
+    return stop is not None and any(stop.is_that_of(order, book.left[order.id]) for order in working)
 
 
 def obstacle(session: Session, settings: Settings, symbol: str) -> str | None:
@@ -267,13 +266,14 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: End
     with context.store.session() as session:
         accounts.require(session, context.broker.name, token)
         session.get(Account, context.broker.name, with_for_update=True)
-        stop, holding = _wanted(session, context, symbol, ends)
-        if stop is None or holding is None or working_protection(session, context.broker.name, symbol):
+        book = read_book(session, context.broker.name, symbol)
+        stop, holding = _wanted(session, context, book, ends)
+        if stop is None or holding is None or book.stops:
             return None
         why = obstacle(session, context.settings, symbol)
         if why is not None:
             return Unprotected(symbol, float(stop.quantity), float(stop.quantity), why)
-        order = _write(session, context, stop, holding)
+        order = _write(session, context, stop, book.opener(holding))
         terms = terms_of(session, context.settings, context.market.name, context.broker.name)
         sized = SizedOrder(ticket_of(order), float(stop.reference), order.market_at)
         made = write_preview(session, context.settings, order, sized, order.market_at, terms)
@@ -290,10 +290,10 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: End
 
 
 def _wanted(
-    session: Session, context: SubmissionContext, symbol: str, ends: Ends
+    session: Session, context: SubmissionContext, book: Book, ends: Ends
 ) -> tuple[ProtectiveStop | None, ShareHolding | None]:
-    holding = next(iter(holdings(session, context.broker.name, symbol)), None)
-    if holding is None or not holding.free or (stop := wanted_order(session, context, holding, ends)) is None:
+    holding = next(iter(book.holdings), None)
+    if holding is None or not holding.free or (stop := wanted_order(context.settings, book, holding, ends)) is None:
         return None, holding
     before = _trail_before(session, context.broker.name, holding, stop)
     return (stop if before is None else stop.raised(trailed(context.market, before))), holding
@@ -309,9 +309,9 @@ def _trail_before(session: Session, account: str, holding: ShareHolding, stop: P
     return session.exec(newest.limit(1)).first()
 
 
-def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, holding: ShareHolding) -> Order:
+def _write(session: Session, context: SubmissionContext, stop: ProtectiveStop, opened: Order | None) -> Order:
     """Write the order's row in the decision of the order that opened the position, or in one of its own."""
-    account, opened = context.broker.name, session.get(Order, holding.opened_by) if holding.opened_by else None
+    account = context.broker.name
     by = f"DESK_PROTECT={context.settings.protect}" if stop.reason is None else f"its plan, {stop.reason}"
     why = f"{by}: {plain(stop.quantity)} {stop.symbol}, {_reference(stop)} {money(stop.reference)}"
     if opened is None:
@@ -361,21 +361,26 @@ def _next_ordinal(session: Session, decision_id: str) -> int:
 def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None) -> list[Unprotected]:
     if not context.settings.trader_live or not _has_work(context) or ensure_reconciled(context) is not None:
         return []
-    ends = plan_ends(context)
-    for order_id in misfits(context, ends):
-        withdraw(context, order_id)
-    reasons = {}
-    for holding in _bare(context):
-        try:
-            left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()), ends)
-        except FencedOff:
-            raise
-        except DeskError as error:
-            left = Unprotected(holding.symbol, float(holding.free), float(holding.free), str(error))
-        if left is not None:
-            reasons[left.symbol] = left
+    book = _book(context)
+    ends = plan_ends(context, book)
+    if wrong := misfits(context, book, ends):
+        for order_id in wrong:
+            withdraw(context, order_id)
+        book = _book(context)
+    reasons, protected = {}, {order.symbol for order in book.stops}
+    if bare := [row for row in book.holdings if row.free and row.symbol not in protected]:
+        for holding in bare:
+            try:
+                left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()), ends)
+            except FencedOff:
+                raise
+            except DeskError as error:
+                left = Unprotected(holding.symbol, float(holding.free), float(holding.free), str(error))
+            if left is not None:
+                reasons[left.symbol] = left
+        book = _book(context)
     with context.store.read() as session:
-        found = [reasons.get(row.symbol, row) for row in unprotected(session, context.settings) if row.free]
+        found = [reasons.get(row.symbol, row) for row in unprotected(session, context.settings, book) if row.free]
     for row in found:
         log.warning("orders.unprotected", symbol=row.symbol, quantity=row.quantity, why=row.why)
     return found
@@ -393,51 +398,44 @@ def _has_work(context: SubmissionContext) -> bool:
     return day is None or exchange_day(context.market.clock.now()) >= day
 
 
-def misfits(context: SubmissionContext, ends: Ends) -> list[str]:
+def _book(context: SubmissionContext) -> Book:
+    with context.store.read() as session:
+        return read_book(session, context.broker.name)
+
+
+def misfits(context: SubmissionContext, book: Book, ends: Ends) -> list[str]:
     """Return ids of working protective orders that do not fit their positions, the oldest first. Two on one symbol
     never fit.
 
     An order that could not be replaced now, as without a mandate, is better than none: it stays unless it would close
     more than is free.
     """
+    held = {row.symbol: row for row in book.holdings}
     found = []
-    with context.store.read() as session:
-        held = {row.symbol: row for row in holdings(session, context.broker.name)}
-        _kept = _openers(session, list(held.values()))
-        orders = working_protection(session, context.broker.name)
-        left = left_of_each(session, orders)
-        symbols = [order.symbol for order in orders]
-        for order in orders:
-            holding = held.get(order.symbol)
-            if (
-                holding is None
-                or symbols.count(order.symbol) > 1
-                or _closes_more(order, left[order.id], holding)
-                or not _fits(session, context, order, left[order.id], holding, ends)
-            ):
-                found.append(order.id)
+    for order in book.stops:
+        holding = held.get(order.symbol)
+        if (
+            holding is None
+            or len(book.stops_of(order.symbol)) > 1
+            or _closes_more(order, book.left[order.id], holding)
+            or not _fits(context, book, order, holding, ends)
+        ):
+            found.append(order.id)
     return found
 
 
-def _fits(
-    session: Session, context: SubmissionContext, order: Order, left: Decimal, holding: ShareHolding, ends: Ends
-) -> bool:
+def _fits(context: SubmissionContext, book: Book, order: Order, holding: ShareHolding, ends: Ends) -> bool:
     """Return whether a protective order is the one that its position should have, or stays for want of another: what
     was placed under a rule stays without one. An exit that was sent is not taken back."""
     if order.order_type == "market":
         return True
-    wanted = wanted_order(session, context, holding, ends)
-    if wanted is None or wanted.is_that_of(order, left):
+    wanted = wanted_order(context.settings, book, holding, ends)
+    if wanted is None or wanted.is_that_of(order, book.left[order.id]):
         return True
-    return obstacle(session, context.settings, order.symbol) is not None
+    with context.store.read() as session:
+        return obstacle(session, context.settings, order.symbol) is not None
 
 
 def _closes_more(order: Order, left: Decimal, holding: ShareHolding) -> bool:
     """Return whether a protective order could close more than is free, or would open."""
     return left > holding.free or (order.side == "sell") != (holding.held > 0)
-
-
-def _bare(context: SubmissionContext) -> list[ShareHolding]:
-    with context.store.read() as session:
-        protected = {order.symbol for order in working_protection(session, context.broker.name)}
-        return [row for row in holdings(session, context.broker.name) if row.free and row.symbol not in protected]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import structlog
+from sqlalchemy import bindparam
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
@@ -154,13 +155,20 @@ def _submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unrea
     return True
 
 
+_SENT = (
+    select(Order, Preview)
+    .join(Preview, col(Preview.order_id) == col(Order.id))
+    .where(col(Order.id) == bindparam("order"), col(Order.state).in_(ORDER_WORKING))
+)
+
+
 def poll(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> None:
     """Look up an order that was sent. Nothing is ever sent again."""
     with context.store.read() as session:
-        order = load_order(session, order_id)
-        if order.state not in ORDER_WORKING:
+        found = session.exec(_SENT, params={"order": order_id}).one_or_none()
+        if found is None:
             return
-        preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
+        order, preview = found
         ticket, view = ticket_of(order), value(session, snapshot, order.account)
     book_answer(context, order_id, lambda: context.broker.lookup(ticket, preview, view))
 

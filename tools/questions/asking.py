@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
 
 from chordesk.models.answers import Rating
@@ -15,7 +15,7 @@ from chordesk.models.board import BeatsMedian, QuestionSource
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
-from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
+from chordesk.models.tables.columns import absent_insert, new_id, utcnow
 from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import inert
 from chordesk.tools.market.clock import exchange_day, exchange_hours
@@ -41,9 +41,7 @@ def question_row(**values: Any) -> Question:
 def insert_absent(session: Session, rows: Sequence[Question]) -> None:
     """Insert the rows in one statement; one that is there by its source, market and external id stays as it is."""
     if rows:
-        key = ["source", "market", "external_id"]
-        absent = dialect_insert(session, Question).on_conflict_do_nothing(index_elements=key)
-        session.connection().execute(absent, [row.model_dump() for row in rows])
+        session.connection().execute(absent_insert(session, Question), [row.model_dump() for row in rows])
 
 
 def ask_once(session: Session, row: Question) -> Question:
@@ -140,13 +138,20 @@ def _relative_row(market: MarketData, rule: BeatsMedian, source: QuestionSource)
     )
 
 
+_STORED = (
+    select(Question)
+    .where(col(Question.source).in_(bindparam("sources", expanding=True)), col(Question.market) == bindparam("market"))
+    .where(col(Question.external_id).in_(bindparam("keys", expanding=True)))
+    .order_by(col(Question.id).desc())
+)
+
+
 def stored_questions(session: Session, sources: Sequence[str], market: str, keys: Sequence[str]) -> dict[str, Question]:
     """Return the stored questions of a market by their external ids, the first of each."""
     found: dict[str, Question] = {}
     for first in range(0, len(keys), _MOST_KEYS):
-        named = col(Question.external_id).in_(keys[first : first + _MOST_KEYS])
-        which = (col(Question.source).in_(sources), col(Question.market) == market, named)
-        for row in session.scalars(select(Question).where(*which).order_by(col(Question.id).desc())):
+        which = {"sources": list(sources), "market": market, "keys": list(keys[first : first + _MOST_KEYS])}
+        for row in session.scalars(_STORED, which):
             found[row.external_id] = row
     return found
 
@@ -166,7 +171,7 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
     def write(session: Session) -> None:
         for question in store_relative(session, rows):
             link = {"verdict_id": verdict_id, "question_id": question.id}
-            session.connection().execute(dialect_insert(session, VerdictQuestion).on_conflict_do_nothing(), link)
+            session.connection().execute(absent_insert(session, VerdictQuestion), link)
 
     return write if rows else None
 

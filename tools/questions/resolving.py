@@ -28,7 +28,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question, ThesisQuestion
-from chordesk.models.tables.columns import dialect_insert, utcnow
+from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.thesis import KeptThesis, kept_thesis
 from chordesk.tools.market.clock import exchange_hours
@@ -57,7 +57,7 @@ def thesis_question(market: MarketData, settings: Settings, report: Report) -> C
     def write(session: Session) -> None:
         for question in store_relative(session, rows):
             link = {"report_id": report_id, "question_id": question.id, "watched": False}
-            session.connection().execute(dialect_insert(session, ThesisQuestion).on_conflict_do_nothing(), link)
+            session.connection().execute(absent_insert(session, ThesisQuestion), link)
 
     return write if rows else None
 
@@ -133,9 +133,9 @@ def crossing(
     return None
 
 
-# Books for one account what rests on a question that has its outcome: (session, question, account). Called in the
-# transaction that wrote the outcome, or later for an account that had no turn then; whatever it booked before, it
-# must find by its key and leave.
+# Books for one account its forecasts and positions on a question that has its outcome: (session, question, account).
+# Called in the transaction that wrote the outcome, or later for an account that had no turn then; whatever it booked
+# before, it must find by its key and leave.
 OnResolved = Callable[[Session, Question, str], object]
 
 
@@ -155,12 +155,8 @@ def settle(
     }
     # One statement decides: of two that resolve at once, the second finds it open no more.
     still_open = (col(Question.id) == question_id, col(Question.state) == QuestionState.OPEN)
-    done = session.connection().execute(update(Question).where(*still_open).values(values))
-    if done.rowcount != 1:
-        return None
-    return session.exec(
-        select(Question).where(Question.id == question_id).execution_options(populate_existing=True)
-    ).one()
+    ending = update(Question).where(*still_open).values(values).returning(Question)
+    return session.scalars(ending.execution_options(synchronize_session=False, populate_existing=True)).one_or_none()
 
 
 def keep_open(session: Session, question_id: str, note: str) -> None:
@@ -334,16 +330,26 @@ def _write(
     by: str,
 ) -> list[Question]:
     """Write each question's outcome; return the questions that this call ended."""
-    ended = []
+    ended, staked = [], _staked(session, account, [question.id for question in batch])
     for question in batch:
         outcome = found[question.id]
         if isinstance(outcome, Pending):
             keep_open(session, question.id, outcome.note)
             question.note = outcome.note  # as the report has it: the row is of no session
         elif (settled := settle(session, question.id, outcome, by)) is not None:
-            book(session, settled, account, on_resolved)
+            if settled.id in staked:
+                book(session, settled, account, on_resolved)
             ended.append(settled)
     return ended
+
+
+def _staked(session: Session, account: str, questions: Sequence[str]) -> set[str]:
+    """Return the questions with forecasts or positions of an account: on the others it has nothing to book."""
+    found: set[str] = set()
+    for table in (Forecast, EventPosition):
+        own = (col(table.account) == account, col(table.question_id).in_(questions))
+        found.update(session.exec(select(table.question_id).where(*own)))
+    return found
 
 
 def _book_late(store: Store, market: MarketData, account: str, on_resolved: Sequence[OnResolved]) -> int:

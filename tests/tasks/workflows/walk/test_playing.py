@@ -3,6 +3,7 @@ interrupted."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
@@ -11,10 +12,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
@@ -23,12 +26,13 @@ from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
-from chordesk.models.tables.runs import Run, Step, Verdict
+from chordesk.models.tables.runs import BacktestSession, Run, Step, Verdict
 from chordesk.tasks.cli.start import walking
 from chordesk.tasks.reading.run_details import audits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
 from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed
+from chordesk.tasks.workflows.backtest_sessions import Day, Walk, session_row
 from tests import homes
 from tests.databases import make_database
 from tests.stack import REPOSITORY, processes, wait_for
@@ -194,6 +198,26 @@ def test_a_step_that_fails_half_way_is_undone_alone_and_what_ends_the_process_un
             assert session.get_one(Run, run.id).notes == ["kept"]
         raise KeyboardInterrupt
     assert playing.run(run.id).notes == []
+
+
+def test_the_row_of_a_later_session_takes_no_more_statements(playing: PlayingDesk) -> None:
+    run = playing.ended(open_backtest(playing.player.app, FIRST, LAST, universe="AAPL,KO"))
+    rows, desk = playing.rows(run), playing.player.app.desk
+    walk, counted = Walk.of(desk, run), Counter[dt.date]()
+
+    def made(row: BacktestSession) -> None:
+        with suppress(KeyboardInterrupt), playing.store.session() as session:
+            connection = session.connection()
+            event.listen(connection, "before_cursor_execute", lambda *_: counted.update([row.day]))
+            again = session_row(
+                session, walk, Day(row.day, row.screen_run_id, row.trade_run_id), walk.market(desk, row.day)
+            )
+            assert (again.orders, again.denials, again.traded) == (row.orders, row.denials, row.traded)
+            raise KeyboardInterrupt  # nothing of it is written
+
+    for row in (rows[1], rows[-1]):
+        made(row)
+    assert 0 < counted[rows[-1].day] <= counted[rows[1].day]
 
 
 def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
