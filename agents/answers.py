@@ -372,7 +372,7 @@ def recorded(search: WebSearch, hosts: Sequence[str] | None) -> RecordedCall:
     outside = [url for url in urls if hosts and not _hosted(url, hosts)]
     error = "this role may not search the web" if hosts is None else ""
     if outside:
-        error = f"not of the hosts of DESK_WEB_SEARCH_HOSTS: {', '.join(short(url) for url in outside[:_MOST_RESULTS])}"
+        error = f"not of the hosts of DESK_WEB_SEARCH: {', '.join(short(url) for url in outside[:_MOST_RESULTS])}"
     payload: dict[str, Any] = {
         "action": search.action,
         "url": search.url and short(search.url),

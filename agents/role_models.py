@@ -350,11 +350,11 @@ NO_SEARCH = "off"
 
 def searching_roles(settings: Settings) -> frozenset[str]:
     """Raises SettingError for an unknown role, or one whose runtime has no such tool."""
-    if settings.web_search.strip() in ("", NO_SEARCH):
+    if (roles := settings.web_search.partition(";")[0].strip()) in ("", NO_SEARCH):
         return frozenset()
     from chordesk.agents.roles import ROLES
 
-    named = [part.strip() for part in settings.web_search.split(",") if part.strip()]
+    named = [part.strip() for part in roles.split(",") if part.strip()]
     models = role_models(settings)
     for role in named:
         if role not in ROLES:
@@ -381,7 +381,8 @@ def search_hosts(settings: Settings, role: str, day: dt.date | None) -> tuple[st
     """With hosts below them; empty is any host, None: it may not search. day: the run's replayed day."""
     if day is not None or role not in searching_roles(settings):
         return None
-    return tuple(name.lower() for part in settings.web_search_hosts.split(",") if (name := part.strip()))
+    hosts = settings.web_search.partition(";")[2]
+    return tuple(name.lower() for part in hosts.split(",") if (name := part.strip()))
 
 
 def _wrong_search(what: str, remedy: str) -> SettingError:
@@ -418,7 +419,7 @@ def require_maskable(settings: Settings) -> None:
 
 # The settings that name roles: the roles and all of their tools are loaded for them alone.
 _NAMING_ROLES = frozenset(
-    {"role_models", "research_roles", "required_roles", "role_approvals", "turn_limits", "web_search"}
+    {"role_models", "research_roles", "required_roles", "role_approvals", "turn_limits", "web_search", "without_tools"}
 )
 
 

@@ -234,8 +234,18 @@ def mode_of(role: str) -> Mode:
 def check_roles(settings: Settings) -> None:
     """Raise SettingError for an unknown role or request."""
     required_roles(settings)
+    if unknown := [name for name in settings.without_tools if name not in TOOLS]:
+        raise SettingError(
+            f"without_tools (DESK_WITHOUT_TOOLS) has {', '.join(unknown)}", remedy=f"choose among {', '.join(TOOLS)}"
+        )
     rule_of(settings.conclude)
     role_approvals(settings)
+
+
+def offered(role: Role, settings: Settings) -> Role:
+    """Return a role with the tools that the settings leave it."""
+    without = set(settings.without_tools)
+    return replace(role, tools=tuple(tool for tool in role.tools if tool.name not in without)) if without else role
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:

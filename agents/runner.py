@@ -30,7 +30,7 @@ from chordesk.agents.role_models import (
     role_models,
     search_hosts,
 )
-from chordesk.agents.roles import TOOLS, role_approvals
+from chordesk.agents.roles import TOOLS, offered, role_approvals
 from chordesk.agents.runtime import (
     THREAD_ANSWERS,
     ApprovalKind,
@@ -196,6 +196,7 @@ class Runner:
         settings = context.settings
         if job.depth is not None:
             settings = settings.model_copy(update={"depth": job.depth})
+        job = replace(job, role=offered(job.role, settings))
         model = job.model or role_models(settings)[job.role.key]
         gate = self._gate_of(model)
         await gate.check()

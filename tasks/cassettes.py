@@ -34,7 +34,7 @@ from chordesk.agents.cassettes import (
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role_models import CASSETTE, LOCAL, RoleModel, facts_of
-from chordesk.agents.roles import ROLES
+from chordesk.agents.roles import ROLES, offered
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
@@ -216,9 +216,8 @@ def _unplayable(settings: Settings, parts: dict[str, Doc], turns: Sequence[KeptT
         if role not in ROLES:
             notes.append(f"{role} is no role of this desk ({len(own)} turns)")
             continue
-        here: Doc = form.seen(
-            fixed_part(instructions(ROLES[role], settings), ROLES[role].tools, output_schema(ROLES[role].schema))
-        )
+        known = offered(ROLES[role], settings)
+        here: Doc = form.seen(fixed_part(instructions(known, settings), known.tools, output_schema(known.schema)))
         if all(turn.part != digest(here) for turn in own):
             there = parts.get(own[0].part, {})
             names = {"instructions": "prompt", "tools": "tools", "schema": "form of its answer"}

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
-from chordesk.agents.roles import role_of
+from chordesk.agents.roles import offered, role_of
 from chordesk.agents.runner import toolset_hash
 from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
 from chordesk.models import event_log
@@ -174,6 +174,7 @@ def _last_run(session: Session, thread_id: str, before_turn: str | None) -> str 
 
 
 def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, market: MarketData) -> ConversationSpec:
+    role = offered(role, desk.settings)
     context = replace(desk.tool_context(), market=market, clock=market.clock)
     tools = TurnTools(role.tools, context, seconds=desk.settings.tool_seconds, sink=_unrecorded)
     return ConversationSpec(

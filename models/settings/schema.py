@@ -61,6 +61,7 @@ from chordesk.models.settings.types import (
     Token,
     Universe,
     VenueNames,
+    WebSearch,
     WebUrl,
     Zone,
     split,
@@ -271,10 +272,10 @@ class Settings(BaseModel):
 
     page_hosts: PageHosts = of_desk("", "hosts that page_read may read, by comma", "www.sec.gov")
     page_browser: str | None = of_process(None, "Chromium for pictures, or off; unset: that on the PATH", "off")
-    web_search: str = of_run("off", "roles that search the web by the model's tool, by comma", "catalyst")
-    web_search_hosts: HostNames = of_run(
-        "", "hosts of such a search and those below them, by comma; unset: any", "www.sec.gov"
+    web_search: WebSearch = of_run(
+        "off", "roles that search the web by the model's tool, by comma; behind a ; the hosts", "catalyst;www.sec.gov"
     )
+    without_tools: Names = of_run((), "tools that no role gets, by comma", "news_list")
 
     universe: Universe = of_run("sp500", "sp500, a file of symbols, or symbols by comma", "IBM,GE", min_length=1)
     lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma; unified is one for all", "technical,catalyst")

@@ -98,6 +98,11 @@ def _host_names(value: str) -> str:
     return value
 
 
+def _web_search(value: str) -> str:
+    _host_names(value.partition(";")[2])
+    return value
+
+
 def _ed25519(value: str) -> str:
     try:
         length = len(base64.b64decode(value, validate=True))
@@ -193,6 +198,7 @@ Channels = Annotated[SecretStr, _secret(notifications.readable_channels)]
 NotifyKinds = Annotated[str, AfterValidator(notifications.readable_kinds)]
 QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
 Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
+WebSearch = Annotated[str, AfterValidator(_web_search)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(readable_hosts)]
 ClockTime = Annotated[str, AfterValidator(_clock_time)]

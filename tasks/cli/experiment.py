@@ -34,7 +34,7 @@ def run(
     ] = None,
     ready_arms: Annotated[str | None, typer.Option("--arms", help="Ready arms by comma: masked, unmasked.")] = None,
     ablate: Annotated[
-        str | None, typer.Option(help="An arm without each of: research_roles, lenses or voices.")
+        str | None, typer.Option(help="An arm without each of: research_roles, lenses, voices or tools.")
     ] = None,
     runs: Annotated[list[str] | None, typer.Option("--run", help="Compare these backtests; nothing starts.")] = None,
     first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,

@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 
 from chordesk.agents.prompting import instructions, require_prompts
 from chordesk.agents.role_models import RULES, require_maskable, runtimes_of
-from chordesk.agents.roles import ROLES, research_roles
+from chordesk.agents.roles import ROLES, offered, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account, owner_of, research_account, snapshot, with_values
@@ -288,7 +288,7 @@ WORKFLOWS = (
 
 # Arms by name alone: whether the models are shown whose past they judge.
 READY = {"masked": {"mask": "names,dates,levels"}, "unmasked": {"mask": ""}}
-ABLATED = ("research_roles", "lenses", "voices")
+ABLATED = ("research_roles", "lenses", "voices", "tools")
 # Of a walk itself, the same for all arms: as options of the command, not as settings of an arm.
 _OF_THE_WALK = (
     "universe", "replay_date", "market", "data", "data_prices", "starting_cash", "account", "broker", "approval",
@@ -328,8 +328,8 @@ def ready(names: str) -> list[Arm]:
 
 
 def ablated(what: str, settings: Settings) -> list[Arm]:
-    """Return the desk as it is, and an arm without each role, lens or voice that it has. An arm without a required role
-    requires the others."""
+    """Return the desk as it is, and an arm without each role, lens, voice or tool that it has. Without a required role
+    an arm requires the others."""
     if what not in ABLATED:
         raise UsageError(f"--ablate {what!r}", remedy=f"choose among {', '.join(ABLATED)}")
     names: Sequence[str] = _in_use(what, settings)
@@ -337,7 +337,10 @@ def ablated(what: str, settings: Settings) -> list[Arm]:
         raise UsageError(f"--ablate {what}: the desk has only {', '.join(names)}", remedy=f"set DESK_{what.upper()}")
     arms = [Arm("all", {})]
     for one in names:
-        changed = {what: _without(names, one)}
+        if what == "tools":
+            changed = {"without_tools": ",".join((*settings.without_tools, one))}
+        else:
+            changed = {what: _without(names, one)}
         if what == "research_roles" and one in settings.required_roles:
             changed["required_roles"] = _without(settings.required_roles, one) or "none"
         arms.append(Arm(f"without {one}", changed))
@@ -355,6 +358,10 @@ def _in_use(what: str, settings: Settings) -> Sequence[str]:
         from chordesk.agents.board.voices import voices_of
 
         return tuple(voice.key for voice in voices_of(settings))
+    if what == "tools":
+        keys = (*(f"screener_{lens}" for lens in settings.lenses), *research_roles(settings), "trader")
+        roles = [offered(ROLES[key], settings) for key in keys if key in ROLES]
+        return tuple(dict.fromkeys(tool.name for role in roles for tool in role.tools))
     return tuple(settings.lenses)
 
 

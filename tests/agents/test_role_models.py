@@ -149,7 +149,7 @@ def made(**changes: Any) -> Settings:
 
 
 def test_the_named_roles_search_the_named_hosts() -> None:
-    guarded = made(web_search_hosts="SEC.gov, www.nasdaq.com")
+    guarded = made(web_search="research,risk; SEC.gov, www.nasdaq.com")
     check_web_search(guarded)
     assert search_hosts(guarded, "research", None) == ("sec.gov", "www.nasdaq.com")
     assert search_hosts(guarded, "quick", None) is None
@@ -203,13 +203,13 @@ def test_results_that_are_reported_are_checked_too() -> None:
     found = ("https://www.sec.gov/a", "https://evil.example/b")
     answer = recorded(WebSearch(AT, "search", ("ACME",), None, found), ("sec.gov",)).answer
     assert answer.payload["results"] == list(found)
-    assert answer.payload["error"] == "not of the hosts of DESK_WEB_SEARCH_HOSTS: https://evil.example/b"
+    assert answer.payload["error"] == "not of the hosts of DESK_WEB_SEARCH: https://evil.example/b"
 
 
 def test_the_searches_of_a_turn_are_rows_of_it_in_their_order(tmp_path: Path, redis_server: str) -> None:
     """On a market of real time; an answer that rests on a search alone has no data."""
     market = FarMarket(clock=LiveClock())  # type: ignore[arg-type]
-    guarded = made(home=tmp_path, web_search="risk", web_search_hosts="sec.gov")
+    guarded = made(home=tmp_path, web_search="risk;sec.gov")
     open_page = {"type": "open_page", "url": "https://elsewhere.example/a"}
     search = {"type": "search", "query": "IBM news", "queries": ["IBM news"]}
     answers = iter([Call("signals_get", '{"symbols":["IBM"]}'), Searched((search, open_page), reply(GOOD).text)])

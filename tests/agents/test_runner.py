@@ -74,13 +74,14 @@ def ask(
     client.flushall()
     client.close()
 
-    def asked(*replies: Reply, role: str = "quick", **changes: Any) -> RoleRun:
+    def asked(*replies: Reply, role: str = "quick", without: tuple[str, ...] = (), **changes: Any) -> RoleRun:
         model.script(*replies)
+        used = settings.model_copy(update={"without_tools": without})
         found: list[RoleRun] = []
 
         async def work() -> None:
             async with running(model, tmp_path, redis_server, **changes) as runtime:
-                found.append(await runner(runtime, settings, market, witnessed)(job(role, settings)))
+                found.append(await runner(runtime, used, market, witnessed)(job(role, used)))
 
         run(work())
         return found[0]
@@ -240,6 +241,14 @@ def test_calls_of_tools_that_a_turn_does_not_have_fail_on_record(
         assert [call.arguments for call in done.calls[:3]] == [{"symbol": "IBM"}, {}, {"text": "{no"}]
         assert [call.success for call in done.calls] == [False, False, False, True]
     assert done.turns[0].thread_reason == ("resumed" if role == "risk" else "initial")
+
+
+def test_a_tool_that_the_settings_leave_out_is_neither_offered_nor_named(ask: Ask, model: FakeResponses) -> None:
+    done = ask(SIGNALS, reply(GOOD), role="risk", without=("signals_get",))
+    assert [(call.tool, call.rogue) for call in done.calls] == [("signals_get", "foreign")]
+    (body, *_) = (call.body for call in model.calls())
+    assert "company_get" in str(body)
+    assert "signals_get" not in str(body)
 
 
 def test_a_provider_that_fails_after_tools_leaves_their_record(ask: Ask, model: FakeResponses) -> None:

@@ -218,6 +218,16 @@ def test_an_arm_without_a_required_role_requires_the_others(desk: WalkingDesk) -
     assert {name: value for name, value in left_out.items() if value} == {"without risk": "none"}
 
 
+def test_each_tool_is_left_out_in_an_arm_of_its_own(desk: WalkingDesk) -> None:
+    settings = with_values(desk.processes.app.desk.settings, {"without_tools": "news_list", "lenses": "technical"})
+    arms = ablated("tools", settings)
+    require_differences(settings, arms)
+    tools = {arm.name.removeprefix("without "): arm.settings["without_tools"] for arm in arms[1:]}
+    assert tools["company_get"] == "news_list,company_get"
+    assert "orders_preview" in tools
+    assert not {"news_list", "chart_render"} & tools.keys(), "left out already, and of a role that is not asked"
+
+
 WORKERS = ("research-1", "research-2")
 
 
