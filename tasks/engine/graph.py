@@ -190,6 +190,7 @@ def _claimed(free: ColumnElement[bool], **more: Any) -> ReturningUpdate[Any]:
 
 
 # What every step runs is composed here, once: that takes several times as long as running it.
+_UNSENT = update(_steps).values(sent_at=None, sends=0)
 _CLAIM = _claimed(and_(_c.state == StepState.READY, _c.due_at <= _NOW, _c.attempt < _c.max_attempts))
 
 
@@ -207,19 +208,20 @@ def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> C
 
 def _take_over(session: Session, values: dict[str, Any]) -> Any:
     """Claim a step with an expired lease, and record the attempt that was lost with its worker. It gets one attempt
-    more (`policy.LOSSES`). One that may not be claimed now is marked as unsent, so that a later sweep sends it again.
+    more (`policy.LOSSES`). One that may not be claimed now is marked as never sent: the next sweep sends it, and waits
+    for that message no longer than for a first one.
     """
     connection, this = session.connection(), _c.id == values["step"]
     names = ("id", "run_id", "kind", "subject", "role", "attempt", "owner", "claimed_at", "lease_until")
     now = {"now": values["now"]}
     before = connection.execute(select(*columns(*names)).where(this, _expired()).with_for_update(), now).one_or_none()
     if before is None or _late(before, values):
-        connection.execute(update(_steps).where(this, _expired(trusted=before is not None)).values(sent_at=None), now)
+        connection.execute(_UNSENT.where(this, _expired(trusted=before is not None)), now)
         return None
     lost = and_(_expired(), ~worn(), _alone())
     row = connection.execute(_claimed(lost, max_attempts=_c.max_attempts + 1), values).one_or_none()
     if row is None:
-        connection.execute(update(_steps).where(this, _expired()).values(sent_at=None), now)
+        connection.execute(_UNSENT.where(this, _expired()), now)
     else:
         record_attempt(session, before, values["now"], AttemptEnd.LOST, LOST)
     return row

@@ -28,7 +28,16 @@ from chordesk.agents.board.voices import VOICES
 from chordesk.agents.roles import ROLES, default_roles, following
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.database.store import BUSY_SECONDS
-from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, RUN_FINAL, ApprovalState, OrderState, RunState, StepKind
+from chordesk.models.states import (
+    ORDER_FINAL,
+    ORDER_WORKING,
+    RUN_FINAL,
+    STEP_FINAL,
+    ApprovalState,
+    OrderState,
+    RunState,
+    StepKind,
+)
 from chordesk.models.tables.board import Episode, EpisodeQuestion, Forecast, Signal, SignalCitation
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
@@ -766,7 +775,8 @@ def graph_findings(
     with desk.store.read() as session:
         run = session.get_one(Run, run_id)
         if (run.state, run.notes) != (RunState.DONE, []):
-            found.lost.append(f"run {run_id} is {run.state}: {run.notes}")
+            steps = session.exec(select(Step).where(Step.run_id == run_id, col(Step.state).not_in(STEP_FINAL))).all()
+            found.lost.append(f"run {run_id} is {run.state}: {run.notes}, open: {steps}")
         steps = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.GRAPH)).all()
         outputs = {step.payload["graph"]: step.result["output"] for step in steps if "output" in step.result}
         found.lost += [f"graph {name}" for name in names if name not in outputs]

@@ -67,9 +67,10 @@ def test_a_living_worker_of_this_machine_may_be_late_and_a_stopped_one_may_not(s
             other.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, other.pid, os.WSTOPPED | os.WNOWAIT)
             for step in steps:
-                change(store, Step, step.id, lease_until=ago(1))
+                change(store, Step, step.id, lease_until=ago(1), sent_at=ago(1), sends=36)
             assert claim(store, late.id, "new") is None
-            assert get(store, late.id).sent_at is None
+            # A worker that is killed with its next message would cost a quarter of an hour after so many.
+            assert (get(store, late.id).sent_at, get(store, late.id).sends) == (None, 0)
             assert claimed(store, stopped.id, "new").attempt == 2
             with store.session() as session:
                 assert graph.renew(session, [(late.id, 1)], mine, 60) == {late.id}
