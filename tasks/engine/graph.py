@@ -190,8 +190,8 @@ def _claimed(free: ColumnElement[bool], **more: Any) -> ReturningUpdate[Any]:
 
 
 # What every step runs is composed here, once: that takes several times as long as running it.
-_UNSENT = update(_steps).values(sent_at=None, sends=0)
 _CLAIM = _claimed(and_(_c.state == StepState.READY, _c.due_at <= _NOW, _c.attempt < _c.max_attempts))
+_UNSENT = update(_steps).values(sent_at=None, sends=0)
 
 
 def claim(session: Session, step_id: str, owner: str, lease_seconds: float) -> ClaimedStep | None:

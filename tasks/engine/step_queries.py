@@ -183,9 +183,10 @@ def demand(session: Session) -> int:
     return int(found.execute(text(demand_query(found.dialect.name))).scalar_one())
 
 
-PUT_OFF_SECONDS = (
-    86_400.0  # then they are sent to any worker again; due so much later, a step tells since when it waits
-)
+# Steps that were put off because the process that got them lacks something: a model, a market, a feature. They are on
+# no queue until a worker that can do them finds them, or until this time is over; by it a step tells since when it
+# waits. Time in which all of a run waits so does not count: its deadline moves on by it.
+PUT_OFF_SECONDS = 86_400.0
 MOST = 500
 
 
@@ -195,7 +196,7 @@ def _waiting(now: dt.datetime) -> ColumnElement[bool]:
 
 
 def find(session: Session, kinds: Collection[str]) -> list[ReadyStep]:
-    """Return such steps of these kinds, the oldest first."""
+    """Return steps of these kinds that were put off for a worker that can do them, the oldest first."""
     running = col(Run.state) == RunState.RUNNING
     rows = session.exec(
         select(Step)

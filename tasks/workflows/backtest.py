@@ -334,13 +334,12 @@ def ablated(what: str, settings: Settings) -> list[Arm]:
         raise UsageError(f"--ablate {what!r}", remedy=f"choose among {', '.join(ABLATED)}")
     names: Sequence[str] = _in_use(what, settings)
     if len(names) < 2:
-        raise UsageError(f"--ablate {what}: the desk has only {', '.join(names)}", remedy=f"set DESK_{what.upper()}")
+        setting = "DESK_WITHOUT_TOOLS" if what == "tools" else f"DESK_{what.upper()}"
+        raise UsageError(f"--ablate {what}: the desk has only {', '.join(names) or 'none'}", remedy=f"set {setting}")
     arms = [Arm("all", {})]
     for one in names:
-        if what == "tools":
-            changed = {"without_tools": ",".join((*settings.without_tools, one))}
-        else:
-            changed = {what: _without(names, one)}
+        left = {"without_tools": ",".join((*settings.without_tools, one))}
+        changed = left if what == "tools" else {what: _without(names, one)}
         if what == "research_roles" and one in settings.required_roles:
             changed["required_roles"] = _without(settings.required_roles, one) or "none"
         arms.append(Arm(f"without {one}", changed))

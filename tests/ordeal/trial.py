@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
-from sqlalchemy import ColumnElement
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
@@ -380,23 +379,20 @@ def _next_day(desk: UpDesk) -> None:
 
     def done() -> bool:
         with suppress(DBAPIError), desk.store.read() as session:
-            return not session.exec(select(Order.id).where(col(Order.state).in_(ORDER_WORKING), _fills())).all()
+            open_ = (col(Order.state).in_(ORDER_WORKING), col(Order.protects).is_(None))
+            return not session.exec(select(Order.id).where(*open_)).all()
         return False
 
     with suppress(AssertionError):
         until(done, "the next day's fills are booked", PATIENCE)
 
 
-def _fills() -> ColumnElement[bool]:
-    """Return the condition that an order does not rest until its price is reached, as one that protects a position."""
-    return col(Order.protects).is_(None)
-
-
 def _books(session: Session, runs: list[str], result: Result) -> list[str]:
-    """Return how positions and cash differ from the fills, and orders that were left open."""
+    """Return how positions and cash differ from the fills, and orders that were left open, but for those that protect a
+    position and rest until their price is reached."""
     orders = session.exec(select(Order).where(col(Order.run_id).in_(runs))).all()
     states = Counter(order.state for order in orders)
-    open_ = session.exec(select(Order).where(col(Order.state).in_(ORDER_WORKING), _fills())).all()
+    open_ = [order for order in orders if order.state in ORDER_WORKING and order.protects is None]
     found = [f"order {order.id} is {order.state}" for order in open_]
     fills = session.exec(select(Fill)).all()
     held: dict[str, Any] = {}
