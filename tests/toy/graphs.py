@@ -291,9 +291,12 @@ def asking_for_ever() -> StateGraph:
 
 
 def mending() -> StateGraph:
-    """Return a graph that fails after its model's answer until there is a file."""
+    """Return a graph that fails after its model's answer until there is a file, with an error of the interpreter's own
+    while there is another."""
 
     def mend(state: Small) -> dict[str, Any]:
+        if (Path(os.environ["TOY_FOLDER"]) / "interpreter").exists():
+            raise SystemError("AST constructor recursion depth mismatch")
         if not (Path(os.environ["TOY_FOLDER"]) / "mended").exists():
             raise OSError("the disk is full")
         return {"n": 1}

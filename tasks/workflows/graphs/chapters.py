@@ -483,7 +483,8 @@ def _kind_of(error: Exception) -> tuple[str, str]:
     if isinstance(error, GraphRecursionError):
         error = GraphEndless(f"no end after as many steps as its recursion limit allows: {str(error).splitlines()[0]}")
     kind = policy.kind_of_exception(error)
-    if kind != "crashed":
+    # SystemError is of the interpreter: CPython 3.11 counts the depth of all syntax trees that threads build as one.
+    if kind != "crashed" or isinstance(error, SystemError):
         return kind, f"{_where(error)}{error if isinstance(error, DeskError) else _text_of(error)}"
     return "graph_raised", str(GraphRaised(f"{_where(error)}{_text_of(error)}"))
 

@@ -137,6 +137,21 @@ def test_a_chapter_that_got_on_while_workers_were_lost_gives_way_to_one_that_has
     assert len(desk.steps(run_id)) == 2  # the second one had not got on: its losses go on counting
 
 
+def test_a_graph_is_tried_again_after_an_error_of_the_interpreter(
+    desk: Graphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_FOLDER", str(tmp_path))
+    (tmp_path / "interpreter").touch()
+    run_id = desk.open("mending", {"n": 10})
+    step = desk.play(run_id)
+    assert step.state == StepState.READY
+    assert str(step.error).startswith("crashed: in the node mend: SystemError: ")
+    (tmp_path / "interpreter").unlink()
+    (tmp_path / "mended").touch()
+    wait_for(lambda: desk.play(run_id).state == StepState.DONE, "the second attempt ends", 60)
+    assert (len(list(desk.model.calls())), desk.steps(run_id)[0].attempt) == (1, 2)
+
+
 def test_a_failed_graph_goes_on_at_its_node_in_a_run_of_its_own(
     desk: Graphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
