@@ -53,6 +53,7 @@ SLOWER = 3
 SHARE = 0.05  # of turns with a rogue call
 ROGUE = (Call("orders_submit", '{"symbol": "IBM", "quantity": 1000}'), Call("shell", '{"command": "id"}'))
 ROOM_SECONDS = 15.0
+DRAIN_SECONDS = 20.0
 END_SECONDS = 400.0
 RESEARCH = ("research", "research-2")
 KINDS = (*RESEARCH, "ops", "trade", "api", "redis", "app-server", "supervisord", "up")
@@ -149,6 +150,15 @@ class UpDesk(FaultDesk):
         for one in stopped:
             with suppress(psutil.NoSuchProcess):
                 one.resume()
+        if name in ("up", "supervisord"):
+            self._excuse_until_ended(stopped)
+
+    def _excuse_until_ended(self, workers: Sequence[psutil.Process]) -> None:
+        """Workers notice that they are left alone, and begin steps until then."""
+        until = time.monotonic() + DRAIN_SECONDS
+        while any(one.is_running() for one in workers) and time.monotonic() < until:
+            self.excuse()
+            time.sleep(0.05)
 
     def _frozen(self, name: str) -> list[psutil.Process]:
         frozen = []
