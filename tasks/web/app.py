@@ -31,7 +31,7 @@ from chordesk.tasks.web import programs
 from chordesk.tasks.web.context import ServiceContext, fleet_of
 from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.idempotency import KeptAnswers
-from chordesk.tasks.web.page import assets
+from chordesk.tasks.web.page.assets import Assets
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
@@ -58,7 +58,6 @@ ROUTERS = (
     orders.trading_router,
     events.router,
     desk.session_router,
-    assets.router,
     *(router for _, routers in features.parts("routes") for router in routers),
 )
 
@@ -75,7 +74,7 @@ def routed() -> FastAPI:
         dependencies=[Depends(HTTPBearer(auto_error=False, description="the token; `desk api` prints its place"))],
         responses={"default": {"model": Problem, "description": "The reason why the request failed."}},
     )
-    for router in ROUTERS:
+    for router in (programs.router, *ROUTERS):
         app.include_router(router)
     plain = app.openapi
     app.openapi = cache(lambda: _described(plain()))  # type: ignore[method-assign]
@@ -88,10 +87,10 @@ def create_app(context: ServiceContext, token: Token) -> FastAPI:
     app.state.context = context
     app.state.fleet = fleet_of(context)
     app.state.kept = KeptAnswers(context.store)
-    app.include_router(programs.router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
     app.state.tokens = tokens = Tokens(token.value, context.store)
     app.add_middleware(GZipMiddleware, minimum_size=SMALL_BYTES, compresslevel=GZIP_LEVEL)
+    app.add_middleware(Assets)
     app.add_middleware(Guard, hosts=host_names(context.settings), tokens=tokens, sessions=context.sessions)
     written = cache(lambda: orjson.dumps(app.openapi()))
 
@@ -117,6 +116,7 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
 
 GONE_SECONDS = 30.0  # without an acknowledgement of what was sent
 BACKLOG = 1024
+SEND_BYTES = 128 * 1024  # that the kernel keeps for one reader
 
 
 class ApiServer(DoorServer):
@@ -202,6 +202,8 @@ def bind(host: str, port: int) -> socket.socket:
     # Connections inherit it. asyncio sets it on sockets that it opens itself alone; without it an answer in two writes
     # waits some 40 ms for the reader's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Else the kernel takes megabytes for each reader that takes nothing, and the service writes them.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
     # A reader that closes is noticed at once. A machine that vanished acknowledges nothing: without this the kernel
     # tries for a quarter of an hour, and the stream is read for as long. A stream sends at least every 5 s.
     if sys.platform == "linux":
