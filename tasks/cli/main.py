@@ -6,19 +6,17 @@ Loading the whole desk costs seconds of CPU. So a command loads its own module a
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from collections.abc import Sequence
 
 from chordesk.tasks.cli import ping
+from chordesk.tasks.cli.standard_output import watched
 
-# Exit codes: 0 done, 1 the answer is no (a failed check or run), 2 wrong use or setting, 128+n stopped by signal n.
-WRONG_USE, LOST = 2, 1
+# Exit codes: 0 done, 1 the answer is no or the output is lost, 2 wrong use or setting, 128+n stopped by signal n.
+WRONG_USE = 2
 
 
 def main() -> None:
@@ -62,69 +60,6 @@ def _run() -> None:
         raise SystemExit(fail(error, WRONG_USE)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.number) from None
-
-
-class OutputLost(Exception):
-    """Standard output cannot be written. Not an OSError, so that no handler takes it for another file's error."""
-
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
-class _Watched:
-    """Standard output that raises its errors as OutputLost."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            raise OutputLost(error) from None
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError as error:
-            raise OutputLost(error) from None
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    stream = sys.stdout or _closed()
-    sys.stdout = cast(TextIO, _Watched(stream))
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except OutputLost as lost:
-        # The interpreter flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise SystemExit(_exit_code(lost.cause)) from None
-
-
-def _closed() -> TextIO:
-    """An unwritable stream. It holds the descriptor, which the next opened file would take."""
-    return open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
-
-
-def _exit_code(error: OSError) -> int:
-    if error.errno == errno.EPIPE:
-        return LOST
-    # Loaded here: a health check that answers has no use for either.
-    from chordesk.models.errors import DeskError
-    from chordesk.tasks.cli.output import fail
-
-    lost = DeskError(
-        f"the output cannot be written: {error.strerror}", remedy="send it where there is room, or to a pipe"
-    )
-    return fail(lost, LOST)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.urls import masked
+from chordesk.tasks.cli import standard_output
 from chordesk.tasks.cli.output import console, print_line, relative, table, warn
 from chordesk.tasks.cli.shell import standing_line
 
@@ -64,6 +64,7 @@ def up(
 def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
     from chordesk.tasks.services.stack import desk_stack
 
+    standard_output.not_needed()
     was_up = False
     while True:
         try:
@@ -72,11 +73,11 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
                 if not was_up:
                     once_up()
                 was_up = True
-                _watch(out, stack)
+                _watch(stack)
         except (DeskError, OSError) as error:
             if not was_up:
                 raise
-            _say(out, f"{error}; the desk is started again")
+            print_line(f"{error}; the desk is started again")
             time.sleep(RESTART_SECONDS)
 
 
@@ -103,12 +104,7 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
     return [("redis", "outside", "", masked(given.get_secret_value()), "")]
 
 
-def _say(out: Console, line: str) -> None:
-    with suppress(OSError):  # of a terminal, or a file, that takes no more
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _watch(out: Console, stack: Stack) -> None:
+def _watch(stack: Stack) -> None:
     """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
     signal comes."""
     from chordesk.models.room import shortages
@@ -121,7 +117,7 @@ def _watch(out: Console, stack: Stack) -> None:
         time.sleep(WATCH_SECONDS)
         was, short = short, {one.key: one for one in shortages(stack.plan.settings)}
         for line in room_changes(was, short):
-            _say(out, line)
+            print_line(line)
         try:
             now = {each.name: each for each in stack.poll()}
         except ServiceError:
@@ -130,7 +126,7 @@ def _watch(out: Console, stack: Stack) -> None:
             continue  # without a file left to open, say
         for name, each in now.items():
             if (changed := change(running[name], before[name], each)) is not None:
-                _say(out, changed)
+                print_line(changed)
             if each.state == "RUNNING":
                 running[name] = each.pid
         before = now

@@ -43,8 +43,8 @@ CREW = ("up",)
 MIB = 96
 DAYS = ("2010-08-09", "2010-08-10", "2010-08-11", "2010-08-12", "2010-08-13")  # one more with each repetition
 SYMBOLS = (
-    "IBM", "GE", "XOM", "KO", "PEP", "JNJ", "CAT", "BA", "MMM", "HPQ", "INTC", "CSCO", "ORCL", "WMT", "PG", "MRK",
-    "PFE", "T", "VZ", "CVX", "WFC", "HD", "MCD", "DIS",
+    "IBM", "GE", "XOM", "KO", "PEP", "JNJ", "CAT", "BA", "MMM", "HPQ", "INTC", "ORCL", "WMT", "PG", "MRK", "PFE", "T",
+    "VZ", "CVX", "WFC", "HD", "MCD", "DIS",
 )  # fmt: skip
 SYMBOLS_EACH, SCREENS = 3, 4
 BY_RULES = 1  # of the three parts: that in which the desk has the rulebook
@@ -69,12 +69,12 @@ class Wild:
 
     def __call__(self, asked: Asked, body: dict[str, Any]) -> Reply:
         with self._lock:
-            first = asked.turn not in self._calls
+            first = bool(asked.step_id) and asked.turn not in self._calls  # else it is a look at the model
             if first:
                 forced = not self.made and len(self._calls) > 10
                 rogue = forced or self._chance.random() < SHARE
                 self._calls[asked.turn] = self._chance.choice(ROGUE) if rogue else None
-            call = self._calls[asked.turn]
+            call = self._calls.get(asked.turn)
             if first and call is not None:
                 self.made.append(asked)
                 return call

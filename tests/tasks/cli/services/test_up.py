@@ -18,6 +18,7 @@ import pytest
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
+from chordesk.tasks.cli.up import WATCH_SECONDS
 from chordesk.tasks.services.plan import desk_command
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
@@ -236,7 +237,11 @@ def test_a_killed_worker_or_supervisor_comes_back_and_the_end_leaves_nothing(run
     supervisor.kill()
     assert "supervisord has ended" in running.until("started again")
     running.until("Ctrl-C stops all")
+    assert running.process.stdout is not None
+    running.process.stdout.close()  # nobody reads on, or its disk is full
     os.kill(running.pids["redis"], signal.SIGKILL)
+    time.sleep(5 * WATCH_SECONDS)  # it says meanwhile that Redis runs again
+    assert running.process.poll() is None
     everybody = running.everybody()
     assert len(everybody) >= len(PROGRAMS)
     running.stop(signal.SIGINT)
