@@ -7,6 +7,7 @@ client: beyond it the strangers that wait longest are closed. So hundreds of sil
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -118,12 +119,14 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(READ_BYTES)
         self._keeper.wait(self, HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._keeper.forget(self)
         super().connection_lost(exc)
-        self.app_state = {}  # else it would stay with all it has read until the next full collection
+        # Else it would stay with all it has read until the next full collection.
+        self.app_state, self.scope, self.cycle = {}, None, None  # type: ignore[assignment]
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._keeper.buffer
@@ -147,6 +150,7 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._keeper.forget(self)
         super().handle_websocket_upgrade(event)
+        self.app_state = {}  # as above, and with h11's buffer: the connection is another protocol's now
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -167,7 +171,7 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
             self._keeper.forget(self)
 
 
-class ProgramDoor(WebSocketsSansIOProtocol):
+class ProgramDoor(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
     """A program's WebSocket. The token is in its first message; until then few bytes are taken."""
 
     def __init__(self, keeper: Doorkeeper, **given: Any) -> None:
@@ -187,6 +191,12 @@ class ProgramDoor(WebSocketsSansIOProtocol):
         self._keeper.forget(self)
         super().connection_lost(exc)
         self.app_state = {}  # else it would stay with all it has read until the next full collection
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._keeper.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._keeper.buffer)[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         self._came += len(data)
@@ -226,6 +236,9 @@ class DoorServer(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
+        # What was loaded stays, so that collections are short, and may come as often as strangers leave.
+        gc.freeze()
+        gc.set_threshold(2000, 10, 10)
         self._announce()
 
     async def on_tick(self, counter: int) -> bool:
