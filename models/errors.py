@@ -235,6 +235,18 @@ class HistoryTrimmed(DeskError):
         self.run_id, self.after, self.trimmed, self.last = run_id, after, trimmed, last
 
 
+class WrongCode(DeskError):
+    """A login code that never was one, was used, or is too old."""
+
+    remedy = "run `desk page` again: it makes a new link, which works once and for a minute"
+
+
+class TooManyCodes(DeskError):
+    """More wrong login codes than a person mistypes."""
+
+    remedy = "wait a minute, then run `desk page` again"
+
+
 class LeaseLost(DeskError):
     """Another owner holds the step, or the step is final: this owner's work is dropped."""
 

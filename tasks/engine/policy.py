@@ -130,6 +130,8 @@ POLICY: Mapping[str, Retry] = {
     "budget_used": _NEVER,
     "not_waiting": _NEVER,
     "history_trimmed": _NEVER,
+    "wrong_code": _NEVER,
+    "too_many_codes": _NEVER,
     "desk_error": _NEVER,
 }
 

@@ -27,10 +27,11 @@ from chordesk.models.errors import (
     NotWaiting,
     OrderError,
     ServiceError,
+    TooManyCodes,
     UsageError,
+    WrongCode,
     kind_of,
 )
-from chordesk.tasks.web.page.sessions import TooManyCodes, WrongCode
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import DeskError, RedisDown
+from chordesk.models.errors import RedisDown, TooManyCodes, WrongCode
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import redis_clients
 
@@ -35,18 +35,6 @@ WRONG_SECONDS = 60.0
 BYTES = 32
 GENERATION = "desk:page:generation"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
-
-
-class WrongCode(DeskError):
-    """A login code that never was one, was used, or is too old."""
-
-    remedy = "run `desk page` again: it makes a new link, which works once and for a minute"
-
-
-class TooManyCodes(DeskError):
-    """More wrong login codes than a person mistypes."""
-
-    remedy = "wait a minute, then run `desk page` again"
 
 
 class PageSession(Frozen):

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from chordesk.models.errors import RedisDown
+from chordesk.models.errors import RedisDown, TooManyCodes, WrongCode
 from chordesk.tasks.web.page.sessions import (
     CODE_SECONDS,
     MOST_WRONG,
     SESSION_SECONDS,
     Sessions,
-    TooManyCodes,
-    WrongCode,
     code_key,
     end_all,
     new_code,
