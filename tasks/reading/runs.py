@@ -475,8 +475,13 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
     found = [*_persons(session, run.id), *_put_off(ready, now)]
     if not rows:
         return [*found, *_runs_below(session, run.id, settings)]
-    if len(ready) == len(rows):
-        found += _unclaimed(session, settings, [one for one in ready if policy.waits_for(one.error) is None], now)
+    due = [one for one in ready if policy.waits_for(one.error) is None]
+    late = [one.kind for one in due if (now - one.due_at).total_seconds() > UNCLAIMED_SECONDS]
+    in_work = len(rows) - len(ready)
+    if (late or in_work) and (room := _room(settings)) is not None:  # what is in work cannot be written either, say
+        found.append(Wait(what=room, count=len(late) + in_work))
+    elif not in_work:
+        found += _unclaimed(session, late, now)
     return found
 
 
@@ -508,16 +513,15 @@ def _wait(reason: str, moments: Sequence[dt.datetime], now: dt.datetime) -> Wait
     return Wait(what=reason, count=len(moments), until=until if known else None)
 
 
-def _unclaimed(
-    session: Session, settings: Settings | None, due: Sequence[ReadyRow], now: dt.datetime
-) -> Iterator[Wait]:
-    """Yield the queues with due steps that no worker has taken for a while, or what there is no room of."""
-    late = [kind for kind, _, due_at in due if (now - due_at).total_seconds() > UNCLAIMED_SECONDS]
-    if not late:
-        return
+def _room(settings: Settings | None) -> str | None:
+    """Return what there is no room of on this machine."""
     out = [one for one in shortages(settings) if one.out] if settings is not None else []
-    if out:
-        yield Wait(what="; ".join(f"room: {one.name}" for one in out), count=len(late))
+    return "; ".join(f"room: {one.name}" for one in out) or None
+
+
+def _unclaimed(session: Session, late: Sequence[str], now: dt.datetime) -> Iterator[Wait]:
+    """Yield the queues with due steps, of these kinds, that no worker has taken for a while."""
+    if not late:
         return
     swept = session.get_one(Sweep, 1).last_at
     if swept is None or (now - swept).total_seconds() > NO_SWEEP_SECONDS:

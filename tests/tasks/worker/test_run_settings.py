@@ -12,6 +12,7 @@ from redis import Redis
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
+from chordesk.models.room import Shortage
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step
@@ -185,3 +186,20 @@ def test_which_models_a_worker_can_have(
     served = desk.serving(run.id)
     assert served.settings.provider == get_run(desk.store, run.id).provider
     assert served.store is desk.store
+
+
+def test_without_room_a_run_says_so_also_while_steps_are_in_work(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    run = open_research(app, ["IBM"])
+    assert run is not None
+    store, step = app.desk.store, find_step(app, run)
+    change(store, Step, step.id, state="running", owner="full@here")
+    with store.read() as session:
+        assert waits(session, get_run(store, run.id), app.desk.settings) == [], "it is in work"
+    full = Shortage("space", "home (/desk)", 0, 1, True)
+    monkeypatch.setattr("chordesk.tasks.reading.runs.shortages", lambda _: [full])
+    with store.read() as session:
+        (found,) = waits(session, get_run(store, run.id), app.desk.settings)
+    assert str(found) == "waits for room: space of home (/desk) (1 step)"
