@@ -478,10 +478,11 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
     due = [one for one in ready if policy.waits_for(one.error) is None]
     late = [one.kind for one in due if (now - one.due_at).total_seconds() > UNCLAIMED_SECONDS]
     in_work = len(rows) - len(ready)
-    if (late or in_work) and (room := _room(settings)) is not None:  # what is in work cannot be written either, say
-        found.append(Wait(what=room, count=len(late) + in_work))
-    elif not in_work:
-        found += _unclaimed(session, late, now)
+    if late or in_work:  # what is in work may not be written, or be of a worker that was killed
+        if (lacking := _room(settings) or _no_worker(session, now)) is not None:
+            found.append(Wait(what=lacking, count=len(late) + in_work))
+        elif not in_work:
+            found += _unclaimed(late)
     return found
 
 
@@ -519,14 +520,15 @@ def _room(settings: Settings | None) -> str | None:
     return "; ".join(f"room: {one.name}" for one in out) or None
 
 
-def _unclaimed(session: Session, late: Sequence[str], now: dt.datetime) -> Iterator[Wait]:
-    """Yield the queues with due steps, of these kinds, that no worker has taken for a while."""
-    if not late:
-        return
+def _no_worker(session: Session, now: dt.datetime) -> str | None:
     swept = session.get_one(Sweep, 1).last_at
     if swept is None or (now - swept).total_seconds() > NO_SWEEP_SECONDS:
-        yield Wait(what="a worker: none runs; start the desk with `desk up`, or `desk worker`", count=len(late))
-        return
+        return "a worker: none runs; start the desk with `desk up`, or `desk worker`"
+    return None
+
+
+def _unclaimed(late: Sequence[str]) -> Iterator[Wait]:
+    """Yield the queues with due steps, of these kinds, that no worker has taken for a while."""
     queues: dict[str, int] = defaultdict(int)
     for kind in late:
         spec = kinds.find_step(kind)

@@ -15,7 +15,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Attempt, Run, Step
+from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
@@ -188,7 +188,7 @@ def test_which_models_a_worker_can_have(
     assert served.store is desk.store
 
 
-def test_without_room_a_run_says_so_also_while_steps_are_in_work(
+def test_without_room_or_workers_a_run_says_so_also_while_steps_are_in_work(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
@@ -196,6 +196,8 @@ def test_without_room_a_run_says_so_also_while_steps_are_in_work(
     assert run is not None
     store, step = app.desk.store, find_step(app, run)
     change(store, Step, step.id, state="running", owner="full@here")
+    with store.session() as session:
+        session.get_one(Sweep, 1).last_at = utcnow()
     with store.read() as session:
         assert waits(session, get_run(store, run.id), app.desk.settings) == [], "it is in work"
     full = Shortage("space", "home (/desk)", 0, 1, True)
@@ -203,3 +205,9 @@ def test_without_room_a_run_says_so_also_while_steps_are_in_work(
     with store.read() as session:
         (found,) = waits(session, get_run(store, run.id), app.desk.settings)
     assert str(found) == "waits for room: space of home (/desk) (1 step)"
+    monkeypatch.setattr("chordesk.tasks.reading.runs.shortages", lambda _: [])
+    with store.session() as session:
+        session.get_one(Sweep, 1).last_at = utcnow() - dt.timedelta(minutes=1)
+    with store.read() as session:
+        (found,) = waits(session, get_run(store, run.id), app.desk.settings)
+    assert str(found).startswith("waits for a worker: none runs; start the desk"), "its worker was killed"
