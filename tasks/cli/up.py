@@ -65,19 +65,21 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
     from chordesk.tasks.services.stack import desk_stack
 
     standard_output.not_needed()
-    was_up = False
+    was_up, said = False, ""
     while True:
         try:
             with desk_stack(made, print_line) as stack:
                 show(out, stack)
                 if not was_up:
                     once_up()
-                was_up = True
+                was_up, said = True, ""
                 _watch(stack)
         except (DeskError, OSError) as error:
             if not was_up:
                 raise
-            print_line(f"{error}; the desk is started again")
+            if (line := f"{error}; the desk is started again") != said:  # without room it is so every 2 s
+                print_line(line)
+            said = line
             time.sleep(RESTART_SECONDS)
 
 
