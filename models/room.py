@@ -24,6 +24,7 @@ from chordesk.models.settings import Settings
 
 MIB = 2**20
 ROOM_REMEDY = "make room; while there is none, no step is taken"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -81,8 +82,7 @@ def require_room(settings: Settings) -> None:
             probe.write(b"x")
             probe.flush()
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = ROOM_REMEDY if full else "set DESK_HOME to a folder you may write"
+        remedy = ROOM_REMEDY if error.errno in FULL else "set DESK_HOME to a folder you may write"
         raise UsageError(f"{settings.home} cannot be written: {error.strerror}", remedy=remedy) from None
     if out := [str(one) for one in shortages(settings) if one.out]:
         raise UsageError("; ".join(out), remedy=ROOM_REMEDY)

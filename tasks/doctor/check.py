@@ -18,6 +18,7 @@ from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import store
 from chordesk.models.errors import DeskError, RedisDown, ServiceError
 from chordesk.models.notifications import NoticeKind
+from chordesk.models.room import FULL, ROOM_REMEDY
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
@@ -115,6 +116,8 @@ def _outcome(seconds: float, future: Future[Check], began: float) -> Check:
         detail, remedy = str(error.args[0]), error.remedy
     except Exception as error:
         detail, remedy = f"{type(error).__name__}: {error}", "this is unexpected; please report it"
+        if isinstance(error, OSError) and error.errno in FULL:
+            detail, remedy = str(error), ROOM_REMEDY
     return fail(detail, remedy)
 
 

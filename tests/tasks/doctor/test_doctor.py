@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -152,9 +154,14 @@ def test_a_check_that_hangs_or_breaks_is_a_failed_check(tmp_path: Path) -> None:
     def breaks(_context: CheckContext) -> Check:
         raise ValueError("a surprise")
 
-    found = run_checks(check_context(tmp_path), [CheckEntry("hangs", hangs, 0.2), CheckEntry("breaks", breaks, 5)])
+    def has_no_room(_context: CheckContext) -> Check:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/desk/codex")
+
+    checks = [CheckEntry("hangs", hangs, 0.2), CheckEntry("breaks", breaks, 5), CheckEntry("writes", has_no_room, 5)]
+    found = run_checks(check_context(tmp_path), checks)
     never.set()
-    assert [each.status for each in found] == [CheckStatus.FAIL, CheckStatus.FAIL]
+    assert [each.status for each in found] == [CheckStatus.FAIL] * 3
+    assert "make room" in found[2].remedy
     assert "within 0.2 s" in found[0].detail
     assert "a surprise" in found[1].detail
 

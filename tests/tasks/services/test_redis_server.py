@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from redis import Redis, ResponseError
 
 from chordesk.models.errors import RedisDown, ServiceError, SettingError
+from chordesk.models.settings import Settings
+from chordesk.tasks import presence
 from chordesk.tasks.redis_clients import wait_ready, why_unfit
 from chordesk.tasks.services import plan as embedded
 from chordesk.tasks.services.plan import socket_url
@@ -125,3 +128,16 @@ def test_a_server_that_would_drop_its_own_transactions_is_unfit(info: dict[str, 
     assert (why_unfit(kept, {"categories": ["-@all"]}) is None) is keeps
     assert why_unfit(kept, {"categories": ["+@all"]}) is None
     assert why_unfit(kept, None) is None, "not known"
+
+
+def test_a_redis_without_room_is_not_taken_for_one_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise ResponseError("Errors writing to the AOF file: No space left on device")
+
+    monkeypatch.setattr(Redis, "set", refused)
+    settings = Settings(home=tmp_path, redis_url="redis://127.0.0.1:1/0")
+    with pytest.raises(RedisDown, match="has no room") as caught:
+        presence.require_redis(settings, "a-desk")
+    assert caught.value.remedy == "make room where it writes"
