@@ -72,6 +72,7 @@ def test_a_health_check_loads_not_even_the_parser(tmp_path: Path) -> None:
     wanted = {
         "chordesk.tasks.cli.main",
         "chordesk.tasks.cli.ping",
+        "chordesk.tasks.cli.standard_output",
         "chordesk.tasks.worker.sockets",
     }
     above = {"chordesk.tasks", "chordesk.tasks.cli", "chordesk.tasks.worker"}

@@ -17,12 +17,8 @@ import psutil
 import pytest
 
 from chordesk.agents.role_models import PROVIDER_KEYS
-from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.settings import Settings
-from chordesk.tasks.cli import up
-from chordesk.tasks.cli.output import console
 from chordesk.tasks.cli.up import WATCH_SECONDS
-from chordesk.tasks.services import stack
 from chordesk.tasks.services.plan import desk_command
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
@@ -252,32 +248,3 @@ def test_a_killed_worker_or_supervisor_comes_back_and_the_end_leaves_nothing(run
     assert running.process.returncode == 0
     assert gone(everybody)
     assert not (running.home / "run" / "services.json").exists()
-
-
-def test_a_desk_that_cannot_be_started_again_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Ended(Exception):
-        pass
-
-    starts = iter([None, *[UsageError("no room", remedy="")] * 3, Ended()])
-
-    @contextlib.contextmanager
-    def starting(*_: object) -> Iterator[None]:
-        if (error := next(starts)) is not None:
-            raise error
-        yield None
-
-    def lost(_stack: object) -> None:
-        raise ServiceError("supervisord has ended", remedy="")
-
-    monkeypatch.setattr(stack, "desk_stack", starting)
-    monkeypatch.setattr(up, "show", lambda *_: None)
-    monkeypatch.setattr(up, "_watch", lost)
-    monkeypatch.setattr(up, "RESTART_SECONDS", 0.0)
-    with pytest.raises(Ended):
-        up._keep_up(console(), None, lambda: None)  # type: ignore[arg-type]
-    assert capsys.readouterr().out.splitlines() == [
-        "supervisord has ended; the desk is started again",
-        "no room; the desk is started again",
-    ]
