@@ -20,6 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode
 
 HEAD_BYTES = 16 * 1024
 HEAD_SECONDS = 10.0  # for a whole head, from the connection, or from a stranger's last answer
@@ -61,6 +62,14 @@ def is_too_deep(text: str) -> bool:
         if depth > MOST_DEPTH:
             return True
     return False
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Doorkeeper:
@@ -153,6 +162,8 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
         self.app_state = {}  # as above, and with h11's buffer: the connection is another protocol's now
 
     def on_response_complete(self) -> None:
+        if not self.known and self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+            self.transport.close()  # a stranger waits for each answer: a packet of hundreds costs it nothing
         super().on_response_complete()
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
             self._keeper.wait(self, KEEP_ALIVE_SECONDS if self.known else HEAD_SECONDS)
@@ -211,6 +222,21 @@ class ProgramDoor(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             super().data_received(data[at : at + FRAME_BYTES])
             if not self.known and len(self.frames) > MOST_FRAMES:
                 self.transport.abort()
+
+    def send_receive_event_to_app(self) -> None:
+        # uvicorn would log the bytes of strangers, with a traceback.
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(b"".join(self.frames)):
+            self.conn.fail(CloseCode.INVALID_DATA)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+            self.transport.close()
+            return
+        super().send_receive_event_to_app()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # by a refusal, which uvicorn would log as an error
 
     def let_go(self) -> None:
         self.transport.abort()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, MutableMapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -23,7 +23,7 @@ from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import feed
 from chordesk.tasks.events.feed import DeskPlace, Placed
-from chordesk.tasks.tokens import Tokens
+from chordesk.tasks.tokens import FRESH_SECONDS, Tokens
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.door import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.idempotency import KEY_RULE
@@ -101,7 +101,7 @@ def parse(text: str | None) -> tuple[str | None, Asked | str]:
     except ValueError:
         return None, "a message is one JSON object, as text"
     given = body.get("id") if isinstance(body, dict) else None
-    id_ = given if isinstance(given, str) and len(given) <= _LONGEST_VALUE else None
+    id_ = given if isinstance(given, str) and len(given) <= _LONGEST_VALUE and given.isprintable() else None
     try:
         return id_, _ASKED.validate_python(body)
     except ValidationError as error:
@@ -196,13 +196,13 @@ class ProgramConnection:
         self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue(AHEAD)
         self._following: dict[str, asyncio.Task[None]] = {}
         self._working: set[asyncio.Task[None]] = set()
-        self._sending: asyncio.Task[None] | None = None
+        self._own: list[asyncio.Task[None]] = []
         self._shown = ""  # the token, once it was shown
 
     async def run(self) -> None:
         if not await self._welcomed():
             return
-        self._sending = asyncio.create_task(self._send())
+        self._own = [asyncio.create_task(self._send()), asyncio.create_task(self._end_with_token())]
         while True:
             id_, asked = parse(await self._text())
             if isinstance(asked, str):
@@ -212,7 +212,7 @@ class ProgramConnection:
                 await self._take(asked)
 
     async def close(self) -> None:
-        tasks = [*self._following.values(), *self._working, *([self._sending] if self._sending else [])]
+        tasks = [*self._following.values(), *self._working, *self._own]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -251,6 +251,16 @@ class ProgramConnection:
         wrong = problem(HTTPStatus.UNAUTHORIZED, "no_token", why, _HELLO)
         await self._socket.send_json({"id": id_, "problem": wrong.model_dump(exclude_none=True)})
         await self._socket.close(_POLICY)
+
+    async def _end_with_token(self) -> None:
+        """Close the connection soon after its token was revoked."""
+        while True:
+            await asyncio.sleep(FRESH_SECONDS / 2)
+            with suppress(DatabaseDown):
+                if await self._tokens.find(self._shown) is None:
+                    break
+        self._own[0].cancel()
+        await self._refuse(None, "the token was revoked")
 
     async def _send(self) -> None:
         while True:

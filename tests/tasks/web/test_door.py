@@ -87,6 +87,16 @@ def test_of_too_many_strangers_the_oldest_goes_and_none_that_is_known(
         assert known.get("/").extensions["network_stream"] is kept
 
 
+def test_a_stranger_has_one_answer_to_a_packet_of_requests_and_one_that_is_known_all(opened: Opened) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: a\r\n"
+    with served() as port:
+        stranger, known = opened(port), opened(port)
+        stranger.sendall((head + b"\r\n") * 100)
+        assert came(stranger).count(b"HTTP/1.1 200 ") == 1
+        known.sendall((head + b"Authorization: Bearer x\r\n\r\n") * 10 + head + b"Connection: close\r\n\r\n")
+        assert came(known).count(b"HTTP/1.1 200 ") == 11
+
+
 @pytest.mark.parametrize(
     ("text", "deep"),
     [

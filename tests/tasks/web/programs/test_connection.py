@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection, connect
 
 from chordesk.models.tables.columns import new_id
+from chordesk.tasks import tokens
 from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -137,6 +139,38 @@ def test_a_stranger_s_message_in_many_parts_ends_its_connection(running: Service
     with opened(running.url, running.token) as program:
         program.connection.send([*[""] * 1000, json.dumps({"id": "q", "do": "subscribe", "run": "desk"})])
         assert "result" in program.receive()
+
+
+def test_text_of_a_stranger_that_cannot_be_text_is_logged_nowhere(running: Service) -> None:
+    before = len(running.processes.log("api"))
+    with opened(running.url, None) as program:
+        program.connection.send('{"id": "\\ud800", "do": "hello", "token": "x"}')
+        answer = program.receive()
+        assert (answer["id"], *kind_of(answer)) == (None, 401, "no_token")
+    with opened(running.url, None) as program, pytest.raises(ConnectionClosed) as closed:
+        program.connection.send(b"\xff", text=True)
+        program.receive()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == CloseCode.INVALID_DATA
+    with pytest.raises(InvalidStatus), opened(running.url, None, Origin="http://evil.example"):
+        pass
+    log = running.processes.log("api")[before:]
+    assert "Traceback" not in log
+    assert "error" not in log
+
+
+def test_a_connection_ends_soon_after_its_token_is_revoked(running: Service) -> None:
+    settings = running.processes.settings
+    with running.store.session() as session:
+        token = tokens.add(session, settings, "reader", [tokens.Scope.READ], "Ann")
+    with opened(running.url, token) as program, opened(running.url, running.token) as other:
+        assert program.ask("subscribe")["result"] == {"run": None}
+        with running.store.session() as session:
+            tokens.revoke(session, settings, "reader", "Ann")
+        assert kind_of(program.until(lambda message: "problem" in message)) == (401, "no_token")
+        with pytest.raises(ConnectionClosed):
+            program.receive()
+        assert other.ask("subscribe")["result"] == {"run": None}
 
 
 def test_a_foreign_page_and_another_host_are_refused_at_the_handshake(running: Service) -> None:
