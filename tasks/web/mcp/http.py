@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import json
 import re
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ from chordesk.models.urls import is_loopback
 from chordesk.tasks.services import plan
 from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
-from chordesk.tasks.web.door import DoorServer
+from chordesk.tasks.web.door import DoorServer, is_too_deep
 from chordesk.tasks.web.mcp.protocol import RunResources, protocol_server
 from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
@@ -93,23 +93,36 @@ class _Endpoint:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, _text_of(receive), send)
+        await self._manager.handle_request(scope, _sound(receive), send)
 
 
-def _text_of(receive: Receive) -> Receive:
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _sound(receive: Receive) -> Receive:
+    """Hand over a whole body at once; one that the SDK would answer with a traceback in the log as one that ends too
+    early. A longer one than is allowed is handed over as it comes: the SDK refuses it."""
 
     async def received() -> Message:
-        message = await receive()
-        if message["type"] == "http.request":
-            try:
-                decoder.decode(message.get("body", b""), final=not message.get("more_body", False))
-            except UnicodeDecodeError:
-                decoder.reset()
-                return {**message, "body": b"{"}
+        body, message = b"", await receive()
+        while message["type"] == "http.request":
+            body += message.get("body", b"")
+            if not message.get("more_body", False) or len(body) > MOST_BYTES:
+                known = len(body) > MOST_BYTES or _is_sound(body)
+                return {**message, "body": body if known else b"{"}
+            message = await receive()
         return message
 
     return received
+
+
+def _is_sound(body: bytes) -> bool:
+    """Return whether it is JSON of UTF-8 that is not nested too deep, and can be written as such again."""
+    try:
+        text = body.decode()
+        if not is_too_deep(text):
+            json.dumps(json.loads(text), ensure_ascii=False).encode()
+            return True
+    except ValueError:
+        pass
+    return False
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

@@ -82,7 +82,11 @@ def test_the_guard_of_the_service_is_around_it(listening: Listening, headers: di
 def test_bodies_that_are_no_messages_are_refused(listening: Listening) -> None:
     for body in (b"", b"{", b"[]", {"jsonrpc": "1.0"}):
         assert listening.post(body).status_code == 400, body
-    for body in (b"\xff", b'{"a": "\xe9"}', b'"\xed\xa0\x80"', '{"a": 1}'.encode("utf-16"), b'{"a": "\xe2\x82'):
+    for body in (
+        b"\xff", b'{"a": "\xe9"}', b'"\xed\xa0\x80"', '{"a": 1}'.encode("utf-16"), b'{"a": "\xe2\x82', b"[" * 60_000,
+        b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}',
+        b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "ping"}',
+    ):  # fmt: skip
         assert listening.post(body).status_code == 400, body
     assert listening.post(b"[" * 2_000_000).status_code == 413
     assert listening.post(PING).json()["result"] == {}
