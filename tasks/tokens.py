@@ -8,6 +8,7 @@ import hmac
 import re
 import secrets
 import time
+import unicodedata
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -62,8 +63,8 @@ def scope_of(method: str, path: str) -> Scope:
 
 
 def add(session: Session, settings: Settings, name: str, scopes: Collection[Scope], by: str) -> str:
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name", remedy="use letters, digits, spaces and . , ' @ + -")
+    if not NAME.fullmatch(name) or name != unicodedata.normalize("NFKC", name).strip():
+        raise UsageError(f"{name!r} is no name", remedy="use letters, digits, spaces within and . , ' @ + -")
     row = session.get(ApiToken, name, with_for_update=True) or ApiToken(name=name, digest="", made_by=by)
     if row.digest and row.revoked_at is None:
         raise UsageError(f"there is a token of {name} already", remedy=f"`desk tokens revoke {name!r}` ends it")

@@ -22,6 +22,7 @@ from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.notifications import checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.reading.desk_status import ask_workers
 from chordesk.tools.pages.browser import find_browser
 from chordesk.tools.pages.reading import PageError
 
@@ -65,10 +66,15 @@ def login(context: CheckContext) -> Check:
 
 
 def room(context: CheckContext) -> Check:
-    """Check that the home can be written, and that there is room where the desk writes, memory, and files to open."""
+    """Check that the home can be written, and that there is room where the desk writes, memory, and files to open, for
+    the workers of a running desk too."""
     require_room(context.settings)
-    if found := shortages(context.settings):
-        return warn("; ".join(map(str, found)), ROOM_REMEDY)
+    here = shortages(context.settings)
+    up = not context.embedded and running_desk.has_settings(running_desk.read(context.settings.home))
+    workers = ask_workers(context.settings) if up else []
+    theirs = [f"{one.node}: {each}" for one in workers for each in one.short if each.name not in {o.name for o in here}]
+    if found := [*map(str, here), *theirs]:
+        return warn("; ".join(found), ROOM_REMEDY)
     return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
 
 

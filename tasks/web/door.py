@@ -252,7 +252,7 @@ class DoorServer(uvicorn.Server):
     def __init__(self, app: ASGIApp, announce: Callable[[], None], *, programs: bool, lifespan: bool) -> None:
         self._keeper, self._announce = Doorkeeper(), announce
         config = uvicorn.Config(
-            app, lifespan="on" if lifespan else "off", http=partial(Door, self._keeper),  # type: ignore[arg-type]
+            app, loop="asyncio", lifespan="on" if lifespan else "off", http=partial(Door, self._keeper),  # type: ignore[arg-type]
             ws=partial(ProgramDoor, self._keeper) if programs else "none",  # type: ignore[arg-type]
             ws_max_size=MOST_BYTES, ws_per_message_deflate=False, h11_max_incomplete_event_size=HEAD_BYTES,
             access_log=False, log_config=None, log_level="error", proxy_headers=False, server_header=False,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from chordesk.models.errors import UsageError
 from chordesk.tasks import tokens
 from chordesk.tasks.web.page.sessions import new_code
 from tests.patience import PATIENCE
@@ -152,6 +153,9 @@ def test_a_named_token_does_what_its_scopes_say_in_its_name_until_it_is_revoked(
 ) -> None:
     settings = running.processes.settings
     with running.store.session() as session:
+        for wrong in ("ci bot ", "\uff43\uff49 bot"):  # looks the same in a list
+            with pytest.raises(UsageError, match="is no name"):
+                tokens.add(session, settings, wrong, [tokens.Scope.READ], "Ann")
         made = tokens.add(session, settings, "ci bot", [tokens.Scope.DECIDE], "Ann")
     with running.store.read() as session:
         (row,) = tokens.listed(session)
