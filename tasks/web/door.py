@@ -19,6 +19,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode
 
@@ -42,6 +43,7 @@ FRAME_BYTES = 512  # of a stranger that are parsed before its frames are counted
 log = structlog.get_logger(__name__)
 _LET_IN = "let_in"
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BAD = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 # A text that does not end goes to the end: looked for again behind each of its quotes it would take minutes.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
@@ -222,18 +224,22 @@ class ProgramDoor(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             super().data_received(data[at : at + FRAME_BYTES])
             if not self.known and len(self.frames) > MOST_FRAMES:
                 self.transport.abort()
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:  # h11 takes longer heads
+            self.transport.write(_BAD)
+            self.transport.close()
 
     def send_receive_event_to_app(self) -> None:
         # uvicorn would log the bytes of strangers, with a traceback.
         if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(b"".join(self.frames)):
-            self.conn.fail(CloseCode.INVALID_DATA)
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            self.close_sent = True
-            self.transport.close()
+            self.conn.send_close(CloseCode.INVALID_DATA)
+            self.handle_parser_exception()
             return
         super().send_receive_event_to_app()
 
     async def send(self, message: Any) -> None:
+        # Closed for a broken frame: the connection's own task does not know yet.
+        if self.close_sent and self.initial_response is None:
+            raise ClientDisconnected
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True  # by a refusal, which uvicorn would log as an error

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
 
+import httpx
 import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -28,7 +29,7 @@ from tests.patience import PATIENCE
 from tests.security.malformed import bent, bent_json
 from tests.tasks.cli.running import desk, environment
 from tests.tasks.web.kit import Service, service
-from tests.tasks.web.mcp.kit import COMMAND
+from tests.tasks.web.mcp.kit import COMMAND, over_http
 
 pytestmark = [pytest.mark.malformed, pytest.mark.process]
 GROWTH = 40 * 2**20  # of a process that has imported what it needs with its first requests
@@ -158,6 +159,18 @@ def test_mcp(tmp_path: Path, seed: int) -> None:
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
     assert TRACEBACK not in log.read_text(errors="replace")
+
+
+def test_mcp_over_http(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with over_http(tmp_path) as served:
+        asked = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        with httpx.Client(headers={"Authorization": f"Bearer {served.token}", **asked}, timeout=PATIENCE) as client:
+            for _ in range(malformed_count(1000)):
+                found = client.post(served.url, content=bent_json(chance, chance.choice(CALLS)))
+                assert found.status_code < 500, found.text
+            assert client.post(served.url, json={"jsonrpc": "2.0", "id": "last", "method": "ping"}).is_success
+    assert TRACEBACK not in served.log.read_text(errors="replace")
 
 
 def bar_file(chance: random.Random) -> bytes:

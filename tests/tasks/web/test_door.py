@@ -33,7 +33,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 def served() -> Iterator[int]:
     """A server with the front door, and its port."""
     ready, listening = threading.Event(), bind("127.0.0.1", 0)
-    server = DoorServer(app, ready.set, programs=False, lifespan=False)
+    server = DoorServer(app, ready.set, programs=True, lifespan=False)
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     assert ready.wait(PATIENCE)
@@ -95,6 +95,14 @@ def test_a_stranger_has_one_answer_to_a_packet_of_requests_and_one_that_is_known
         assert came(stranger).count(b"HTTP/1.1 200 ") == 1
         known.sendall((head + b"Authorization: Bearer x\r\n\r\n") * 10 + head + b"Connection: close\r\n\r\n")
         assert came(known).count(b"HTTP/1.1 200 ") == 11
+
+
+def test_a_handshake_that_is_none_is_answered(opened: Opened) -> None:
+    head = b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    with served() as port:
+        stranger = opened(port)
+        stranger.sendall(head + b"X: " + b"x" * 9000 + b"\r\n\r\n")  # more than the parser of handshakes takes
+        assert came(stranger).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize(
