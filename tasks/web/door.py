@@ -29,6 +29,7 @@ BODY_SECONDS = 10.0  # for a whole body, from its head
 ANSWER_SECONDS = 30.0  # until a stranger has taken its answer
 HELLO_SECONDS = 10.0  # for a program's first message, which has the token
 KEEP_ALIVE_SECONDS = 60  # without a request, once it has shown a token
+NEXT_SECONDS = 0.25  # until a stranger's next request of one packet is read: hundreds cost it nothing
 STOP_SECONDS = 2
 CLIENT_WAITS = 64  # connections of one address that wait for it
 ALL_WAIT = 256
@@ -165,7 +166,11 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
 
     def on_response_complete(self) -> None:
         if not self.known and self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
-            self.transport.close()  # a stranger waits for each answer: a packet of hundreds costs it nothing
+            self.loop.call_later(NEXT_SECONDS, self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
         super().on_response_complete()
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
             self._keeper.wait(self, KEEP_ALIVE_SECONDS if self.known else HEAD_SECONDS)
