@@ -90,9 +90,7 @@ class Guard:
         if refused is None:
             await self._app(scope, receive, answering)
             return
-        # A stranger sends no second request on the connection: a hundred in one packet cost it nothing.
-        strange = refused.status == HTTPStatus.UNAUTHORIZED
-        extra = {"WWW-Authenticate": "Bearer", "Connection": "close"} if strange else None
+        extra = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else None
         await answer(refused, extra)(scope, receive, _hardened(send))
 
     async def _handshake(self, scope: Scope, receive: Receive, send: Send) -> None:
