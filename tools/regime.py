@@ -16,7 +16,17 @@ from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.price_panel import LEAST_COMPARED, PricePanel, change, panel_of, standing
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.scoring.base_rates import HIGH_SESSIONS, NEAR, TREND_SESSIONS, BaseRate, BaseRates, highest, mean
+from chordesk.tools.scoring.base_rates import (
+    HIGH_SESSIONS,
+    LEAST_CASES,
+    NEAR,
+    TREND_SESSIONS,
+    BaseRate,
+    BaseRates,
+    highest,
+    mean,
+)
+from chordesk.tools.scoring.inference import LEAST_SPANS
 
 _SESSIONS = 20
 HORIZONS = (10, 20)  # sessions of the base rates that a subject carries
@@ -134,11 +144,17 @@ def base_rates(context: ToolContext, symbols: Iterable[str]) -> Mapping[str, lis
     return {symbol: [one for one in rates if one.like] or rates[:1] for symbol, rates in known.items() if rates}
 
 
+NO_RATES = (
+    f"no base rate: a state needs {LEAST_CASES} cases over {LEAST_SPANS} horizons that do not overlap, and a name "
+    f"{HIGH_SESSIONS} sessions; by itself each name beats the median with 0.5"
+)
+
+
 def rate_row(rate: BaseRate) -> dict[str, Any]:
-    """Return a base rate as a subject has it: shares and moves as fractions, `null` for bounds of too few cases."""
+    """Return a base rate as a subject has it: shares and moves as fractions."""
     return {
         "horizon": rate.horizon,
-        "like": list(rate.like),
+        "like": list(rate.like) or ["all names: too few were in this state"],
         "n": rate.rose.n,
         "rose": round(rate.rose.share, 4),
         "beatMedian": round(rate.beat.share, 4),

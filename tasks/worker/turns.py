@@ -31,7 +31,7 @@ from chordesk.tasks.engine.limits import PARK_SECONDS
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.regime import base_rates, rate_row, rate_rows, regime_row
+from chordesk.tools.regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
 from chordesk.tools.toolsets import LEFT_OUT
 
 
@@ -45,7 +45,8 @@ def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, 
         else [{"symbol": symbol, **rate_row(rate)} for symbol, found in rates.items() for rate in found]
     )
     shared = {"constraints": brief["constraints"], "regime": kept_regime(desk, run_id)}
-    return {**shared, **brief, **({"baseRates": rows} if rows else {})}
+    # Said once, of all names: a market that is too young has none for any.
+    return {**shared, **brief, **({"baseRates": rows or [{"missing": NO_RATES}]} if _symbols(brief) else {})}
 
 
 def _symbols(brief: Mapping[str, Any]) -> list[str]:

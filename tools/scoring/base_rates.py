@@ -3,11 +3,18 @@
 A state is of three parts, each of closes up to its own day: the trend (close against its mean of 50 sessions), the
 volatility (which third of all names of that day, by 20 daily log returns) and the distance from the highest close of 60
 sessions. A case is a name on a past day whose outcome is known by the day that is asked for: nothing later is read.
+
+To beat the median is a comparison among the cases of one day, so that its mean over them is one half, whatever names
+have holes. The shares of states are drawn towards one half, with the weight of their error against how far states
+differ at all (empirical Bayes: Efron and Morris, 1975), and moved so that they average one half over the names of the
+day that is asked for: of all names half beat their median, on that day too. Nothing is said of a state with fewer
+than LEAST_CASES, or without bounds.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,13 +23,14 @@ import numpy.typing as npt
 
 from chordesk.tools.market.prices import MOST_MISSING
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.price_panel import beat_median, change
+from chordesk.tools.price_panel import change
 from chordesk.tools.scoring.inference import (
     LEAST_DATES,
     LEAST_SPANS,
     LEAST_VALUES,
     TOO_FEW,
     Estimate,
+    Z,
     cosines_of,
     share_bounds,
     with_error,
@@ -32,6 +40,7 @@ from chordesk.tools.scoring.long_run import Places, variances
 TREND_SESSIONS, VOLATILITY_SESSIONS, HIGH_SESSIONS = 50, 20, 60
 NEAR, FAR = -0.05, -0.20  # from the high
 LEAST_CASES = 100
+LEAST_SPREAD = 0.005  # of the shares of states around one half: no record is long enough to say that none differ
 _DAYS_A_HORIZON = 4  # cases are of every day, or of so many days a horizon: closer ones say nearly the same
 _TRENDS = ("close below its mean of 50 sessions", "close above its mean of 50 sessions")
 _VOLATILITIES = ("lowest third of volatility", "middle third of volatility", "highest third of volatility")
@@ -57,8 +66,10 @@ class BaseRate(NamedTuple):
     horizon: int
     like: tuple[str, ...]  # the parts of the state that hold, none where so few cases have them that all names count
     rose: Rate  # above 0
-    beat: Rate  # above the median of all names over the same days
-    # move, move_low, move_high: the median return, and those that one case in ten is below and above
+    # above the median of the day's cases: drawn towards one half, and one half on average over the names of today
+    beat: Rate
+    # move: the median return of all cases and how far names like this were from that of their day, drawn alike;
+    # move_low, move_high: the returns that one case in ten is below and above
     move: float
     move_low: float
     move_high: float
@@ -66,12 +77,13 @@ class BaseRate(NamedTuple):
 
 class Cases(NamedTuple):
     """Names on past days whose state and outcome are known. name, day: row and column in the closes; ahead: the return
-    over the horizon; beat: of the median; states: 3 x n, as of `states_of`."""
+    over the horizon; beat, apart: as of `_against_median`; states: 3 x n, as of `states_of`."""
 
     name: npt.NDArray[np.int32]
     day: npt.NDArray[np.int32]
     ahead: Floats
     beat: Floats
+    apart: Floats
     states: States
 
     def taken(self, which: npt.NDArray[np.bool_]) -> Cases:
@@ -96,6 +108,18 @@ def states_of(close: Floats) -> States:
     return parts
 
 
+class _Cell(NamedTuple):
+    """The cases of one state, as they are counted. error: of the share that beat the median."""
+
+    n: int
+    rose: Rate
+    beat: float
+    error: float
+    apart: float  # the median of how far the return was from its day's median
+    move_low: float
+    move_high: float
+
+
 class BaseRates:
     """The base rates of a universe at one day. close: as of `states_of`; at: the column of the day, the last one by
     default; later columns are not looked at."""
@@ -103,56 +127,142 @@ class BaseRates:
     def __init__(self, close: Floats, at: int | None = None) -> None:
         self._close = close if at is None else close[:, : at + 1]
         self._states = states_of(self._close)
-        self._cases: dict[int, Cases] = {}
-        self._rates: dict[tuple[int, tuple[int, ...]], BaseRate | None] = {}
+        self._rates: dict[int, dict[int, BaseRate]] = {}
 
     def of(self, row: int, horizon: int) -> BaseRate | None:
-        """Return the rate of a row's state; with too few cases that of a part of it, the trend last. None where its
-        state is not known, or no outcome is."""
-        state = self._states[:, row, -1]
-        if (state == UNKNOWN).any():
-            return None
-        trend, volatility, high = map(int, state)
-        found = None
-        for wanted in ((trend, volatility, high), (trend, UNKNOWN, high), (trend, UNKNOWN, UNKNOWN), (UNKNOWN,) * 3):
-            found = self._rate(horizon, wanted)
-            if found is not None and found.rose.n >= LEAST_CASES and found.rose.low is not None:
-                break
+        """Return the rate of a row's state; with too few cases that of a part of it, the trend last, and that of all
+        names, half of which beat their median. None where the row's state is not known, or all cases are too few."""
+        if horizon not in self._rates:
+            self._rates[horizon] = self._of_today(horizon)
+        return self._rates[horizon].get(row)
+
+    def _of_today(self, horizon: int) -> dict[int, BaseRate]:
+        """Return the rates of today's names by row."""
+        cases = self._cases_of(horizon)
+        whole = _cell(cases, horizon) if len(cases.day) else None
+        if whole is None:
+            return {}
+        market = float(np.median(cases.ahead))
+        tables = [_drawn(self._cells(cases, horizon, parts)) for parts in _LEVELS]
+        known = np.flatnonzero((self._states[:, :, -1] != UNKNOWN).all(axis=0)).tolist()
+        found: dict[int, BaseRate] = {}
+        for row in known:
+            state = tuple(self._states[:, row, -1].tolist())
+            found[row] = _rate(horizon, (), whole, _Drawn(0.5, LEAST_SPREAD, 0.0), market)
+            for parts, table in zip(_LEVELS, tables, strict=True):
+                key = tuple(state[part] for part in parts)
+                if key in table:
+                    like = tuple(BINS[part][state[part]] for part in parts)
+                    found[row] = _rate(horizon, like, *table[key], market)
+                    break
+        return _centred(found)
+
+    def _cells(self, cases: Cases, horizon: int, parts: tuple[int, ...]) -> dict[tuple[int, ...], _Cell]:
+        """Return the states of some parts that have enough cases."""
+        found = {}
+        for key in np.unique(cases.states[list(parts)], axis=1).T:
+            like = (cases.states[list(parts)] == key[:, None]).all(axis=0)
+            if (cell := _cell(cases.taken(like), horizon)) is not None:
+                found[tuple(key.tolist())] = cell
         return found
 
-    def _rate(self, horizon: int, wanted: tuple[int, ...]) -> BaseRate | None:
-        if (horizon, wanted) not in self._rates:
-            self._rates[horizon, wanted] = self._computed(horizon, wanted)
-        return self._rates[horizon, wanted]
-
-    def _computed(self, horizon: int, wanted: tuple[int, ...]) -> BaseRate | None:
-        cases = self._cases_of(horizon)
-        like = [cases.states[part] == place for part, place in enumerate(wanted) if place != UNKNOWN]
-        found = cases.taken(np.logical_and.reduce(like)) if like else cases
-        if not len(found.day):
-            return None
-        low, middle, high = np.quantile(found.ahead, (0.1, 0.5, 0.9)).tolist()
-        parts = tuple(BINS[part][place] for part, place in enumerate(wanted) if place != UNKNOWN)
-        rose = _share(np.where(found.ahead > 0, 1.0, 0.0), found, horizon)
-        return BaseRate(horizon, parts, rose, _share(found.beat, found, horizon), middle, low, high)
-
     def _cases_of(self, horizon: int) -> Cases:
-        if horizon not in self._cases:
-            last, step = self._close.shape[1] - 1 - horizon, math.ceil(horizon / _DAYS_A_HORIZON)
-            days = np.arange(last, -1, -step)[::-1]
-            ahead = change(self._close, horizon)[:, days + horizon]
-            states = self._states[:, :, days]
-            name, at = np.nonzero(np.isfinite(ahead) & (states != UNKNOWN).all(axis=0))
-            beat = beat_median(self._close, horizon)[name, days[at]]
-            place, day = name.astype(np.int32), days[at].astype(np.int32)
-            self._cases[horizon] = Cases(place, day, ahead[name, at], beat, states[:, name, at])
-        return self._cases[horizon]
+        last, step = self._close.shape[1] - 1 - horizon, math.ceil(horizon / _DAYS_A_HORIZON)
+        days = np.arange(last, -1, -step)[::-1]
+        ahead = change(self._close, horizon)[:, days + horizon]
+        states = self._states[:, :, days]
+        counts = np.isfinite(ahead) & (states != UNKNOWN).all(axis=0)
+        # The median is of the cases themselves: of other names it would favour the cases, or hinder them.
+        apart, beat = _against_median(np.where(counts, ahead, np.nan))
+        name, at = np.nonzero(counts)
+        place, day = name.astype(np.int32), days[at].astype(np.int32)
+        return Cases(place, day, ahead[name, at], beat[name, at], apart[name, at], states[:, name, at])
 
 
-def _share(outcome: Floats, cases: Cases, horizon: int) -> Rate:
-    found = _estimate(outcome, cases.day, horizon, cases.name)
-    low, high = share_bounds(found) or (None, None)
-    return Rate(found.mean, found.n, low, high)
+_LEVELS = ((0, 1, 2), (0, 2), (0,))
+
+
+class _Drawn(NamedTuple):
+    """A share after it was drawn towards one half: its error, and the weight that its own cases have."""
+
+    share: float
+    error: float
+    weight: float
+
+
+def _against_median(ahead: Floats) -> tuple[Floats, Floats]:
+    """Return (how far each return is from its column's median, 1 above it, 0.5 at it and 0 below), the second moved so
+    that each column averages one half where returns are equal."""
+    apart, beat = np.full(ahead.shape, np.nan), np.full(ahead.shape, np.nan)
+    known = np.isfinite(ahead).any(axis=0)
+    apart[:, known] = ahead[:, known] - np.nanmedian(ahead[:, known], axis=0)
+    beat[:, known] = (1 + np.sign(apart[:, known])) / 2
+    beat[:, known] += 0.5 - np.nanmean(beat[:, known], axis=0)
+    return apart, beat
+
+
+def _cell(cases: Cases, horizon: int) -> _Cell | None:
+    """Return the figures of cases; None where they are too few, or of too few days apart."""
+    if len(cases.day) < LEAST_CASES:
+        return None
+    rose, beat = (
+        _estimate(values, cases.day, horizon, cases.name)
+        for values in (np.where(cases.ahead > 0, 1.0, 0.0), cases.beat)
+    )
+    bounds = share_bounds(rose)
+    if bounds is None or beat.lack == TOO_FEW:
+        return None
+    low, high = np.quantile(cases.ahead, (0.1, 0.9)).tolist()
+    apart = float(np.median(cases.apart))
+    # Of few horizons an error is itself uncertain: as wide as Student's interval.
+    error = 0.0 if beat.low is None or beat.high is None else (beat.high - beat.low) / (2 * Z)
+    return _Cell(rose.n, Rate(rose.mean, rose.n, *bounds), beat.mean, error, apart, low, high)
+
+
+def _drawn(cells: Mapping[tuple[int, ...], _Cell]) -> dict[tuple[int, ...], tuple[_Cell, _Drawn]]:
+    """Return each state with its share drawn towards one half.
+
+    A share is s = 1/2 + d + e: d with the variance v over states, e with the share's own error. Then the expectation of
+    d is (s - 1/2) v / (v + error^2), with the variance v error^2 / (v + error^2). v is the mean square of s - 1/2, by
+    n, less that of the errors (DerSimonian and Laird, 1986), and LEAST_SPREAD^2 at least.
+    """
+    total = sum(cell.n for cell in cells.values())
+    excess = sum(cell.n * ((cell.beat - 0.5) ** 2 - cell.error**2) for cell in cells.values())
+    variance = max(LEAST_SPREAD**2, excess / total if total else 0.0)
+    found = {}
+    for key, cell in cells.items():
+        weight = variance / (variance + cell.error**2)
+        found[key] = cell, _Drawn(0.5 + weight * (cell.beat - 0.5), math.sqrt(weight) * cell.error, weight)
+    return found
+
+
+def _rate(horizon: int, like: tuple[str, ...], cell: _Cell, drawn: _Drawn, market: float) -> BaseRate:
+    low, high = drawn.share - Z * drawn.error, drawn.share + Z * drawn.error
+    move = min(max(market + drawn.weight * cell.apart, cell.move_low), cell.move_high)
+    return BaseRate(horizon, like, cell.rose, Rate(drawn.share, cell.n, low, high), move, cell.move_low, cell.move_high)
+
+
+def _centred(rates: dict[int, BaseRate]) -> dict[int, BaseRate]:
+    """Return the rates of one day's names with their shares moved by one amount of log odds, so that they average one
+    half: by Newton's method, whose function is monotonic and nearly straight here."""
+    if not rates:
+        return rates
+    shares = np.array([rate.beat.share for rate in rates.values()])
+    odds, shift = np.log(shares / (1 - shares)), 0.0
+    for _ in range(20):
+        moved = 1 / (1 + np.exp(-(odds - shift)))
+        shift += float((moved.mean() - 0.5) / (moved * (1 - moved)).mean())
+
+    def moved_by(share: float | None) -> float | None:
+        if share is None:
+            return None
+        inside = min(max(share, 0.001), 0.999)
+        return 1 / (1 + math.exp(shift - math.log(inside / (1 - inside))))
+
+    return {
+        row: rate._replace(beat=Rate(moved_by(rate.beat.share) or 0.0, rate.beat.n, *map(moved_by, rate.beat[2:])))
+        for row, rate in rates.items()
+    }
 
 
 def _estimate(values: Floats, day: Places, span: int, name: Places) -> Estimate:
