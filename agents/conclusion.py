@@ -149,16 +149,31 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 # A probability of 0 or 1 counts as these: its log odds would outweigh every other thesis.
 LEAST, MOST = 0.01, 0.99
-ERROR = 0.5  # standard error of one thesis in log odds, before there is a record: 12 points at one half
-Z80 = 1.2815515655446004  # quantile of a normal distribution: 10 % and 90 %
+# Standard deviations in log odds; .35 is nine points at one half. SPREAD: of the chances of shares around their base
+# rates, so that 95 % lie within 33 and 67 % where that is one half. ERROR: of one role's statement around its share's
+# chance. SHARED: the part of the variance of errors that roles share, for they read the same bars, often by one model.
+SPREAD, ERROR, SHARED = 0.35, 0.35, 0.5
+OWN_DEGREES = 4  # that ERROR has against the distances that roles show
+Z95 = 1.9599639845400545
 EVEN = 0.5
 
 
 class StatedThesis(NamedTuple):
-    """A role's thesis; None of a report without data, or whose figures may not be believed."""
+    """A role's thesis; None of a report without data, or whose figures may not be believed. forecasts: False of a role
+    that says what a share may cost and not which way it goes, whose probability is not pooled."""
 
     role: str
     thesis: KeptThesis | None
+    forecasts: bool = True
+
+
+class Basis(NamedTuple):
+    """What code knows of a share before any role speaks. chance: its base rate, that it beats the median; move: its
+    expected return, both None without one; cost: of buying and selling it again, a share of its price."""
+
+    chance: float | None = None
+    move: float | None = None
+    cost: float = 0.0
 
 
 class _Chance(NamedTuple):
@@ -172,38 +187,59 @@ class _Chance(NamedTuple):
         return log_odds(self.probability)
 
 
-def pool(theses: Sequence[StatedThesis], weights: Mapping[str, float] | None = None) -> Pooled:
+class _Posterior(NamedTuple):
+    """Of a share's chance in log odds. weight: of the roles against the base rate."""
+
+    odds: float
+    error: float
+    weight: float
+
+
+def pool(
+    theses: Sequence[StatedThesis], weights: Mapping[str, float] | None = None, basis: Basis | None = None
+) -> Pooled:
     """Return the conclusion of theses, whatever their order.
 
-    The log odds of the stated probabilities are averaged by weight. The error of that is the error of one thesis
-    together with how far they are apart, over their effective number, and larger by the share of the reports that state
-    none: such a report adds nothing to the probability, widens the interval, and counts as even in the spread.
+    The theory, all in log odds. A share has a chance t, normal around its base rate b with SPREAD; without a base rate
+    b is 0, since of all names half beat their median. A role states t + c + e: c is an error that all roles share, e
+    its own, of variance SHARED ERROR^2 and (1 - SHARED) ERROR^2. The weighted mean m of k statements has the error
+    v = ERROR^2 (SHARED + (1 - SHARED) sum(w^2)), so the best estimate of t is b + g (m - b) with
+    g = SPREAD^2 / (SPREAD^2 + v): a role moves the base rate, one more that agrees moves it less, and no number of
+    roles is certain (Winkler, 1981; Clemen and Winkler, 1985). Its error is that of g m and of (1 - g) b, with the own
+    variance estimated anew by the distances that the statements show, beside ERROR with OWN_DEGREES: disagreement
+    widens the interval, and moves nothing, so that a higher probability of one role lowers none.
+
+    SPREAD, ERROR and SHARED are bounds, not estimates: `tests/agents/test_pooling.py` has the coverage of the interval
+    where they hold, and where they do not. A report that states none, of a role that could, adds nothing and widens: v
+    grows by their number over that of the statements.
 
     weights: by role, above 0; a role without one has 1.
     """
-    given = weights or {}
+    given, basis = weights or {}, basis or Basis()
+    bearing = [one for one in theses if one.forecasts]
     stated = [
         _Chance(one.role, one.thesis, one.thesis.probability, given.get(one.role, 1.0))
-        for one in sorted(theses, key=lambda one: one.role)
+        for one in sorted(bearing, key=lambda one: one.role)
         if one.thesis is not None and one.thesis.probability is not None
     ]
+    known = {"base": None if basis.chance is None else round(basis.chance, 4), "cost": round(basis.cost, 6)}
+    asked = sorted((one.role, one.forecasts) for one in theses)
     if not stated:
-        return Pooled(rows=[PooledRow(role=role) for role in sorted(one.role for one in theses)])
+        return Pooled(**known, rows=[PooledRow(role=role, forecasts=forecasts) for role, forecasts in asked])
     total = math.fsum(one.weight for one in stated)
-    mean = math.fsum(one.weight * one.odds for one in stated) / total
-    apart = math.fsum(one.weight * (one.odds - mean) ** 2 for one in stated) / total
-    effective = total**2 / math.fsum(one.weight**2 for one in stated)
-    error = math.sqrt((ERROR**2 + apart) / effective * len(theses) / len(stated))
-    chances = [one.probability for one in stated] + [EVEN] * (len(theses) > len(stated))
     share = {one.role: one.weight / total for one in stated}
+    found = _posterior(stated, share, log_odds(EVEN if basis.chance is None else basis.chance), len(bearing))
+    chances = [one.probability for one in stated]
     said = {one.role: one.probability for one in stated}
     horizons = [one.thesis.horizon for one in stated if one.thesis.horizon is not None]
-    price, source = _invalidation(stated, mean >= 0)
-    move, move_low, move_high = _moves(stated)
+    price, source = _invalidation(theses, found.odds >= 0)
+    move, move_low, move_high = _moves(stated, theses, basis.move, found.weight)
     return Pooled(
-        probability=round(probability_of(mean), 4),
-        low=round(probability_of(mean - Z80 * error), 4),
-        high=round(probability_of(mean + Z80 * error), 4),
+        probability=round(probability_of(found.odds), 4),
+        low=round(probability_of(found.odds - Z95 * found.error), 4),
+        high=round(probability_of(found.odds + Z95 * found.error), 4),
+        above=round((1 + math.erf(found.odds / found.error / math.sqrt(2))) / 2, 4),
+        **known,
         spread=round(max(chances) - min(chances), 4),
         horizon=median_low(horizons) if horizons else None,
         move=move,
@@ -215,13 +251,28 @@ def pool(theses: Sequence[StatedThesis], weights: Mapping[str, float] | None = N
         rows=[
             PooledRow(
                 role=role,
+                forecasts=forecasts,
                 probability=said.get(role),
                 weight=round(share.get(role, 0.0), 4),
                 earned=round(given[role], 4) if role in given else None,
             )
-            for role in sorted(one.role for one in theses)
+            for role, forecasts in asked
         ],
     )
+
+
+def _posterior(stated: Sequence[_Chance], share: Mapping[str, float], base: float, asked: int) -> _Posterior:
+    """Return the chance after what was stated, as `pool` has it. asked: the reports that might have stated one."""
+    mean = math.fsum(share[one.role] * one.odds for one in stated)
+    squares = math.fsum(part**2 for part in share.values())
+    more = asked / len(stated)
+    weight = SPREAD**2 / (SPREAD**2 + more * ERROR**2 * (SHARED + (1 - SHARED) * squares))
+    apart = math.fsum(share[one.role] * (one.odds - mean) ** 2 for one in stated) * len(stated)
+    own = (OWN_DEGREES * (1 - SHARED) * ERROR**2 + apart) / (OWN_DEGREES + len(stated) - 1)
+    # Who is far apart is likely to be as far off together.
+    common = max(SHARED * ERROR**2, own * SHARED / (1 - SHARED))
+    variance = weight**2 * more * (common + own * squares) + (1 - weight) ** 2 * SPREAD**2
+    return _Posterior(base + weight * (mean - base), math.sqrt(variance), weight)
 
 
 def log_odds(probability: float) -> float:
@@ -233,48 +284,55 @@ def probability_of(odds: float) -> float:
     return 1 / (1 + math.exp(-odds))
 
 
-def _moves(stated: Sequence[_Chance]) -> tuple[float | None, float | None, float | None]:
-    """Return the means of the moves with their ranges, by weight; without any range, of the moves alone."""
-    whole = [one for one in stated if None not in (one.thesis.move, one.thesis.move_low, one.thesis.move_high)]
-    used = whole or [one for one in stated if one.thesis.move is not None]
-    return (
-        _mean(used, [one.thesis.move for one in used]),
-        _mean(whole, [one.thesis.move_low for one in whole]),
-        _mean(whole, [one.thesis.move_high for one in whole]),
-    )
+def _moves(
+    stated: Sequence[_Chance], theses: Sequence[StatedThesis], base: float | None, weight: float
+) -> tuple[float | None, float | None, float | None]:
+    """Return the expected return with its range: from the base rate's, or 0 without one, so much of the way to the
+    mean of the stated ones as the probability goes. Of the range the widest ends that a role states, for it also says
+    what may be lost: of roles of risk too."""
+    moves = [(one.weight, one.thesis.move) for one in stated if one.thesis.move is not None]
+    total = math.fsum(part for part, _ in moves)
+    ranges = [one.thesis for one in theses if one.thesis is not None]
+    lows = [one.move_low for one in ranges if one.move_low is not None]
+    highs = [one.move_high for one in ranges if one.move_high is not None]
+    expected = base
+    if moves:
+        mean = math.fsum(part * move for part, move in moves) / total
+        expected = (base or 0.0) + weight * (mean - (base or 0.0))
+    if expected is None:
+        return None, None, None
+    low, high = min([*lows, expected], default=expected), max([*highs, expected], default=expected)
+    return round(expected, 4), round(low, 4) if lows else None, round(high, 4) if highs else None
 
 
-def _mean(stated: Sequence[_Chance], values: Sequence[float | None]) -> float | None:
-    total = math.fsum(one.weight for one in stated)
-    pairs = zip(stated, values, strict=True)
-    return round(math.fsum(one.weight * (value or 0.0) for one, value in pairs) / total, 4) if stated else None
-
-
-def _invalidation(stated: Sequence[_Chance], is_long: bool) -> tuple[float | None, str | None]:
+def _invalidation(theses: Sequence[StatedThesis], is_long: bool) -> tuple[float | None, str | None]:
     """Return the price of the level nearest to the close where the position loses, and its role and id."""
     found = []
-    for one in stated:
-        wrong, price, close = one.thesis.invalidation, one.thesis.invalidation_price, one.thesis.close
+    for role, one, forecasts in theses:
+        if one is None or (one.probability is None and forecasts):
+            continue
+        wrong, price, close = one.invalidation, one.invalidation_price, one.close
         if wrong and price is not None and close is not None and (price < close if is_long else price > close):
-            found.append((abs(close - price), f"{one.role} {wrong.level}", price))
+            found.append((abs(close - price), f"{role} {wrong.level}", price))
     if not found:
         return None, None
     _, source, price = min(found)
     return price, source
 
 
-_FORM = "write stances, theses, or theses with thresholds, such as theses,buy=0.55,hold=0.5,caution=0.45,spread=0.25"
+_FORM = "write stances, theses, or theses with thresholds, such as theses,buy=0.55,hold=0.5,caution=0.45,sure=0.8"
 
 
 class Rule(NamedTuple):
     """How reports become a rating. by: their stances, or their theses. buy, hold, caution: the probabilities from which
-    a pooled one is BUY, HOLD or CAUTION; below is PASS. spread: the widest of a BUY."""
+    a pooled one is BUY, HOLD or CAUTION; below is PASS. sure: how likely a BUY's chance is above one half, by its
+    interval: by default twice as likely as not."""
 
     by: Literal["stances", "theses"] = "theses"
-    buy: float = 0.53
+    buy: float = 0.52
     hold: float = 0.50
-    caution: float = 0.40
-    spread: float = 0.25
+    caution: float = 0.44
+    sure: float = 0.67
 
 
 STANCES = Rule("stances")
@@ -290,29 +348,35 @@ def rule_of(setting: str) -> Rule:
     given: dict[str, float] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
-        if name not in ("buy", "hold", "caution", "spread"):
+        if name not in ("buy", "hold", "caution", "sure"):
             raise _wrong(f"{pair!r}, which is no threshold")
         try:
             given[name] = float(text)
         except ValueError:
             raise _wrong(f"{pair!r}, and {text!r} is no number") from None
     rule = Rule("theses", **given)
-    if not (0 <= rule.caution <= rule.hold <= rule.buy <= 1 and 0 < rule.spread <= 1):
-        raise _wrong(f"caution={rule.caution:g}, hold={rule.hold:g}, buy={rule.buy:g}, spread={rule.spread:g}")
+    if not (0 <= rule.caution <= rule.hold <= rule.buy <= 1 and 0 < rule.sure < 1):
+        raise _wrong(f"caution={rule.caution:g}, hold={rule.hold:g}, buy={rule.buy:g}, sure={rule.sure:g}")
     return rule
 
 
 def _wrong(what: str) -> SettingError:
-    return SettingError(f"conclude (DESK_CONCLUDE) has {what}", remedy=f"{_FORM}; 0 <= caution <= hold <= buy <= 1")
+    return SettingError(
+        f"conclude (DESK_CONCLUDE) has {what}", remedy=f"{_FORM}; 0 <= caution <= hold <= buy <= 1, 0 < sure < 1"
+    )
 
 
 def rated(pooled: Pooled, rule: Rule, own: int, least: int) -> tuple[Rating, str]:
     """Return the rating of a conclusion, and the comparison that decided. own: its reports of the desk's own roles with
-    data, of which `least` are needed; and as many theses with a probability for a BUY."""
-    chance, spread = pooled.probability, pooled.spread
+    data, of which `least` are needed; and as many theses with a probability for a BUY.
+
+    A BUY gains by its expected move less what it costs to buy and to sell again, so it needs one above 0; and it is
+    bought rather than another name, so its chance of beating the median is to be above one half, and surely so.
+    """
+    chance, above = pooled.probability, pooled.above
     if own < least:
         return Rating.INSUFFICIENT, f"{own} reports with data; fewer than {least} decide nothing"
-    if chance is None or spread is None:
+    if chance is None or above is None:
         return Rating.INSUFFICIENT, "no thesis states a probability"
     if chance < rule.caution:
         return Rating.PASS, f"pooled {chance:.3f} is below {rule.caution:g}"
@@ -322,11 +386,20 @@ def rated(pooled: Pooled, rule: Rule, own: int, least: int) -> tuple[Rating, str
         return Rating.HOLD, f"pooled {chance:.3f} is below {rule.buy:g}"
     if pooled.theses < least:
         return Rating.HOLD, f"pooled {chance:.3f}, of {pooled.theses} thesis alone"
-    if spread > rule.spread:
-        return Rating.HOLD, f"pooled {chance:.3f}, and the theses are {spread:.2f} apart, more than {rule.spread:g}"
-    return (
-        Rating.BUY,
-        f"pooled {chance:.3f} is at least {rule.buy:g}, and the spread of {spread:.2f} at most {rule.spread:g}",
+    if above < rule.sure:
+        return Rating.HOLD, (
+            f"pooled {chance:.3f}, of {pooled.low:.2f} to {pooled.high:.2f}, is above one half with {above:.2f}, "
+            f"less than {rule.sure:g}"
+        )
+    if pooled.move is None:
+        return Rating.HOLD, f"pooled {chance:.3f}, and no thesis or base rate states an expected move"
+    if pooled.move <= pooled.cost:
+        return Rating.HOLD, (
+            f"the expected move of {pooled.move:+.2%} does not pay the {pooled.cost:.2%} that buying and selling cost"
+        )
+    return Rating.BUY, (
+        f"pooled {chance:.3f} is at least {rule.buy:g}, above one half with {above:.2f}, and the expected move of "
+        f"{pooled.move:+.2%} pays the cost of {pooled.cost:.2%}"
     )
 
 
@@ -337,7 +410,8 @@ def arithmetic(pooled: Pooled) -> str:
     stated = ", ".join(
         f"{row.role} {row.probability:.3f} x {row.weight:.2f}" for row in pooled.rows if row.probability is not None
     )
-    silent = [row.role for row in pooled.rows if row.probability is None]
+    silent = [row.role for row in pooled.rows if row.probability is None and row.forecasts]
+    base = "one half" if pooled.base is None else f"{pooled.base:.3f}, the base rate"
     earned = [f"{row.role} ({row.earned:.2f})" for row in pooled.rows if row.earned is not None]
     over = f" over {pooled.horizon} sessions" if pooled.horizon is not None else ""
     records = f"; weights by the records of {', '.join(earned)}" if earned else ""
@@ -349,5 +423,5 @@ def arithmetic(pooled: Pooled) -> str:
     )
     return (
         f"Theses: {pooled.probability:.3f} ({pooled.low:.2f} to {pooled.high:.2f}){over} "
-        f"from {stated}{records}{without}; spread {pooled.spread:.2f}{wrong}."
+        f"from {base}, and {stated}{records}{without}; spread {pooled.spread:.2f}{wrong}."
     )

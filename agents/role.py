@@ -59,6 +59,8 @@ class Role:
     evidence: Evidence | None = None
     reads: tuple[str, ...] = ()  # roles whose completed answers its subject carries
     reports: bool = True  # its answer is a report on a candidate, of those that a verdict is reduced from
+    # whether its evidence bears on which way a share goes; else its thesis states a risk, and no probability is pooled
+    forecasts: bool = True
 
     @property
     def answer(self) -> type[BaseModel]:

@@ -119,7 +119,9 @@ _OWN: Mapping[str, Role] = {
         validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
-        validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick"),
+        validator(
+            "risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick", forecasts=False,
+        ),
         validator("catalyst", COMPANY_GET, NEWS_LIST, SP500_MOVERS, after="quick"),
         analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
@@ -198,6 +200,11 @@ def after(roles: Iterable[str], role: str) -> set[str]:
     given = tuple(roles)
     found = set(following(given, role))
     return found.union(*(after(given, later) for later in found))
+
+
+def forecasts(key: str) -> bool:
+    """Return whether a role's probability is pooled; that of a graph, or of a role that no longer exists, is."""
+    return ROLES[key].forecasts if key in ROLES else True
 
 
 def rejecting() -> tuple[str, ...]:

@@ -39,7 +39,9 @@ class JudgedSymbol(TypedDict):
     """One candidate's verdict as the trader reads it; fields as in `models.reports.VerdictResult`. probability: that
     its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. pooled: a
     `models.thesis.Pooled`, theses: the roles' in full with what code knows of levels and a contract; as `agents.theses`
-    states them, none of an older verdict. plan: of an instrument on it, where one was asked for."""
+    states them, none of an older verdict. against: the roles that reject it with figures. kept: why its
+    holding is not sold on this verdict, of `verdict.kept_because`. plan: of an instrument on it,
+    where one was asked for."""
 
     symbol: str
     instrument: str
@@ -49,6 +51,8 @@ class JudgedSymbol(TypedDict):
     keyRisks: list[str]
     missing: list[str]
     probability: NotRequired[float]
+    against: NotRequired[list[str]]
+    kept: NotRequired[str]
     sizing: NotRequired[dict[str, Any]]
     plan: NotRequired[PlannedInstrument]
     pooled: NotRequired[dict[str, Any]]

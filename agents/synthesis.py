@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.conclusion import STANCES, Rule
+from chordesk.agents.conclusion import STANCES, Basis, Rule
 from chordesk.agents.verdict import ALONE, conclude
 from chordesk.models.analysis import (
     WRITES,
@@ -244,11 +244,12 @@ def view(
     reports: Sequence[RoleReport],
     rule: Rule = STANCES,
     weights: Mapping[str, float] | None = None,
+    basis: Basis | None = None,
 ) -> VerdictResult:
     """Return the verdict on a share: that of the reports of its judges. It is INSUFFICIENT where one of them has no
     completed report, or one whose figures have no source, and CAUTION at most where one was left out."""
     judging = [report for report in reports if report.role in request.judges]
-    verdict = conclude(judging, request.judges, rule, weights)
+    verdict = conclude(judging, request.judges, rule, weights, basis)
     lacking = [*verdict.missing, *_ungrounded(judging), *_not_run(request.judges, judging)]
     if verdict.rating is Rating.PASS:
         return verdict

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from chordesk.agents.answers import RecordedCall
-from chordesk.agents.conclusion import EVEN, Rule, StatedThesis, arithmetic, pool, rated
+from chordesk.agents.conclusion import EVEN, Basis, Rule, StatedThesis, arithmetic, pool, rated
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
-from chordesk.agents.roles import GRAPH_ROLES, rejecting
+from chordesk.agents.roles import GRAPH_ROLES, forecasts, rejecting
 from chordesk.models.analysis import PLANNERS, RoleReport, VerdictResult
 from chordesk.models.answers import (
     ROGUE_CONFIDENCE,
@@ -38,18 +39,21 @@ def conclude(
     required: Sequence[str],
     rule: Rule,
     weights: Mapping[str, float] | None = None,
+    basis: Basis | None = None,
 ) -> VerdictResult:
     """Return the verdict of a candidate by its reports' theses, or as the rule says by their stances.
 
     By theses: a REJECT that ended the research -> PASS, unless it is of a contract alone; else as `conclusion.rated`
     says of the pooled theses, and a BUY that no report supports, or that a required one rejects or has proven wrong,
     is HOLD. What is not grounded raises no probability, and a thesis that was proven wrong since has none. weights: of
-    roles, as of `conclusion.pool`. Guards and confidence are those of `reduce_reports`.
+    roles, and basis: of the share, as of `conclusion.pool`. Guards and confidence are those of `reduce_reports`.
     """
     if rule.by == "stances":
         return reduce_reports(reports, required)
     judging = [one for one in reports if one.role not in PLANNERS]
-    pooled = pool([StatedThesis(one.role, _counted_thesis(one)) for one in judging], weights)
+    base = EVEN if basis is None or basis.chance is None else basis.chance
+    stated = [StatedThesis(one.role, _counted_thesis(one, base), forecasts(one.role)) for one in judging]
+    pooled = pool(stated, weights, basis)
 
     def decide(completed: Sequence[RoleReport]) -> tuple[Rating, list[str]]:
         ended = [one.role for one in completed if one.verdict is Stance.REJECT and one.role in _ending()]
@@ -67,9 +71,9 @@ def _ending() -> frozenset[str]:
     return frozenset(rejecting()) - PLANNERS
 
 
-def _counted_thesis(report: RoleReport) -> KeptThesis | None:
+def _counted_thesis(report: RoleReport, base: float) -> KeptThesis | None:
     stated = report.thesis if report.status is ReportStatus.COMPLETED and report.crossed_on is None else None
-    if stated is None or report.is_grounded or (stated.probability or 0.0) <= EVEN:
+    if stated is None or report.is_grounded or (stated.probability or 0.0) <= base:
         return stated
     return None
 
@@ -80,12 +84,15 @@ def way_of(report: RoleReport, *, by_theses: bool = True) -> Literal["up", "down
 
     None where its figures may not be believed, or too few stand in a tool's answer: an entry takes LEAST_SOURCED, an
     exit one. A REJECT is down; else the thesis says it by its probability, unless it was proven wrong since, and up by
-    its direction too. Where no probability does, or by stances, a CAUTION is down.
+    its direction too. Where no probability does, or by stances, a CAUTION is down; not that of a role which states a
+    risk alone.
     """
     sourced = report.sourced if report.sourced is not None else LEAST_SOURCED
     thesis = report.thesis if by_theses and report.crossed_on is None else None
     chance = thesis.probability if thesis is not None else None
     if not report.is_grounded or not sourced:
+        return None
+    if by_theses and report.verdict is Stance.CAUTION and not forecasts(report.role):
         return None
     if report.verdict is Stance.REJECT or (report.verdict is Stance.CAUTION if chance is None else chance < EVEN):
         return "down"
@@ -93,13 +100,45 @@ def way_of(report: RoleReport, *, by_theses: bool = True) -> Literal["up", "down
     return "up" if rises and sourced >= LEAST_SOURCED else None
 
 
+def rejects(report: RoleReport) -> bool:
+    """Return whether a completed report rejects its share with figures that may be believed."""
+    sourced = report.sourced if report.sourced is not None else LEAST_SOURCED
+    return report.verdict is Stance.REJECT and report.is_grounded and sourced > 0
+
+
+BAND = 0.05  # by which a pooled probability is to fall before a holding is reduced once more
+
+
+def kept_because(rating: str | None, pooled: Pooled | None, rejected: bool, reduced_at: float | None) -> str | None:
+    """Return why a share that is held is not sold on its verdict; None where it may be.
+
+    A PASS sells, and so does a role that rejects with figures. Else the expected move is to be below what selling it
+    and buying it again costs, for a holding that is left alone earns its move. The same evidence sells once:
+    after a reduction the probability is to be BAND below the one that it was reduced on. A verdict of stances has no
+    expected move, and None.
+
+    rejected: by a role, with figures. reduced_at: the pooled probability on which the holding was reduced last, None
+    where it never was, or was added to since.
+    """
+    if rating in (None, Rating.PASS) or pooled is None or pooled.probability is None:
+        return None
+    if not rejected:
+        if pooled.move is None:
+            return "no thesis or base rate states an expected move"
+        if pooled.move >= -pooled.cost:
+            return f"its expected move of {pooled.move:+.2%} is not below the {pooled.cost:.2%} that a sale costs"
+    if reduced_at is not None and pooled.probability > reduced_at - BAND:
+        return f"it was reduced at {reduced_at:.3f}, and {pooled.probability:.3f} is not {BAND:g} below"
+    return None
+
+
 def _unsupported(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:
     """Return why a BUY of pooled theses has no report to rest on; None where it has."""
     for one in completed:
         if one.role in required and one.verdict is Stance.REJECT:
             return f"{one.role}, which a BUY requires, rejects it"
-        if one.thesis is None and one.verdict is Stance.REJECT:
-            return f"{one.role}, which states no thesis, rejects it"
+        if (one.thesis is None or not forecasts(one.role)) and one.verdict is Stance.REJECT:
+            return f"{one.role}, which states no probability, rejects it"
         if one.crossed_on is not None and one.is_grounded and one.thesis is not None and one.thesis.direction == "up":
             return (
                 f"the thesis of {one.role} was proven wrong on {one.crossed_on}, at {one.thesis.invalidation_price:g}"
@@ -349,19 +388,27 @@ def supported_actions(
     against: Collection[str],
     held: Collection[str],
     grounding: Grounding,
+    kept: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return the actions; an unsupported one trades nothing, and its reasoning says why.
 
     An entry is supported by a BUY, an exit by a report with figures against the symbol or by figures in the action's
-    own reasoning. Denials of the risk rules are left to them.
+    own reasoning, unless its verdict keeps it. Denials of the risk rules are left to them.
 
     ratings: of verdicts, by symbol. against: symbols with such a report. held: symbols of the account. grounding: of
-    `ground_decision`.
+    `ground_decision`. kept: of `kept_because`, by symbol.
     """
     founded = _founded(grounding)
     return [
         _capped_by_grounding(
-            _supported(one, ratings.get(one["symbol"]), one["symbol"] in against or at in founded, held), grounding
+            _supported(
+                one,
+                ratings.get(one["symbol"]),
+                one["symbol"] in against or at in founded,
+                held,
+                kept.get(one["symbol"]),
+            ),
+            grounding,
         )
         for at, one in enumerate(actions)
     ]
@@ -378,7 +425,7 @@ def with_rogue_calls(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def _supported(
-    action: Mapping[str, Any], rating: str | None, founded: bool, held: Collection[str]
+    action: Mapping[str, Any], rating: str | None, founded: bool, held: Collection[str], kept: str | None
 ) -> Mapping[str, Any]:
     kind = action["action"]
     if kind in _ENTRIES and rating in _WAITING:
@@ -387,6 +434,8 @@ def _supported(
         return untraded(action, held, "a BUY supports no sale of shares that are not held")
     if kind in _EXITS and not founded and action["symbol"] in held:
         return untraded(action, held, "no report with figures speaks against it, and its own have no source")
+    if kind in _EXITS and kept is not None and action["symbol"] in held and not _has_contracts(action):
+        return untraded(action, held, kept)
     return action
 
 

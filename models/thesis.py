@@ -121,10 +121,12 @@ class KeptThesis(Thesis):
 
 
 class PooledRow(Frozen):
-    """One thesis in a conclusion. probability: None of a report that states none; weight: its share of the pool;
-    earned: what its role's own record makes of 1, None before it has one."""
+    """One thesis in a conclusion. forecasts: False of a role that states a risk; probability: None of a report that
+    states none; weight: its share of the pool; earned: what its role's own record makes of 1, None before it has
+    one."""
 
     role: str
+    forecasts: bool = True
     probability: float | None = None
     weight: float = 0.0
     earned: float | None = None
@@ -133,15 +135,20 @@ class PooledRow(Frozen):
 class Pooled(Frozen):
     """The conclusion of a candidate's theses.
 
-    probability: that the share beats its benchmark over `horizon` sessions, pooled in log odds; low, high: its 80 %
-    interval. spread: the highest probability of a role less the lowest, and more for each report that states none.
-    move, move_low, move_high: the means of the stated ones, by weight. invalidation_price: the nearest to the close on
-    the losing side; invalidation_source: its role and level. theses: those with a probability. rows: the arithmetic.
+    probability: that the share beats its benchmark over `horizon` sessions, from `base`, its base rate (None without
+    one), and what roles state; low, high: its 95 % interval; above: how likely it is above one half. spread: the
+    highest probability of a role less the lowest. move: the expected return, drawn to the base rate's alike; move_low,
+    move_high: the widest of the stated ones; cost: of buying and selling again, a share of the price.
+    invalidation_price: the nearest to the close on the losing side; invalidation_source: its role and level. theses:
+    those with a probability. rows: the arithmetic.
     """
 
     probability: float | None = None
     low: float | None = None
     high: float | None = None
+    above: float | None = None
+    base: float | None = None
+    cost: float = 0.0
     spread: float | None = None
     horizon: int | None = None
     move: float | None = None

@@ -269,7 +269,7 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
     sqrt(1 + sum of r h / RISK_A_POSITION) over holdings of heat h and positive correlation r: n bets of equal risk
     and correlation r are together as wide as n independent ones of 1 / sqrt(1 + (n - 1) r) each. Kelly: a quarter of
-    2 p - 1 at risk, p the pooled probability shrunk towards one half by the width of its interval. To beat the
+    2 p - 1 at risk, p the pooled probability, which its own doubt has drawn towards the base rate already. To beat the
     benchmark says nothing of how far, so that a win counts as much as a loss.
     """
     price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
@@ -350,11 +350,10 @@ def _bound(rule: str, most: float | Decimal, why: str) -> SizeBound:
 
 
 def _kelly(pooled: Pooled, equity: float, distance: float) -> SizeBound:
-    if pooled.probability is None or pooled.low is None or pooled.high is None:
-        return SizeBound(rule=KELLY, most=None, why="no pooled probability with an interval")
-    shrunk = EVEN + (pooled.probability - EVEN) * (1 - (pooled.high - pooled.low))
-    stake = FRACTION * full_kelly(shrunk, EVEN)
-    why = f"a quarter of Kelly at {shrunk:.3f}, shrunk from {pooled.probability:.3f}, over {distance:.2%} to the stop"
+    if pooled.probability is None:
+        return SizeBound(rule=KELLY, most=None, why="no pooled probability")
+    stake = FRACTION * full_kelly(pooled.probability, EVEN)
+    why = f"a quarter of Kelly at {pooled.probability:.3f}, over {distance:.2%} to the stop"
     return _bound(KELLY, stake * equity / distance, why)
 
 

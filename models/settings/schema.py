@@ -288,7 +288,7 @@ class Settings(BaseModel):
         ("risk",), "roles without whose report no verdict is BUY, by comma; or none", "risk,catalyst"
     )
     conclude: str = of_run(
-        "theses", "what a verdict follows from: stances, or theses and their thresholds", "theses,buy=0.55,spread=0.2"
+        "theses", "what a verdict follows from: stances, or theses and their thresholds", "theses,buy=0.55,sure=0.8"
     )
     speculate: bool = of_run(False, "start later roles beside the quick one while turns are idle", "true")
     memory: Literal["on", "off"] = of_run("on", "whether prompts and report_latest tell of earlier runs", "off")

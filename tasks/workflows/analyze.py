@@ -38,7 +38,15 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.research import announce, lost_reports, plan_row, role_report, unscreened, verdict_row
+from chordesk.tasks.workflows.research import (
+    announce,
+    basis_of,
+    lost_reports,
+    plan_row,
+    role_report,
+    unscreened,
+    verdict_row,
+)
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares
@@ -278,7 +286,9 @@ def synthesise_reports(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     reports = sorted(rows, key=lambda row: request.roles.index(row.role))
     given = [*map(role_report, reports), *lost_reports(steps, {row.role for row in reports})]
     rule = rule_of(desk.settings_of(step.run_id).conclude)
-    rated = with_rogue(view(request, given, rule, desk.role_weights(step.run_id)), rogue_calls.note(rogue))
+    basis = basis_of(desk, step.run_id, str(step.subject), given)
+    reduced = view(request, given, rule, desk.role_weights(step.run_id), basis)
+    rated = with_rogue(reduced, rogue_calls.note(rogue))
     verdict = verdict_row(step, rated, market.clock.now())
     analysis = plan_row(desk, step, verdict, request, reports, given)
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median_low
 from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field, StrictBool
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.conclusion import anonymous, rule_of
+from chordesk.agents.conclusion import Basis, anonymous, rule_of
 from chordesk.agents.grounding.report import capped, grounding_of, lack
 from chordesk.agents.role_models import role_models, turns_at_once
 from chordesk.agents.roles import (
@@ -92,7 +93,9 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.questions.asking import universe_of_verdicts, verdict_question
 from chordesk.tools.questions.resolving import crossing, thesis_question
+from chordesk.tools.regime import HORIZONS, base_rates
 from chordesk.tools.registry import ToolContext
+from chordesk.tools.risk.exposure import round_trip
 
 
 def open_research(app: DeskApp, symbols: Sequence[str], look: Look | None = None) -> Run:
@@ -350,7 +353,8 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     given = [earlier_report(row, market) if row in earlier else role_report(row) for row in reports]
     rule = rule_of(desk.settings_of(step.run_id).conclude)
     every = given + lost_reports(steps, {row.role for row in reports})
-    reduced = conclude(every, required, rule, desk.role_weights(step.run_id))
+    basis = basis_of(desk, step.run_id, str(step.subject), given)
+    reduced = conclude(every, required, rule, desk.role_weights(step.run_id), basis)
     with desk.store.read() as session:
         rogue = rogue_calls.of_candidate(session, step.payload["candidate_id"], [row.id for row in reports])
         argued = _argued(session, desk.settings_of(step.run_id), step, reduced)
@@ -363,6 +367,19 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
     question = verdict_question(market, desk.settings_of(step.run_id), verdict)
     return Done({"rating": reduced.rating}, ([verdict], links, plans), also=question)
+
+
+def basis_of(desk: Desk, run_id: str, symbol: str, reports: Iterable[RoleReport]) -> Basis:
+    """Return what code knows of a share: the base rate at the horizon nearest to what its theses state, and what it
+    costs to buy and to sell it at its last close."""
+    context = desk.tool_context(run_id)
+    horizons = [one.thesis.horizon for one in reports if one.thesis is not None and one.thesis.horizon is not None]
+    horizon = median_low(horizons) if horizons else HORIZONS[0]
+    rates = base_rates(context, [symbol]).get(symbol, ())
+    rate = min(rates, key=lambda one: abs(one.horizon - horizon), default=None)
+    closes = [one.thesis.close for one in reports if one.thesis is not None and one.thesis.close is not None]
+    cost = round_trip(closes[0] if closes else None, context.settings)
+    return Basis(cost=cost) if rate is None else Basis(rate.beat.share, rate.move, cost)
 
 
 def verdict_row(step: ClaimedStep, reduced: VerdictResult, now: dt.datetime) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -14,13 +14,23 @@ from sqlmodel import Session, col, select
 from chordesk.agents.bounding import bounded_actions
 from chordesk.agents.conclusion import told
 from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
-from chordesk.agents.verdict import cap_confidence, ground_decision, note, supported_actions, way_of, with_rogue_calls
+from chordesk.agents.verdict import (
+    cap_confidence,
+    ground_decision,
+    kept_because,
+    note,
+    rejects,
+    supported_actions,
+    way_of,
+    with_rogue_calls,
+)
 from chordesk.models.analysis import WRITES
-from chordesk.models.answers import Refused, ReportStatus, Skipped
+from chordesk.models.answers import ActionKind, Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
+from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.bootstrap import Desk
@@ -99,6 +109,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         run = session.get_one(Run, step.run_id)
         verdicts, against = _verdicts(session, run), _spoken_against(session, run)
         concluded = _concluded(session, run)
+        _keep(session, run.account, verdicts, concluded)
         source = research_run(run)
         cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
@@ -133,7 +144,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         found = ground_decision({"actions": actions, "reasoning": reasoning}, turned.recorded, brief)
         ratings = {symbol: rating for symbol, (rating, _) in rated.items()}
         names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
-        actions = supported_actions(actions, ratings, against, names, found)
+        kept = {one["symbol"]: one["kept"] for one in verdicts if "kept" in one}
+        actions = supported_actions(actions, ratings, against, names, found, kept)
         actions = bounded_actions(actions, concluded, standing, day)
         reasoning += note(found)
     if (rogue := rogue_note(turned)) is not None:
@@ -181,6 +193,39 @@ def _verdicts(session: Session, run: Run) -> list[JudgedSymbol]:
         _judged(verdict, instrument, plan, odds(verdict), reports.get(verdict.id, ()))
         for verdict, instrument, plan in rows
     ]
+
+
+def _keep(session: Session, account: str, verdicts: Iterable[JudgedSymbol], concluded: Mapping[str, Pooled]) -> None:
+    """Say of verdicts on held shares why they are kept."""
+    held = set(session.exec(select(Position.symbol).where(Position.account == account)))
+    reduced = _reduced_at(session, account)
+    for one in verdicts:
+        symbol, rejected = one["symbol"], bool(one.get("against"))
+        why = kept_because(one["rating"], concluded[symbol], rejected, reduced.get(symbol)) if symbol in held else None
+        if why is not None:
+            one["kept"] = why
+
+
+_CHANGES = (ActionKind.OPEN, ActionKind.ADD, ActionKind.REDUCE)
+
+
+def _reduced_at(session: Session, account: str) -> dict[str, float]:
+    """Return the pooled probability on which a held share was reduced, by symbol, where that was its last order that
+    filled."""
+    held = select(Position.symbol).where(Position.account == account)
+    last = (
+        select(Order.symbol, Order.action, Verdict.pooled)
+        .join(Verdict, col(Verdict.id) == col(Order.verdict_id))
+        .where(Order.account == account, col(Order.symbol).in_(held), col(Order.action).in_(_CHANGES))
+        .where(select(Fill.id).where(col(Fill.order_id) == col(Order.id)).exists())
+        .order_by(col(Order.market_at), col(Order.created_at))
+    )
+    newest = {symbol: (action, pooled) for symbol, action, pooled in session.exec(last)}
+    return {
+        symbol: pooled["probability"]
+        for symbol, (action, pooled) in newest.items()
+        if action == ActionKind.REDUCE and pooled and pooled.get("probability") is not None
+    }
 
 
 def _reports(session: Session, verdicts: Sequence[str]) -> Mapping[str, list[Report]]:
@@ -232,6 +277,8 @@ def _judged(
         judged["plan"] = plan.model_dump(include=names)  # type: ignore[typeddict-item]
     if verdict.pooled is not None:
         judged["pooled"] = verdict.pooled
+    if against := [row.role for row in reports if rejects(role_report(row))]:
+        judged["against"] = against
     if theses := {row.role: row.thesis for row in reports if row.thesis is not None}:
         judged["theses"] = told(theses, {row.role: row.answer for row in reports if row.answer is not None})
     return judged

@@ -91,10 +91,10 @@ def test_sizes_fall_with_correlation() -> None:
     assert twin.most == pytest.approx(5_000 / math.sqrt(2), abs=0.02)
 
 
-def test_kelly_is_shrunk_by_the_interval_and_a_near_stop_counts_as_an_atr() -> None:
-    """p .7 within .5 to .9 is .62: a stake of (.62 - .5) / .5 / 4 = .06 of equity at risk, over 5 % to the stop."""
+def test_kelly_is_of_the_pooled_probability_and_a_near_stop_counts_as_an_atr() -> None:
+    """p .62: a stake of (.62 - .5) / .5 / 4 = .06 of equity at risk, over 5 % to the stop."""
     now = standing({}, {"A": 0.025}, {}, **WIDE)
-    found = sizing("A", Pooled(probability=0.7, low=0.5, high=0.9), now)
+    found = sizing("A", Pooled(probability=0.62, low=0.5, high=0.9), now)
     assert {one.rule: one.most for one in found.bounds}[KELLY] == pytest.approx(0.06 * EQUITY / 0.05)
     even = sizing("A", Pooled(probability=0.5, low=0.4, high=0.6), now)
     assert {one.rule: one.most for one in even.bounds}[KELLY] == 0

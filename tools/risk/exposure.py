@@ -157,6 +157,13 @@ def with_slippage(price: Decimal, side: str, basis_points: float) -> Decimal:
     return max(TICK, stepped(price * (1 - shift), TICK, ROUND_FLOOR))
 
 
+def round_trip(price: float | None, settings: Settings) -> float:
+    """Return what buying a share and selling it again costs as a share of its price: twice the slippage and the
+    commission, which without a price is not counted."""
+    side = settings.slippage_bps / 10_000
+    return 2 * (side + settings.commission_per_share / price if price else side)
+
+
 def unit_exposure(traded: str, side: str, price: Decimal) -> Decimal:
     """Return the exposure of one share or contract that is bought, or sold short, at a price per share."""
     contract = parse_contract(traded)

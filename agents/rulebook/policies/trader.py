@@ -65,8 +65,10 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
     if verdict is None:
         return _action(symbol, "hold", "low", "it is held and has no verdict in this run")
     rating, confidence = str(verdict.get("rating")), str(verdict.get("confidence", "low"))
-    if rating not in ("PASS", "CAUTION"):
+    if rating not in ("PASS", "CAUTION") and not verdict.get("against"):
         return _action(symbol, "hold", confidence, f"it is held and the verdict is {rating}")
+    if (kept := verdict.get("kept")) is not None:
+        return _action(symbol, "hold", confidence, f"it is held, the verdict is {rating}, and {kept}")
     if parse_contract(symbol) is not None:
         return _held_option(symbol, quantity, confidence, f"it is an option that is held and the verdict is {rating}")
     if quantity is None or quantity <= 0:
@@ -79,7 +81,7 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
     if rating == "PASS" or part < 1:
         return _sale(symbol, "close", quantity, confidence, f"it is held and the verdict is {rating}")
     share = shown(limits.REDUCE_BY, "percent")
-    return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is CAUTION: {share} goes")
+    return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is {rating}: {share} goes")
 
 
 def _held_option(contract: str, quantity: float | None, confidence: str, reason: str) -> Payload:

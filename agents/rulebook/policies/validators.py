@@ -6,15 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
-from chordesk.agents.conclusion import PRICES
+from chordesk.agents.conclusion import EVEN, PRICES
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, clip, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
 from chordesk.agents.rulebook.thresholds import Level, Rule
 from chordesk.models.thesis import MOST_POINTS, Thesis
 
-_WAYS = {Level.CALM: "up", Level.CAUTION: "none", Level.REJECT: "down"}
 # The thesis of a report whose evidence decides nothing of the share.
 UNDECIDED: Payload = Thesis().model_dump(mode="json", by_alias=True)
 
@@ -36,28 +36,60 @@ def thesis_of(
     levels: Iterable[tuple[str, float]] = (),
     close: float | None = None,
     atr: float | None = None,
+    volatility: float | None = None,
     catalysts: Sequence[Payload] = (),
+    forecasts: bool = True,
 ) -> Payload:
     """Return the thesis of a report. level: the gravest of its findings. levels: (id, price) of those that may prove it
-    wrong; atr: average true range, in which a level that is too near the close is told."""
+    wrong; atr: average true range, in which a level that is too near the close is told. volatility: a year's, which
+    without a base rate has the range of the move. forecasts: False of findings that bear on no direction, which state
+    the range alone."""
     rate: Payload = next(iter(case.subject.get("baseRates") or ()), {})
-    beat = number(rate, "beatMedian")
-    probability = None if beat is None else round(_stepped(beat, limits.THESIS_STEPS[level]), 4)
-    way = _WAYS[level] if probability is None else _way(probability)
+    base = number(rate, "beatMedian")
+    horizon = rate.get("horizon") or limits.HORIZON
+    # Without a base rate half of all names beat their median.
+    probability = round(_stepped(EVEN if base is None else base, limits.THESIS_STEPS[level]), 4) if forecasts else None
+    way = _way(probability) if probability is not None else None
+    move, low, high = _moves(rate, base, probability, volatility, int(horizon))
     return {
         "direction": way,
-        "horizon": rate.get("horizon"),
+        "horizon": horizon,
         "probability": probability,
-        "move": number(rate, "move"),
-        "moveLow": number(rate, "moveLow"),
-        "moveHigh": number(rate, "moveHigh"),
+        "move": move if forecasts else None,
+        "moveLow": low,
+        "moveHigh": high,
         "entry": "at once" if way == "up" else None,
-        "invalidation": _invalidation(way, levels, close, atr),
+        "invalidation": _invalidation(way or "up", levels, close, atr),
         "catalysts": list(catalysts),
         "pointsFor": _points(case, remarks, calm=True),
         "pointsAgainst": _points(case, remarks, calm=False),
         "change": "a figure above that reaches its threshold" if way == "up" else "its figures below their thresholds",
     }
+
+
+_TENTH = NormalDist().inv_cdf(0.9)
+
+
+def _moves(
+    rate: Payload, base: float | None, probability: float | None, volatility: float | None, horizon: int
+) -> tuple[float | None, float | None, float | None]:
+    """Return the move with its 10 and 90 % quantiles: the base rate's, moved by what the probability differs from it.
+
+    Returns around the median of the names are taken as normal with the range of the base rate, else with the
+    volatility over the horizon around 0; to beat the median with p is to be q(p) deviations above it, q of the normal
+    distribution. None where neither is known.
+    """
+    move, low, high = (number(rate, name) for name in ("move", "moveLow", "moveHigh"))
+    if base is None or move is None or low is None or high is None:
+        if volatility is None or volatility <= 0:
+            return None, None, None
+        reach = _TENTH * volatility * math.sqrt(horizon / limits.SESSIONS_A_YEAR)
+        base, move, low, high = EVEN, 0.0, -reach, reach
+    normal = NormalDist()
+    chance = base if probability is None else probability
+    shift = (normal.inv_cdf(chance) - normal.inv_cdf(base)) * (high - low) / (2 * _TENTH)
+    low, move, high = (round(min(max(value + shift, -0.99), 10.0), 4) for value in (low, move, high))
+    return move, low, high
 
 
 def next_report(case: Case, day: object, tool: str) -> list[Payload]:
@@ -189,7 +221,8 @@ def risk(case: Case) -> Call | Payload:
     price = _check(limits.RISK_RULES, row)
     findings = [*price, Finding(limits.ATR_RULE, _true_range_share(detail), tool="technicals_get")]
     evidence = [("price figures", bool(row)), ("indicators", bool(detail))]
-    return _report(case, findings, evidence, ["signals_get", "technicals_get"], thin=_thin(price))
+    tools = ["signals_get", "technicals_get"]
+    return _report(case, findings, evidence, tools, thin=_thin(price), forecasts=False)
 
 
 @policy("catalyst")
@@ -292,6 +325,7 @@ def _report(
     texts: Sequence[str] = (),
     lacking: Sequence[str] = (),
     catalysts: Sequence[Payload] = (),
+    forecasts: bool = True,
 ) -> Payload:
     """Return the worst finding as the verdict; without any evidence, or with `thin` one, a CAUTION whose summary names
     the lack of it. evidence: the role's sources, each with True when it had data. Confidence is high when all of it was
@@ -308,16 +342,31 @@ def _report(
         "confidence": _confidence(len(seen), len(evidence), bool(holes)),
         "summary": summary_text(case, texts, absent or holes, case.gaps(tools, symbol_of(case)) if absent else []),
         "keyRisks": [finding.risk for finding in findings if finding.level > Level.CALM],
-        "thesis": _thesis(case, findings, level, catalysts) if seen else {**UNDECIDED, "catalysts": list(catalysts)},
+        "thesis": _thesis(case, findings, level, catalysts, forecasts)
+        if seen
+        else {**UNDECIDED, "catalysts": list(catalysts)},
     }
 
 
-def _thesis(case: Case, findings: Sequence[Finding], level: Level, catalysts: Sequence[Payload]) -> Payload:
+def _thesis(
+    case: Case, findings: Sequence[Finding], level: Level, catalysts: Sequence[Payload], forecasts: bool
+) -> Payload:
     remarks = [finding.remark for finding in findings if finding.value is not None]
     detail = row_of(case.rows("technicals_get", "technicals"), symbol_of(case))
     prices = [(name, price) for name in PRICES if (price := number(detail, name)) is not None]
     close, atr = number(detail, "close"), number(detail, "atr14")
-    return thesis_of(case, remarks, level, levels=prices, close=close, atr=atr, catalysts=catalysts)
+    volatility = number(row_of(case.signals(), symbol_of(case)), "volatility20")
+    return thesis_of(
+        case,
+        remarks,
+        level,
+        levels=prices,
+        close=close,
+        atr=atr,
+        volatility=volatility,
+        catalysts=catalysts,
+        forecasts=forecasts,
+    )
 
 
 def _confidence(seen: int, planned: int, holes: bool) -> str:

@@ -421,7 +421,7 @@ def _pooled(pooled: Pooled, theses: Mapping[str, Mapping[str, Any]]) -> Iterable
     columns = ("Thesis of", "Probability", "Weight", "By record", "Sessions", "Wrong at")
     yield Indented(table(columns, [*rows, ("pooled", *told)], right=columns[1:5]), 2)
     if pooled.probability is not None:
-        yield _in(1, f"80 % interval {odds(pooled.low)} to {odds(pooled.high)}; spread {odds(pooled.spread)}", "dim")
+        yield _in(1, f"95 % interval {odds(pooled.low)} to {odds(pooled.high)}; spread {odds(pooled.spread)}", "dim")
 
 
 def odds(value: float | None) -> str:

@@ -263,7 +263,7 @@ function VerdictShown({ detail }) {
   </div>`;
 }
 
-/** The arithmetic of a verdict: a row a thesis, and the sum with its 80 % interval. */
+/** The arithmetic of a verdict: a row a thesis, and the sum with its 95 % interval. */
 function thesesOf({ verdict: { pooled }, reports }) {
   const stated = new Map(reports.map((row) => [row.role, row.thesis]));
   const sum = { role: 'pooled', probability: pooled.probability, range: [pooled.low, pooled.high], earned: null,
@@ -278,7 +278,7 @@ const THESES = [
   column('Role'),
   ['Probability', (row) => known(row.probability,
     (value) => `${percent(value, 1)}${row.range ? within(...row.range) : ''}`), 'num', null,
-    'that the share beats its benchmark; pooled with its 80 % interval'],
+    'that the share beats its benchmark; pooled with its 95 % interval'],
   ['Weight', (row) => known(row.weight, decimals), 'num', null, 'its share of the pooled log odds'],
   ['By record', (row) => known(row.earned, decimals), 'num', null,
     'what the record of its role makes of 1, from 30 resolved theses on'],
