@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.verdict import ground_decision, note, supported_actions
+from chordesk.agents.verdict import BAND, ground_decision, kept_because, note, supported_actions
 from chordesk.models.answers import TraderAction
+from chordesk.models.thesis import Pooled
 
 HELD = {"symbol": "IBM", "quantity": 15.0, "averageCost": 128.1, "marketPrice": 127.87, "share": 0.0192}
 SUBJECT: dict[str, Any] = {
@@ -105,3 +106,36 @@ def test_a_decision_of_invented_figures_is_of_low_confidence_and_says_so() -> No
     assert note(found) == " (3 of 3 figures have no source in its tool answers: 37.7 %, 79.66, 12.12.)"
     quiet = ground_decision({"actions": [asked | {"reasoning": "It gained."}], "reasoning": "Well."}, [], SUBJECT)
     assert note(quiet) == ""
+
+
+@pytest.mark.parametrize(
+    ("rating", "move", "rejected", "reduced_at", "kept"),
+    [
+        ("PASS", 0.02, False, None, None),
+        ("CAUTION", -0.02, False, None, None),
+        ("CAUTION", -0.0005, False, None, "its expected move of -0.05% is not below the 0.10% that a sale costs"),
+        ("CAUTION", 0.02, False, None, "its expected move of +2.00% is not below the 0.10% that a sale costs"),
+        ("CAUTION", None, False, None, "no thesis or base rate states an expected move"),
+        ("HOLD", 0.02, True, None, None),
+        ("CAUTION", -0.02, False, 0.48, "it was reduced at 0.480, and 0.470 is not 0.05 below"),
+        ("HOLD", 0.02, True, 0.48, "it was reduced at 0.480, and 0.470 is not 0.05 below"),
+        ("CAUTION", -0.02, False, 0.47 + BAND, None),
+        ("PASS", -0.02, True, 0.47, None),
+        (None, None, False, None, None),
+    ],
+)
+def test_a_holding_is_sold_for_a_reason_and_once_for_the_same(
+    rating: str | None, move: float | None, rejected: bool, reduced_at: float | None, kept: str | None
+) -> None:
+    pooled = Pooled(probability=0.47, move=move, cost=0.001)
+    assert kept_because(rating, pooled, rejected, reduced_at) == kept
+    asked = action("reduce", "It fell to 127.87.", quantity=7)
+    found = ground_decision({"actions": [asked], "reasoning": "Well."}, [], SUBJECT)
+    (counts,) = supported_actions([asked], {"IBM": str(rating)}, (), {"IBM"}, found, {"IBM": kept} if kept else {})
+    assert (counts["action"] == "hold") == (kept is not None)
+    assert kept is None or kept in counts["reasoning"]
+
+
+def test_a_verdict_of_stances_keeps_nothing() -> None:
+    assert kept_because("CAUTION", Pooled(), False, None) is None
+    assert kept_because("CAUTION", None, False, None) is None
