@@ -346,8 +346,10 @@ _EXITS = frozenset({ActionKind.REDUCE, ActionKind.CLOSE})
 _WAITING = frozenset({Rating.HOLD, Rating.CAUTION})
 _FIGURES = ("quantity", "notional", "limit_price", "stop_price", "trail_percent")
 _TERMS = ("side", "order_type", "time_in_force", "legs", "plan", *_FIGURES)
-# Parts of the trader's subject that code made. The texts of verdicts and notes are other models' words.
-_KNOWN = ("portfolio", "limits", "constraints")
+# Parts of the trader's subject that code made, and of each of its verdicts. The texts of verdicts and notes are other
+# models' words.
+_KNOWN = ("portfolio", "limits", "constraints", "stress")
+_JUDGED = ("symbol", "pooled", "probability", "sizing")
 _WHOLE = "reasoning"
 
 
@@ -357,7 +359,15 @@ def ground_decision(
     """Return the grounding of a trader's reasoning, of the whole and of each action by its ordinal, on the tools'
     answers and the account. Exits come first: of very many figures the first alone are kept."""
     actions = decision["actions"]
-    question = {name: subject.get(name) for name in _KNOWN}
+    question: dict[str, Any] = {name: subject.get(name) for name in _KNOWN}
+    verdicts = subject.get("verdicts") or ()
+    question["verdicts"] = [{name: one[name] for name in _JUDGED if one.get(name) is not None} for one in verdicts]
+    # What a trader says of its whole decision counts verdicts and actions.
+    question["counted"] = {
+        "verdicts": Counter(one.get("rating") for one in verdicts if one.get("rating")),
+        "actions": Counter(one["action"] for one in actions),
+        "all": [len(verdicts), len(actions)],
+    }
     order = sorted(range(len(actions)), key=lambda at: actions[at]["action"] not in _EXITS)
     # The symbol names the rows of which an action's reasoning seldom says that they are its own.
     texts = {str(at): f"{actions[at]['symbol']}: {actions[at]['reasoning']}" for at in order}

@@ -139,3 +139,11 @@ def test_a_holding_is_sold_for_a_reason_and_once_for_the_same(
 def test_a_verdict_of_stances_keeps_nothing() -> None:
     assert kept_because("CAUTION", Pooled(), False, None) is None
     assert kept_because("CAUTION", None, False, None) is None
+
+
+def test_what_the_subject_and_the_decision_count_themselves_are_sources() -> None:
+    verdicts = [{"symbol": "GE", "rating": "HOLD", "pooled": {"probability": 0.512}, "summary": "It fell 37.7 %."}] * 18
+    asked = [action("watch", "Pooled 0.512 is too little.", "GE", side=None, quantity=None)] * 18
+    told = {"actions": asked, "reasoning": "18 HOLD lead to 18 watch; it fell 37.7 %."}
+    found = ground_decision(told, [], {**SUBJECT, "verdicts": verdicts})
+    assert [one.figure for one in found.unsupported] == ["37.7 %"], "another model's words are no source"
