@@ -45,9 +45,9 @@ class FarYahoo(ThreadingHTTPServer):
     """charts: rows (date, open, high, low, close, volume) by symbol; adjusted, events: their adjusted closes, and their
     splits and dividends as Yahoo lists them. modules: what quoteSummary has beside the infos,
     by symbol and module. metas: what a chart states of a
-    symbol otherwise than of a share in New York. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
-    of the earnings calendar by symbol. intraday: rows as of charts with their starts in place of dates, by symbol and
-    Yahoo's interval. trouble: (status, text) by the path's start."""
+    symbol otherwise than of a share in New York. quotes: fields of the quote by symbol. reports: rows (date as on the
+    page, estimate, actual) of the earnings calendar by symbol. intraday: rows as of charts with their starts in place
+    of dates, by symbol and Yahoo's interval. trouble: (status, text) by the path's start."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), YahooHandler)

@@ -146,7 +146,7 @@ def test_a_picture_of_a_run_is_stored_before_the_model_gets_it(
 
 def test_too_long_an_answer_asks_for_less(call: Call) -> None:
     at = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
-    long = [Headline(symbol="X", headline="h" * 300, source="wire", published_at=at)] * 25
+    long = [Headline(symbol="X", headline=f"{n} {'h' * 290}", source="wire", published_at=at) for n in range(25)]
     names = [f"N{number}" for number in range(10)]
     market = FarMarket(news=dict.fromkeys(names, long))
     answer = call(market, "news_list", symbols=names, limit=25)

@@ -128,6 +128,20 @@ def _company_name(name: str | None) -> str:
     return " ".join(_FORM.sub(" ", _CLASS.sub(" ", (name or "").lower())).split())
 
 
+_COMMON = frozenset(
+    ("american", "bank", "first", "general", "global", "home", "international", "national", "new", "north", "south",
+     "united", "us")
+)  # fmt: skip
+
+
+def company_words(name: str | None) -> str:
+    """Return the words by which texts name a company: the first of its name, two where the first is a common one."""
+    words = _company_name(name).split()
+    if not words:
+        return ""
+    return " ".join(words[:2]) if words[0] in _COMMON or len(words[0]) < 4 else words[0]
+
+
 def universe_key(universe: str) -> str:
     if universe in NAMED:
         return universe

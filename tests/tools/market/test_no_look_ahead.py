@@ -198,7 +198,12 @@ def test_no_headline_is_of_the_future(make_context: MakeContext, minutes: list[i
     # In UTC: minutes added to New York's wall clock can name an hour that never was.
     now = market.clock.now().astimezone(dt.UTC)
     times = [now + dt.timedelta(minutes=minute) for minute in minutes]
-    market.news = {"A": [Headline(symbol="A", headline="h", source="wire", published_at=time) for time in times]}
+    market.news = {
+        "A": [
+            Headline(symbol="A", headline=f"word{at}", source="wire", published_at=time)
+            for at, time in enumerate(times)
+        ]
+    }
     answer = asyncio.run(every_tool(make_context(market)).call("news_list", {"symbols": ["A"], "limit": limit}))
     found = [dt.datetime.fromisoformat(row["publishedAt"]) for row in answer.payload["headlines"]]
     assert found == sorted((time for time in times if time <= now), reverse=True)[:limit]
