@@ -233,11 +233,15 @@ def universe_correlation(panel: PricePanel) -> float | None:
 
 def beat_median(close: Floats, sessions: int) -> Floats:
     """Return 1 where a name's return over the next so many sessions is above the median of all, 0.5 where it equals it,
-    else 0; not a number where it is not known yet."""
+    else 0; not a number where it is not known. After its last close a name counts with that, held as cash: who left the
+    market stays in the comparison."""
     outcome = np.full(close.shape, np.nan)
     if close.shape[1] <= sessions:
         return outcome
-    ahead = close[:, sessions:] / close[:, :-sessions] - 1
+    rows, columns = np.arange(len(close)), np.arange(close.shape[1])
+    last = np.where(np.isfinite(close), columns, 0).max(axis=1)
+    worth = np.where(columns > last[:, None], close[rows, last][:, None], close)
+    ahead = worth[:, sessions:] / close[:, :-sessions] - 1
     known = np.isfinite(ahead).any(axis=0)
     median = np.nanmedian(ahead[:, known], axis=0)
     outcome[:, :-sessions][:, known] = np.where(

@@ -21,6 +21,7 @@ from chordesk.tasks.reading.runs import backtest_rows
 from chordesk.tools.backtests import closes_of, later_session
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market, configured_market
+from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.scoring.experiments import Call, Course, Difference, Other, compare, differing
 
@@ -108,10 +109,11 @@ def experiment(
     _require_pairs(runs)
     courses = [_course(session, run) for run in runs]
     horizon, days = settings.question_sessions, sorted(courses[0].equity)
-    market = _market_after(settings, runs[0], days[-1], horizon)
+    market = _market_after(settings, runs[0], days[-1], horizon + STALE_DAYS)
     assert isinstance(market, RecordedSessions)
     later = [day for day in market.recorded() if days[0] <= day <= market.clock.session()]
-    closes = closes_of(market, runs[0].params["symbols"], later)
+    pays = in_run(settings, runs[0].settings, runs[0].account).delisted_pays
+    closes = closes_of(market, runs[0].params["symbols"], later, pays)
     return ExperimentDetail(
         arms=[_arm(session, settings, run, course) for run, course in zip(runs, courses, strict=True)],
         differences=compare(courses, lambda symbol, day: closes.outcome(symbol, day, horizon), horizon, size),
@@ -120,11 +122,11 @@ def experiment(
     )
 
 
-def _market_after(settings: Settings, run: Run, day: dt.date, horizon: int) -> MarketData:
-    """Return the market as of the session by which the outcomes of a day are known, or of the last one there is."""
+def _market_after(settings: Settings, run: Run, day: dt.date, sessions: int) -> MarketData:
+    """Return the market as of so many sessions after a day, or of the last one there is."""
     used = in_run(settings, run.settings, run.account)
     key = configured_market(used)._replace(day=day)
-    return build_market(used, key._replace(day=later_session(build_market(used, key), day, horizon)))
+    return build_market(used, key._replace(day=later_session(build_market(used, key), day, sessions)))
 
 
 def _require_pairs(runs: Sequence[Run]) -> None:

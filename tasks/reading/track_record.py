@@ -220,7 +220,7 @@ def _days(kept: _Kept, context: ToolContext, market: MarketData | None) -> tuple
 
 def _benchmarks(marks: Sequence[EquityDay], context: ToolContext) -> dict[dt.date, tuple[float, float]]:
     panel = panel_of(context)
-    whole = CloseTable(panel.days, list(panel.place), panel.close.T).filled()
+    whole = CloseTable(panel.days, list(panel.place), panel.close.T).at(panel.days).table
     days = [one.day for one in marks if panel.days[0] <= one.day]
     if not days:
         return {}

@@ -65,7 +65,7 @@ from chordesk.tools.backtests import (
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
-from chordesk.tools.market.prices import Quotes, actions_of, previous_session, share_of
+from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.orders.accounts import equity_levels
@@ -321,11 +321,13 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
     if not rows:
         return {"sessions": 0}
     days, horizon = [row.day for row in rows], walk.settings.question_sessions
-    market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], horizon))
-    closes = _closes(market, walk.symbols, days[0])
+    # So much later it is known which names have left the market.
+    until = horizon + STALE_DAYS
+    market = walk.market(desk, later_session(walk.market(desk, days[-1]), days[-1], until))
+    closes = _closes(market, walk, days[0])
     found = _performance(walk, market, rows, capital, closes, fills, trials)
     return {
-        **_curves(rows, _at(closes, days), capital),
+        **_curves(rows, closes.at(days), capital),
         "costs": f"{walk.settings.slippage_bps:g} basis points against each fill, "
         f"{walk.settings.commission_per_share:g} a share",
         "question": QUESTION.format(sessions=horizon),
@@ -339,14 +341,10 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
     }
 
 
-def _closes(market: MarketData, symbols: Sequence[str], first: dt.date) -> CloseTable:
+def _closes(market: MarketData, walk: Walk, first: dt.date) -> CloseTable:
     assert isinstance(market, RecordedSessions)
-    return closes_of(market, symbols, [day for day in market.recorded() if first <= day <= market.clock.session()])
-
-
-def _at(closes: CloseTable, days: Sequence[dt.date]) -> CloseTable:
-    places = [list(closes.days).index(day) for day in days]
-    return CloseTable(days, closes.symbols, closes.filled()[places])
+    days = [day for day in market.recorded() if first <= day <= market.clock.session()]
+    return closes_of(market, walk.symbols, days, walk.settings.delisted_pays)
 
 
 def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float) -> dict[str, Any]:
@@ -398,8 +396,8 @@ def _performance(
     fills: Sequence[Fill], trials: Sequence[Sequence[float]],
 ) -> Performance:  # fmt: skip
     days, slippage = [row.day for row in rows], walk.settings.slippage_bps / 10_000
-    visited, last = _at(closes, days), list(closes.days).index(days[-1])
-    whole = CloseTable(closes.days[: last + 1], closes.symbols, closes.table[: last + 1])
+    visited, last = closes.at(days), list(closes.days).index(days[-1])
+    whole = closes.until(last)
     fees = [0.0] * len(rows)
     for fill in fills:
         fees[min(bisect.bisect_left(days, exchange_day(fill.filled_at)), len(rows) - 1)] += fill.commission

@@ -71,11 +71,13 @@ def test_closes_are_those_of_the_market_on_their_days(data: ReplayData) -> None:
     ("symbol", "day", "sessions", "expected"),
     [
         ("UP", DAYS[0], 1, 1.0),
-        ("FLAT", DAYS[0], 1, 0.0),
+        ("FLAT", DAYS[0], 1, 0.5),
         ("DOWN", DAYS[0], 1, 0.0),
+        ("FLAT", DAYS[1], 2, 0.5),
         ("UP", DAYS[1], 1, 0.0),
         ("DOWN", DAYS[1], 1, 1.0),
-        ("FLAT", DAYS[2], 1, None),
+        # It is traded no more, and worth its last close.
+        ("FLAT", DAYS[2], 1, 0.5),
         # Where the data do not reach it.
         ("UP", DAYS[3], 1, None),
         ("UP", DAYS[0], 4, None),
@@ -85,6 +87,43 @@ def test_closes_are_those_of_the_market_on_their_days(data: ReplayData) -> None:
 )
 def test_a_name_beats_the_median_or_does_not(symbol: str, day: dt.date, sessions: int, expected: float | None) -> None:
     assert CLOSES.outcome(symbol, day, sessions) == expected
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_the_outcomes_of_a_universe_average_one_half_with_the_dead(names: int, seed: int) -> None:
+    """Of odd and even universes, with names that leave at any time or pause, whatever their last close pays."""
+    draws = np.random.default_rng(seed)
+    table = draws.uniform(5, 15, (8, names))
+    for column in range(names):
+        table[draws.integers(1, 9) :, column] = np.nan
+    table[4, draws.integers(0, names)] = np.nan
+    symbols = [f"S{at}" for at in range(names)]
+    left = {one: draws.uniform() for one, lost in zip(symbols, np.isnan(table[-1]), strict=True) if lost}
+    days = [dt.date(2010, 3, 1) + dt.timedelta(days=day) for day in range(8)]
+    found = CloseTable(days, symbols, table, left)
+    for start in range(6):
+        listed = [one for one, there in zip(symbols, found.listed(start), strict=True) if there]
+        outcomes = [found.outcome(one, days[start], 2) for one in listed]
+        assert not listed or np.mean([one for one in outcomes if one is not None]) == pytest.approx(0.5)
+        assert None not in outcomes
+
+
+def test_a_name_that_left_the_market_is_worth_what_it_paid_then_cash() -> None:
+    days = [*DAYS, dt.date(2010, 3, 5)]
+    table = np.array([[10, 10, 10], [10, 10, 11], [20, NAN, 12], [20, NAN, 13], [20, NAN, 14]])
+    paid, total = (CloseTable(days, ["UP", "GONE", "ON"], table, {"GONE": pays}) for pays in (1.0, 0.0))
+    assert paid.carried()[:, 1].tolist() == [10, 10, 10, 10, 10]
+    assert total.carried()[:, 1].tolist() == [10, 10, 0, 0, 0]
+    assert total.until(1).carried()[:, 1].tolist() == [10, 10], "it had not left by then"
+    # From 300 in three parts: 100 of each, of which one is lost.
+    assert buy_and_hold(total, 300) == pytest.approx([300, 310, 320, 330, 340])
+    weighed = [300, 310, 310 * (1 + (1 - 1 + 1 / 11) / 3), 310 * (1 + 1 / 33) * (1 + 1 / 24)]
+    assert equal_weight(total, 300)[:4] == pytest.approx(weighed)
+    # On every other session its end is seen in the step in which it lies.
+    assert equal_weight(total.at(days[::2]), 300)[1] == pytest.approx(300 * (1 + (1 - 1 + 0.2) / 3))
+    assert [row.open for row in hit_rates([Claim("BUY", "GONE", days[1])], total, 2)] == [0], "the dead are scored"
+    assert total.outcome("GONE", days[1], 2) == 0.0
+    assert total.outcome("GONE", days[3], 1) == 0.0, "cash, while what is listed rose"
 
 
 def test_rates_count_claims_dates_and_what_is_open() -> None:

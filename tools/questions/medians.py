@@ -11,9 +11,9 @@ import numpy as np
 
 from chordesk.models.board import BeatsMedian
 from chordesk.models.errors import DeskError
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.prices import STALE_DAYS, vanished
-from chordesk.tools.market.protocol import Floats, MarketData, Prefetching
+from chordesk.tools.market.protocol import Floats, MarketData, Prefetching, RecordedSessions
 from chordesk.tools.market.universe import members
 
 LEAST_SHARE = 0.5  # of a universe's members must have both closes
@@ -39,13 +39,13 @@ Resolution = Resolved | Pending
 
 class Closes(NamedTuple):
     """A symbol's closes on the first and the last session, None where it has no bar of that session; adjusted: whether
-    the market adjusts them for splits and dividends. ended: the day of its last trade and what that paid, where the
-    last session has none and the market has gone on for more than STALE_DAYS."""
+    the market adjusts them for splits and dividends. ended: the day of its last trade, where the last session has none
+    and the market has gone on for more than STALE_DAYS; `last` is what that trade paid then."""
 
     first: float | None
     last: float | None
     adjusted: bool = False
-    ended: tuple[dt.date, float] | None = None
+    ended: dt.date | None = None
 
     @property
     def change(self) -> float | None:
@@ -54,8 +54,8 @@ class Closes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Closes of a universe's members on two sessions. median: of the returns of those that have both, null without
-    any."""
+    """Closes of a universe's members on two sessions. median: of the returns of those that have both, or have left the
+    market between; null without any. with_both: how many these are."""
 
     first: dt.date
     last: dt.date
@@ -92,23 +92,26 @@ class RelativeOutcomes:
         if isinstance(span, str):
             return Pending(span)
         own = span.failed.get(rule.symbol) or span.closes.get(rule.symbol)
-        own = own or closes_of(self._market, rule.symbol, rule.day, last)
+        own = own or closes_of(self._market, rule.symbol, rule.day, last, self._pays)
         if isinstance(own, str):
             return Pending(own)
-        if own.last is None and own.ended is not None:
-            day, close = own.ended
-            gone = vanished(self._market, rule.symbol) is not None
-            own = own._replace(last=close * self._pays if gone else close, ended=(day, close))
         return resolution(self._market, rule, span, own)
 
     def _span(self, rule: BeatsMedian, last: dt.date) -> Span | str:
         key = (rule.universe, rule.day, last)
         if key not in self._spans:
             try:
-                self._spans[key] = span_of(self._market, members(rule.universe, self._market), rule.day, last)
+                self._spans[key] = span_of(self._market, self._members(rule), rule.day, last, self._pays)
             except DeskError as error:
                 self._spans[key] = f"the members of {rule.universe} are not known: {error}"
         return self._spans[key]
+
+    def _members(self, rule: BeatsMedian) -> list[str]:
+        """Return the members on the rule's day where the market has its past, so that those that left later count."""
+        market = self._market
+        return members(
+            rule.universe, market.on(ReplayClock(rule.day)) if isinstance(market, RecordedSessions) else market
+        )
 
 
 def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -> Resolution:
@@ -123,7 +126,7 @@ def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -
         "source": f"daily closes of the {market.name} market",
         "as_of": market.clock.now().isoformat(),
         "first": {"session": str(span.first), "close": own.first},
-        "last": {"session": str(own.ended[0] if own.ended else span.last), "close": own.last},
+        "last": {"session": str(own.ended or span.last), "close": own.last},
         "return": own.change,
         "universe": rule.universe,
         "median": span.median,
@@ -135,18 +138,22 @@ def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -
     return Resolved(beats(own.change, span.median), evidence)
 
 
-def span_of(market: MarketData, symbols: Iterable[str], first: dt.date, last: dt.date) -> Span:
+def span_of(
+    market: MarketData, symbols: Iterable[str], first: dt.date, last: dt.date, delisted_pays: float = 1.0
+) -> Span:
     asked = list(dict.fromkeys(symbols))
     if isinstance(market, Prefetching):
         market.prefetch(asked, PREFETCH_SECONDS)
-    found = {symbol: closes_of(market, symbol, first, last) for symbol in asked}
+    found = {symbol: closes_of(market, symbol, first, last, delisted_pays) for symbol in asked}
     closes = {symbol: one if isinstance(one, Closes) else Closes(None, None) for symbol, one in found.items()}
     failed = {symbol: one for symbol, one in found.items() if isinstance(one, str)}
     changes = [change for one in closes.values() if (change := one.change) is not None]
     return Span(first, last, closes, float(np.median(changes)) if changes else None, len(changes), failed)
 
 
-def closes_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) -> Closes | str:
+def closes_of(
+    market: MarketData, symbol: str, first: dt.date, last: dt.date, delisted_pays: float = 1.0
+) -> Closes | str:
     hours = exchange_hours()
     back = len(hours.between(first, market.clock.session())) + _SPARE_BARS
     try:
@@ -154,11 +161,15 @@ def closes_of(market: MarketData, symbol: str, first: dt.date, last: dt.date) ->
     except DeskError as error:
         return str(error)
     place = {day: at for at, day in enumerate(bars.dates)}
-    ended = None
+    start, end, ended = _close(bars.close, place.get(first)), _close(bars.close, place.get(last)), None
     if last not in place and (market.clock.session() - last).days > STALE_DAYS:
-        before = [at for at, day in enumerate(bars.dates) if first < day < last and _close(bars.close, at) is not None]
-        ended = (bars.dates[before[-1]], float(bars.close[before[-1]])) if before else None
-    return Closes(_close(bars.close, place.get(first)), _close(bars.close, place.get(last)), bars.adjusted, ended)
+        between = [
+            at for at, day in enumerate(bars.dates) if first <= day < last and _close(bars.close, at) is not None
+        ]
+        if between:
+            gone = vanished(market, symbol) is not None
+            ended, end = bars.dates[between[-1]], float(bars.close[between[-1]]) * (delisted_pays if gone else 1.0)
+    return Closes(start, end, bars.adjusted, ended)
 
 
 def _close(closes: Floats, at: int | None) -> float | None:

@@ -173,6 +173,8 @@ def test_the_outcome_is_against_the_median_and_half_on_it() -> None:
     assert math.isnan(outcome[3, 0])
     assert np.isnan(outcome[:, 2]).all(), "of the last session nothing is known yet"
     assert np.isnan(beat_median(panel(close).close, 3)).all()
+    left = [[100, 100, 130], [100, 101, 101], [100, math.nan, math.nan]]
+    assert beat_median(panel(left).close, 2)[:, 0].tolist() == [1.0, 0.5, 0.0], "who left counts with the last close"
 
 
 def test_a_record_counts_dates_and_not_instances() -> None:

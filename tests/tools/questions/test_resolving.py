@@ -118,6 +118,19 @@ def test_a_name_that_is_traded_no_more_resolves_by_its_last_trade(data: ReplayDa
     assert found.outcome == 0.0, "a total loss beats no median"
 
 
+def test_the_median_has_the_members_of_the_first_day_and_those_that_left_since(data: ReplayData) -> None:
+    """BNI, which was bought in February 2010, is a member of the day that a question is asked on."""
+    asked, market = rule("AAPL", dt.date(2010, 2, 9)), on(data, dt.date(2010, 3, 15))
+    found = [RelativeOutcomes(market, pays).of(asked) for pays in (1.0, 0.0)]
+    there = market.on(ReplayClock(asked.day)).universe("sp500")
+    assert "BNI" in {listing.symbol for listing in there}
+    for one in found:
+        assert isinstance(one, Resolved)
+        assert one.evidence["members"] == len(there)
+    span = span_of(market, [listing.symbol for listing in there], asked.day, dt.date(2010, 2, 24))
+    assert (span.closes["BNI"].ended, span.closes["BNI"].change) == (dt.date(2010, 2, 12), pytest.approx(0.0, abs=0.05))
+
+
 def test_bars_of_less_than_half_of_the_universe_are_not_enough() -> None:
     histories = {"AAA": daily("AAA", [1.0, 2.0, 3.0]), "BBB": daily("BBB", [1.0, 2.0, 3.0])}
     market = FarMarket(histories)
