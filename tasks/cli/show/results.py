@@ -215,7 +215,7 @@ def _against_chance(found: Mapping[str, Any]) -> Iterable[str]:
     if (drawn := found["random"]) is not None:
         low, median, high = (f"{drawn[name]:+,.0f}" for name in ("low", "median", "high"))
         yield (
-            f"{drawn['lots']} lots of shares made {drawn['desk']:+,.0f}; random entries held as long {median} "
+            f"{drawn['lots']} lots of shares made {drawn['desk']:+,.0f}; the same entries in random names {median} "
             f"({low} to {high}), {drawn['share']:.1%} of them less"
         )
     if (deflated := found["deflated"]) is not None:
