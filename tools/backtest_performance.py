@@ -28,9 +28,13 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """An account from one mark to the next, T steps of which both ends have a price, as shares of equity."""
+    """An account from one mark to the next, T steps of which both ends have a price, as shares of equity.
 
-    desk: Floats
+    The book pays no interest, so that its return is w R, of the share w that is invested at R. What cash would earn is
+    in every comparison: the return with it is w R + (1 - w) c, and the excess over cash w (R - c). A share that is held
+    idle is not charged for what it could have earned, and one that is invested is, as the universe's is."""
+
+    desk: Floats  # as the book has it
     # held, even: the universe bought and held, and kept at equal weight
     held: Floats
     even: Floats
@@ -38,13 +42,30 @@ class Course:
     turnover: Floats
     costs: Floats
     a_year: float  # steps a year
+    cash: float = 0.0  # what cash earns a step
+
+    @property
+    def idle(self) -> Floats:
+        """The share that is not invested; none where a book is invested more than once."""
+        return np.maximum(0.0, 1 - self.exposure)
+
+    @property
+    def whole(self) -> Floats:
+        """The desk's return with interest on idle cash."""
+        return self.desk + self.idle * self.cash
+
+    @property
+    def excess(self) -> Floats:
+        """That over cash."""
+        return self.whole - self.cash
 
 
 def course_of(
     equity: Sequence[float | None], exposure: Sequence[float | None], traded: Sequence[float], costs: Sequence[float],
-    held: Sequence[float], even: Sequence[float], sessions_a_step: float,
+    held: Sequence[float], even: Sequence[float], sessions_a_step: float, cash_a_year: float = 0.0,
 ) -> Course:  # fmt: skip
-    """Return the steps from values at each mark. traded, costs: since the mark before."""
+    """Return the steps from values at each mark. traded, costs: since the mark before. cash_a_year: its continuous
+    rate."""
     value, share = (np.array([math.nan if one is None else one for one in row]) for row in (equity, exposure))
     market = np.array([held, even], dtype=np.float64)
     known = np.isfinite(value) & (np.nan_to_num(value) > 0) & np.isfinite(share)
@@ -59,7 +80,16 @@ def course_of(
         turnover=np.array(traded[1:], dtype=np.float64)[both] / before,
         costs=np.array(costs[1:], dtype=np.float64)[both] / before,
         a_year=SESSIONS_A_YEAR / sessions_a_step,
+        cash=math.expm1(cash_a_year * sessions_a_step / SESSIONS_A_YEAR),
     )
+
+
+def excess_of(
+    equity: Sequence[float | None], exposure: Sequence[float | None], sessions_a_step: float, cash_a_year: float
+) -> Floats:
+    """Return the excess over cash of each step, as of `course_of`."""
+    none, one = [0.0] * len(equity), [1.0] * len(equity)
+    return course_of(equity, exposure, none, none, one, one, sessions_a_step, cash_a_year).excess
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +142,37 @@ class Performance:
     trials: int
     # the probability that the best of them in one half is below the median in the other, None with a single one
     overfitting: float | None
+    cash: float = 0.0  # what cash earns a step, in the desk's return and in the benchmarks'
 
 
 EXPOSURE, BETA = "the universe at the same exposure", "the universe at the same beta"
 
 
 def performance(
-    course: Course, random: RandomEntry | None, capacities: Sequence[float], trials: Sequence[Floats]
-) -> Performance:
-    """traded and costs are since the mark before; capacities: by session with a fill; trials: returns a step of other
-    backtests."""
+    course: Course, random: RandomEntry | None, capacities: Sequence[float], trials: Sequence[Floats],
+    overlapping: Sequence[Floats] = (),
+) -> Performance:  # fmt: skip
+    """capacities: by session with a fill; trials: excess a step of other backtests of the same steps; overlapping: that
+    of backtests of other steps, which have seen the half of these days at least.
+
+    A Sharpe ratio without skill varies as one over the root of its steps. So the ratio of n steps of any length counts
+    as one of as many steps as this course has: with the same t statistic, which is ratio * sqrt(n)."""
     beta, differences = _differences(course)
-    ratios = [_sharpe(one) for one in (course.desk, *trials)]
+    steps = len(course.desk)
+    ratios = [_sharpe(one) for one in (course.excess, *trials)]
+    for other in overlapping:
+        ratio = _sharpe(other)
+        ratios.append(None if ratio is None or not steps else ratio * math.sqrt(len(other) / steps))
     return Performance(
-        steps=len(course.desk),
+        steps=steps,
         beta=beta,
         differences=differences,
         measures=list(_measures(course, capacities)),
         random=random,
-        deflated=deflated_sharpe(course.desk, [ratio for ratio in ratios if ratio is not None]),
+        deflated=deflated_sharpe(course.excess, [ratio for ratio in ratios if ratio is not None]),
         trials=len(ratios),
-        overfitting=overfitting(np.column_stack([course.desk, *trials])),
+        overfitting=overfitting(np.column_stack([course.excess, *trials])),
+        cash=course.cash,
     )
 
 
@@ -145,19 +185,21 @@ def _differences(course: Course) -> tuple[float | None, list[Difference]]:
     """Return beta and the differences; without steps there are none, and without a move of the universe no beta."""
     if not len(course.desk):
         return None, []
-    matched, beta = course.exposure * course.even, None
-    benchmarks = {EXPOSURE: (matched, course.desk - matched)}
+    cash, whole = course.cash, course.whole
+    matched, beta = course.exposure * course.even + course.idle * cash, None
+    benchmarks = {EXPOSURE: (matched, whole - matched)}
     if (spread := float(course.even.var())) > 0:
-        centred = course.even - course.even.mean()
-        beta = float((centred * course.desk).mean()) / spread
-        excess = course.desk - beta * course.even
+        universe = course.even - cash
+        centred = universe - universe.mean()
+        beta = float((centred * course.excess).mean()) / spread
+        excess = course.excess - beta * universe
         # What each step adds to the intercept of the regression: its residual, and its pull on the slope.
-        pull = 1 - course.even.mean() * centred / spread
-        benchmarks[BETA] = (beta * course.even, excess.mean() + (excess - excess.mean()) * pull)
+        pull = 1 - universe.mean() * centred / spread
+        benchmarks[BETA] = (cash + beta * universe, excess.mean() + (excess - excess.mean()) * pull)
     benchmarks |= {
-        "the universe kept at equal weight": (course.even, course.desk - course.even),
-        "the universe bought and held": (course.held, course.desk - course.held),
-        "cash": (np.zeros(len(course.desk)), course.desk),
+        "the universe kept at equal weight": (course.even, whole - course.even),
+        "the universe bought and held": (course.held, whole - course.held),
+        "cash": (np.full(len(whole), cash), course.excess),
     }
     found = {name: _mean(values) for name, (_, values) in benchmarks.items()}
     told = told_apart(found)
@@ -172,8 +214,8 @@ def _differences(course: Course) -> tuple[float | None, list[Difference]]:
 
 def _measures(course: Course, capacities: Sequence[float]) -> Iterable[Measure]:
     root = math.sqrt(course.a_year)
-    yield _scaled("Sharpe ratio, a year", _mean(_sharpe_steps(course.desk)), root)
-    yield _scaled("Sortino ratio, a year", _mean(_sortino_steps(course.desk)), root)
+    yield _scaled("Sharpe ratio, a year", _mean(_sharpe_steps(course.excess)), root)
+    yield _scaled("Sortino ratio, a year", _mean(_sortino_steps(course.excess)), root)
     yield _drawdown(course.desk)
     # Neither is below zero, whatever few large values do to an interval.
     yield _scaled("turnover, times equity a year", _mean(course.turnover), course.a_year, least=0.0)

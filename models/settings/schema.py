@@ -267,7 +267,7 @@ class Settings(BaseModel):
         "market", "live chains: the market's, or Alpaca's indicative or opra ones", "alpaca"
     )
     risk_free_rate: float = of_orders(
-        0.04, "interest a year in prices of options; 0.04 is 4 %", "0.05", ge=-0.05, le=0.5
+        0.04, "interest a year in prices of options, and of idle cash in comparisons", "0.001", ge=-0.05, le=0.5
     )
 
     page_hosts: PageHosts = of_desk("", "hosts that page_read may read, by comma", "www.sec.gov")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
@@ -46,6 +45,7 @@ from chordesk.tools.backtest_performance import (
     capacities_of,
     conclusion,
     course_of,
+    excess_of,
     lots_of,
     performance,
     random_entry,
@@ -66,7 +66,7 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
-from chordesk.tools.market.protocol import Action, ClosedSet, MarketData, RecordedSessions
+from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.risk.exposure import underlying_of
@@ -377,25 +377,53 @@ def _curves(rows: Sequence[BacktestSession], closes: CloseTable, capital: float)
     }
 
 
-def trials_of(session: Session, backtest_id: str, days: Sequence[dt.date]) -> list[list[float]]:
-    """Return the equities of other backtests that were played on the same days of the same market, each course once."""
+class Trial(NamedTuple):
+    """Another backtest: its sessions, with equity and exposure of each."""
+
+    days: Sequence[dt.date]
+    equity: Sequence[float | None]
+    exposure: Sequence[float | None]
+
+
+LEAST_OVERLAP = 0.5
+
+
+def overlap(days: Sequence[dt.date], others: Sequence[dt.date]) -> float:
+    """Return the share of the days from the first to the last one that lies between the first and the last of others:
+    sessions that only one of two backtests visits belong to both."""
+    first, last = max(days[0], others[0]), min(days[-1], others[-1])
+    return max(0, (last - first).days + 1) / ((days[-1] - days[0]).days + 1)
+
+
+def trials_of(session: Session, backtest_id: str, days: Sequence[dt.date]) -> list[Trial]:
+    """Return the other backtests of the same market that are trials of one of these days: whose sessions overlap with
+    at least half of them, arms of experiments too, whatever names and settings they had. A course that is the same
+    counts once. None is a backtest that has not ended, was stopped or failed, or ended as partial: of what was blocked
+    or cut short nothing was chosen."""
     own = session.get_one(Run, backtest_id)
-    query = select(Run.id).where(Run.kind == RunKind.BACKTEST, Run.market == own.market, Run.id != backtest_id)
-    found: dict[tuple[float, ...], None] = {}
+    query = select(Run.id).where(
+        Run.kind == RunKind.BACKTEST, Run.market == own.market, Run.id != backtest_id, Run.state == RunState.DONE
+    )
+    mine, found = _trial(session, backtest_id), dict[Hashable, Trial]()
     for other in session.exec(query.order_by(col(Run.created_at))).all():
-        rows = backtest_rows(session, other)
-        values = tuple(row.equity for row in rows if row.equity is not None)
-        if [row.day for row in rows] == list(days) and len(values) == len(days):
-            found.setdefault(values)
-    mine = tuple(row.equity for row in backtest_rows(session, backtest_id))
-    return [list(values) for values in found if values != mine]
+        trial = _trial(session, other)
+        if trial.days and overlap(days, trial.days) >= LEAST_OVERLAP:
+            found.setdefault((*trial.days, *trial.equity), trial)
+    found.pop((*mine.days, *mine.equity), None)
+    return list(found.values())
+
+
+def _trial(session: Session, backtest_id: str) -> Trial:
+    rows = backtest_rows(session, backtest_id)
+    return Trial([row.day for row in rows], [row.equity for row in rows], [row.exposure for row in rows])
 
 
 def _performance(
     walk: Walk, market: MarketData, rows: Sequence[BacktestSession], capital: float, closes: CloseTable,
-    fills: Sequence[Fill], trials: Sequence[Sequence[float]],
+    fills: Sequence[Fill], trials: Sequence[Trial],
 ) -> Performance:  # fmt: skip
     days, slippage = [row.day for row in rows], walk.settings.slippage_bps / 10_000
+    rate = walk.settings.risk_free_rate
     visited, last = closes.at(days), list(closes.days).index(days[-1])
     whole = closes.until(last)
     fees = [0.0] * len(rows)
@@ -408,15 +436,28 @@ def _performance(
         [row.traded * slippage + fee for row, fee in zip(rows, fees, strict=True)],
         buy_and_hold(visited, capital),
         equal_weight(visited, capital),
-        max(1, last) / max(1, len(rows) - 1),
+        _sessions_a_step(market, days),
+        rate,
     )
-    others = [np.diff(values) / np.array(values[:-1]) for values in trials]
+    same, other = list[Floats](), list[Floats]()
+    for trial in trials:
+        steps = _sessions_a_step(market, trial.days)
+        excess = excess_of(trial.equity, trial.exposure, steps, rate)
+        (same if list(trial.days) == days and len(excess) == len(course.desk) else other).append(excess)
     return performance(
         course,
         random_entry(lots_of(fills, whole, _actions(market, fills)), whole, slippage),
         capacities_of(fills, volumes_of(market, fills), capital, walk.settings.paper_volume_share),
-        [one for one in others if len(one) == len(course.desk)],
+        same,
+        other,
     )
+
+
+def _sessions_a_step(market: MarketData, days: Sequence[dt.date]) -> float:
+    assert isinstance(market, RecordedSessions)
+    known = market.recorded()
+    between = bisect.bisect_left(known, days[-1]) - bisect.bisect_left(known, days[0])
+    return max(1, between) / max(1, len(days) - 1)
 
 
 def _actions(market: MarketData, fills: Sequence[Fill]) -> dict[str, Sequence[Action]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from chordesk.models.tables.orders import Fill
+from chordesk.tools import backtest_performance
 from chordesk.tools.backtest_performance import (
     BETA,
     EXPOSURE,
@@ -23,6 +24,7 @@ from chordesk.tools.backtest_performance import (
     conclusion,
     course_of,
     deflated_sharpe,
+    excess_of,
     lots_of,
     overfitting,
     performance,
@@ -104,6 +106,32 @@ def test_the_sentence_follows_from_the_figures(edge: float, steps: int, changes:
     assert ("cannot be told" in text) == ("than chance" not in text)
     assert text.endswith(".")
     assert ". " not in text, "it is one sentence"
+
+
+def test_idle_cash_earns_its_rate_on_both_sides() -> None:
+    """A desk that is half in the universe, in a book that pays no interest, has half of the universe's excess: the same
+    Sharpe ratio, and no difference at the same exposure or beta. One in cash alone has none to any of them."""
+    draws = np.random.default_rng(8)
+    even = 0.0005 + draws.normal(0, 0.01, 200)
+    course = replace(a_course(0, 200), even=even, held=even, cash=0.0002)
+    half, none = replace(course, desk=even / 2), replace(course, desk=np.zeros(200), exposure=np.zeros(200))
+    whole = replace(course, desk=even, exposure=np.ones(200))
+    ratios = [performance(one, None, [], []).measures[0].value for one in (half, whole)]
+    assert ratios[0] == pytest.approx((even - 0.0002).mean() / even.std() * 252**0.5)
+    assert ratios[0] == pytest.approx(ratios[1])
+    found = performance(half, None, [], [])
+    rows = {one.name: one for one in found.differences}
+    assert found.beta == pytest.approx(0.5)
+    assert rows[EXPOSURE].mean == pytest.approx(0, abs=1e-12)
+    assert rows[BETA].mean == pytest.approx(0, abs=1e-12)
+    assert rows["cash"].mean == pytest.approx((even.mean() - 0.0002) / 2)
+    assert rows["cash"].returned == pytest.approx(1.0002**200 - 1)
+    assert rows[EXPOSURE].returned == pytest.approx(np.prod(1 + even / 2 + 0.0001) - 1)
+    idle = {one.name: one for one in performance(none, None, [], []).differences}
+    assert [idle[name].mean for name in (EXPOSURE, BETA, "cash")] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert performance(none, None, [], []).deflated is None
+    steps = excess_of([100.0, None, 101.0, 102.01], [1.0, None, 0.0, 0.0], 5, 0.0504)
+    assert steps == pytest.approx([0.01]), "of the steps with both ends, without what cash earned by itself"
 
 
 def test_without_a_step_nothing_can_be_told() -> None:
@@ -212,28 +240,72 @@ def test_a_lot_is_in_shares_of_the_last_day_and_has_its_dividends() -> None:
     assert rest == Lot("S1", 0, 59, pytest.approx(500), pytest.approx(10 * (last + 1 - 50)), False)
 
 
-def test_random_entries_hold_as_long_and_pay_as_much() -> None:
-    """Lots bought blindly lie among the draws, and lots of the best name of each stretch above nearly all."""
-    table = closes(1)
-    draws = np.random.default_rng(6)
+def bought_blindly(table: CloseTable, draws: np.random.Generator, entries: int, parts: int, days: int) -> list[Lot]:
+    """The lots of a desk that knows nothing: names of its days by chance, each sold in parts."""
+    worth, lots = table.carried(), []
+    opened = draws.integers(0, 40, days)
+    for entry in range(entries):
+        day = int(opened[entry % days])
+        held = {lot.symbol for lot in lots if lot.bought == day}
+        free = [one for one, there in zip(table.symbols, table.listed(day), strict=True) if there and one not in held]
+        symbol = str(draws.choice(free))
+        name = list(table.symbols).index(symbol)
+        for part in range(parts):
+            until = day + 3 + 4 * part + int(draws.integers(0, 4))
+            grown = float(worth[until, name] / worth[day, name]) - 1
+            lots.append(Lot(symbol, day, until, 1_000.0, 1_000 * (grown - 2 * 0.0005), True, f"{entry}"))
+    return lots
 
-    def lots(best: bool) -> list[Lot]:
-        found = []
-        for start in draws.integers(0, 45, 40).tolist():
-            grown = table.table[start + 10] / table.table[start] - 1
-            name = int(grown.argmax()) if best else int(draws.integers(0, 20))
-            found.append(Lot(f"S{name}", start, start + 10, 1_000.0, 1_000 * float(grown[name]) - 1.0, True))
-        return found
 
-    blind, best = random_entry(lots(False), table, 0.0005), random_entry(lots(True), table, 0.0005)
-    assert blind is not None
+def leaving(seed: int) -> CloseTable:
+    """A universe of names that hang together, a quarter of which leave and a quarter arrive later."""
+    table, draws = closes(seed), np.random.default_rng(seed)
+    shared = np.exp(np.cumsum(draws.normal(0, 0.02, (len(DAYS), 2)), axis=0))
+    values = table.table * shared[:, np.arange(20) % 2]
+    for column in range(0, 20, 4):
+        values[draws.integers(45, 60) :, column] = np.nan
+        values[: draws.integers(1, 35), column + 1] = np.nan
+    return CloseTable(table.days, table.symbols, values, {f"S{column}": 1.0 for column in range(0, 20, 4)})
+
+
+@pytest.mark.parametrize(
+    ("entries", "parts", "days", "market"), [(8, 3, 1, closes), (8, 1, 8, closes), (12, 2, 3, leaving)]
+)
+def test_a_desk_without_skill_is_seldom_above_the_random_entries(
+    entries: int, parts: int, days: int, market: Callable[[int], CloseTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above 97.5 % of the draws in 2.5 % of the cases, by chance 1 to 5 % of 300; as many lie below the lowest."""
+    monkeypatch.setattr(backtest_performance, "DRAWS", 200)
+    shares = []
+    for seed in range(300):
+        table = market(seed)
+        lots = bought_blindly(table, np.random.default_rng(seed + 1_000), entries, parts, days)
+        found = random_entry(lots, table, 0.0005)
+        assert found is not None
+        assert (found.lots, found.entries) == (entries * parts, entries) or days > 1
+        shares.append(found.share)
+    assert 0.01 <= np.mean([share > 0.975 for share in shares]) <= 0.05
+    assert 0.01 <= np.mean([share < 0.025 for share in shares]) <= 0.05
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_best_names_of_their_days_are_above_all_random_entries() -> None:
+    table, lots = closes(1), []
+    for start in np.random.default_rng(6).integers(0, 45, 40).tolist():
+        grown = table.table[start + 10] / table.table[start] - 1
+        name = int(grown.argmax())
+        lots.append(Lot(f"S{name}", start, start + 10, 1_000.0, 1_000 * float(grown[name]) - 1.0, True))
+    best = random_entry(lots, table, 0.0005)
     assert best is not None
-    assert 0.025 < blind.share < 0.975
     assert best.share == 1.0
-    assert blind == replace(random_entry(lots(False), table, 0.0005) or blind, desk=blind.desk, share=blind.share)
-    shares = [found.share for _ in range(30) if (found := random_entry(lots(False), table, 0.0005)) is not None]
-    assert np.mean(shares) == pytest.approx(0.5, abs=0.17)
-    assert random_entry([], table, 0.0) is None
+    assert best == random_entry(lots, table, 0.0005), "the draws are the same again"
+
+
+def test_random_entries_need_a_name_to_choose() -> None:
+    one = closes(1, names=1)
+    assert random_entry([], closes(1), 0.0) is None
+    assert random_entry([Lot("S0", 0, 5, 1_000.0, 10.0, True)], one, 0.0) is None
+    assert random_entry([Lot("S0", 5, 5, 1_000.0, 10.0, True)], closes(1), 0.0) is None
 
 
 def test_capacity_is_where_the_largest_order_of_a_day_would_be_all_that_fills() -> None:
@@ -251,3 +323,14 @@ def test_trials_count_for_the_deflated_ratio() -> None:
     assert many.overfitting is not None
     assert (alone.deflated or 0) > (many.deflated or 0)
     assert isinstance(many, Performance)
+    # Of other days they count as well, by their t statistic, and are no columns beside this one.
+    longer = [np.tile(one, 4) for one in trials]
+    other = performance(course, LUCKY, [], [], longer)
+    assert (other.trials, other.overfitting) == (21, None)
+    twice = [course.excess, *(one * 2 for one in trials)]
+    assert other.deflated == pytest.approx(
+        deflated_sharpe(
+            course.excess,
+            [course.excess.mean() / course.excess.std(), *(2 * one.mean() / one.std() for one in twice[1:])],
+        )
+    )

@@ -218,6 +218,8 @@ def _against_chance(found: Mapping[str, Any]) -> Iterable[str]:
             f"{drawn['lots']} lots of shares made {drawn['desk']:+,.0f}; the same entries in random names {median} "
             f"({low} to {high}), {drawn['share']:.1%} of them less"
         )
+    if cash := found.get("cash"):
+        yield f"idle cash counts with {cash:.4%} a step, in the desk's return and in the benchmarks'"
     if (deflated := found["deflated"]) is not None:
         yield f"the Sharpe ratio beats the best of {found['trials']} by chance with probability {deflated:.0%}"
     if (overfitted := found["overfitting"]) is not None:
