@@ -36,13 +36,15 @@ LAG = dt.timedelta(days=7)  # after its day, a series' value is published; a lat
 RESOLUTIONS = "_resolution_set.json"  # ends the name of a file of outcomes
 MOST_IMPUTED = 0.05  # the leaderboard does not rank a forecaster of whom more is missing
 SOURCE = "leaderboard_tournament.csv of forecastbench-datasets, 2026-08-21"
+BASELINE = "leaderboard_baseline.csv of forecastbench-datasets, 2026-08-21"  # models alone, without freeze values
 # Their Brier scores are adjusted for how hard a question is, and scaled so that "always 0.5" has 0.25.
 PUBLISHED = (
     Row("Superforecaster median", {"data": 0.132, "market": 0.060, "overall": 0.096}, SOURCE),
     Row("Torchcast AI rice-demon", {"data": 0.118, "market": 0.075, "overall": 0.097}, SOURCE),
     Row("Cassi-2026-05-10", {"data": 0.142, "market": 0.055, "overall": 0.098}, SOURCE),
     Row("o3-2025-04-16", {"data": 0.156, "market": 0.090, "overall": 0.123}, SOURCE),
-    Row("o3-2025-04-16, no freeze values", {"data": 0.156, "market": 0.133, "overall": 0.144}, SOURCE),
+    Row("o3-2025-04-16-scratchpad, no freeze values", {"data": 0.156, "market": 0.133, "overall": 0.144}, BASELINE),
+    Row("o3-2025-04-16, no freeze values", {"data": 0.156, "market": 0.151, "overall": 0.153}, BASELINE),
     Row("Public median", {"data": 0.166, "market": 0.097, "overall": 0.131}, SOURCE),
     Row("Imputed Forecaster", {"data": 0.250, "market": 0.077, "overall": 0.164}, SOURCE),
     Row("Always 0.5", {"data": 0.250, "market": 0.250, "overall": 0.250}, SOURCE),
