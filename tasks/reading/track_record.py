@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -76,7 +77,8 @@ class TradeRow(Frozen):
 
 
 class PartReturn(Frozen):
-    """The trades of a symbol, or of what a lens put forward, together; a trade of two lenses is in both."""
+    """The trades of a symbol, or of what a lens put forward, together. Of what several lenses put forward each has an
+    equal part of stake and profit, so that lenses sum to the trades. trades, won: those that it has a part in."""
 
     name: str
     trades: int
@@ -173,7 +175,6 @@ def track_record(
         days = [one.model_copy(update={"other": theirs.get(one.day)}) for one in days]
     trades = _trades(kept, market)
     edge = _edge([(one.equity, one.equal_weight) for one in days])
-    by_lens = [(lens, trade) for trade in trades for lens in trade.lenses or ["none"]]
     return TrackRecord(
         account=kept.account,
         scored=kept.scored,
@@ -182,8 +183,8 @@ def track_record(
         lacking=lacking,
         months=list(_months(days)),
         trades=trades,
-        symbols=_parts((trade.symbol, trade) for trade in trades),
-        lenses=_parts(by_lens),
+        symbols=_parts((trade.symbol, trade, 1) for trade in trades),
+        lenses=by_lens(trades),
         hits=next((row.rate for row in verdicts if row.name == "BUY"), None),
         edge=edge,
         against=against,
@@ -290,17 +291,22 @@ def _trade(kept: _Kept, lot: Lot, days: Sequence[dt.date]) -> TradeRow:
     )
 
 
-def _parts(named: Iterable[tuple[str, TradeRow]]) -> list[PartReturn]:
+def by_lens(trades: Iterable[TradeRow]) -> list[PartReturn]:
+    return _parts((lens, trade, len(trade.lenses) or 1) for trade in trades for lens in trade.lenses or ["none"])
+
+
+def _parts(named: Iterable[tuple[str, TradeRow, int]]) -> list[PartReturn]:
+    """named: a name, a trade of it, and how many names share the trade."""
     found = [
         PartReturn(
             name=name,
             trades=len(rows),
-            won=sum(row.profit > 0 for row in rows),
-            staked=(staked := sum(row.staked for row in rows)),
-            profit=(profit := sum(row.profit for row in rows)),
+            won=sum(row.profit > 0 for row, _ in rows),
+            staked=(staked := math.fsum(row.staked / sharing for row, sharing in rows)),
+            profit=(profit := math.fsum(row.profit / sharing for row, sharing in rows)),
             share=profit / staked if staked else 0.0,
         )
-        for name, rows in by_key(named).items()
+        for name, rows in by_key((name, (trade, sharing)) for name, trade, sharing in named).items()
     ]
     return sorted(found, key=lambda one: (-one.profit, one.name))
 

@@ -48,6 +48,7 @@ def test_the_record_of_a_backtest_adds_up_and_is_saved(page: Page, desk_page: De
         found = client.get(f"/accounts/{record.account}/record", params={"against": "paper"}).json()
     days, trades = found["days"], found["trades"]
     assert abs(sum(one["profit"] for one in trades) - (days[-1]["equity"] - days[0]["equity"])) < 0.01
+    assert abs(sum(one["profit"] for one in found["lenses"]) - sum(one["profit"] for one in trades)) < 0.01
     assert {one["name"] for one in found["symbols"]} == {one["symbol"] for one in trades}
     desk_page.open(page, f"/runs/{record.backtest}")
     page.get_by_role("link", name="Its record").click()
