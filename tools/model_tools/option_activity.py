@@ -100,13 +100,13 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
     chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
     implied = {symbol: one for symbol, chain in chains.items() if (one := implied_of(chain, rate, gaps)) is not None}
     past = _past(context, [one.chain for one in chains.values()])
-    rows = []
+    rows, own = [], isinstance(context.market, PastChainSource)
     for symbol in symbols:
         if symbol in found or symbol in implied:
             close = found[symbol].spread.close if symbol in found else None
             realised = figures.volatility(close, 20) if close is not None else None
             both = {**_realised(found.get(symbol)), **_implied(implied.get(symbol), realised)}
-            rows.append({"symbol": symbol, **both, **_rank(symbol, implied.get(symbol), past.get(symbol), gaps)})
+            rows.append({"symbol": symbol, **both, **_rank(symbol, implied.get(symbol), past.get(symbol), gaps, own)})
     at_the_money = {symbol: one.iv for symbol, one in implied.items()}
     kept = [option_contracts.mark_of(chain, at_the_money.get(symbol)) for symbol, chain in chains.items()]
     option_contracts.keep(context.store, kept)
@@ -115,23 +115,27 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
 
 
 def _past(context: ToolContext, chains: Sequence[OptionChain]) -> dict[str, Past]:
-    """Return the past of each chain; the days that a market has chains of, and the desk no mark, are stored first."""
-    past, store, market = option_contracts.past(context.store, chains), context.store, context.market
-    if store is None or not isinstance(market, PastChainSource):
+    """Return the past of each chain: the days that the desk has stored, and those before the chain's that the market
+    itself has chains of, which are stored too."""
+    past, market = option_contracts.past(context.store, chains), context.market
+    if not isinstance(market, PastChainSource):
         return past
-    marks = []
+    made: list[OptionMark] = []
     for chain in chains:
         since = exchange_day(chain.at) - option_contracts.LOOK_BACK
-        stored = {row.day for row in past[chain.symbol].rows}
-        earlier = market.past_chains(chain.symbol, (FIRST_DAY, LAST_DAY), stored)
+        rows = past[chain.symbol].rows
+        earlier = market.past_chains(chain.symbol, (FIRST_DAY, LAST_DAY), {row.day for row in rows})
+        marks = []
         for one in earlier:
             if exchange_day(one.at) < since:
                 break
             usable = UsableChain(one, usable_rows(one, exchange_day(one.at), Gaps()))
             implied = implied_of(usable, context.settings.risk_free_rate, Gaps())
             marks.append(option_contracts.mark_of(usable, implied.iv if implied is not None else None))
-    option_contracts.keep(store, marks)
-    return option_contracts.past(store, chains) if marks else past
+        past[chain.symbol] = Past(tuple(sorted((*rows, *marks), key=lambda row: row.day)))
+        made += marks
+    option_contracts.keep(context.store, made)
+    return past
 
 
 def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
@@ -229,13 +233,16 @@ def _implied(found: Implied | None, realised: float | None) -> dict[str, Any]:
     }
 
 
-def _rank(symbol: str, found: Implied | None, past: Past | None, gaps: Gaps) -> dict[str, Any]:
+def _rank(symbol: str, found: Implied | None, past: Past | None, gaps: Gaps, own: bool) -> dict[str, Any]:
+    """own: whether the market has chains of past days itself."""
     if past is None:
         return {"ivRank": None, "ivRankDays": 0}
     rank, days = past.rank(found.iv if found is not None else None)
     if rank is None and found is not None and found.iv is not None:
         least = option_contracts.LEAST_DAYS
         few = f"{days} of {least} days of its own history are stored"
+        if own:
+            few = f"the market has its chains of {days} days of the year before, and a rank needs {least}"
         gaps.add("ivRank", f"not available: {few if days < least else f'all {days} days have one volatility'}", symbol)
     return {"ivRank": rounded(rank), "ivRankDays": days}
 

@@ -211,6 +211,15 @@ def test_the_rank_counts_earlier_days_of_the_folder_and_none_twice(tmp_path: Pat
     for _ in range(2):
         (found,) = call(context, "volatility_get", symbols=["MSFT"]).payload["volatilities"]
         assert (found["ivRank"], found["ivRankDays"]) == (1.0, 60)
+    # Without a database the folder's own days count as well.
+    bare = ToolContext(own, own.clock, None, Settings(home=tmp_path), "paper", None)
+    (found,) = call(bare, "volatility_get", symbols=["MSFT"]).payload["volatilities"]
+    assert (found["ivRank"], found["ivRankDays"]) == (1.0, 60)
+    early = market(tmp_path, folder, days[-3])
+    answer = call(ToolContext(early, early.clock, None, Settings(home=tmp_path), "paper", None), "volatility_get",
+                  symbols=["MSFT"]).payload  # fmt: skip
+    assert (answer["volatilities"][0]["ivRank"], answer["volatilities"][0]["ivRankDays"]) == (None, 59)
+    assert "the market has its chains of 59 days of the year before" in str(answer["missing"])
     with store.read() as session:
         marks = session.exec(select(OptionMark).order_by(col(OptionMark.day))).all()
     assert [one.day for one in marks] == list(days[:-1]), "each day once, and none that was to come"
