@@ -220,7 +220,6 @@ def checked_fraction(fraction: float) -> float:
     return fraction
 
 
-RISK_A_POSITION = 0.0025  # of equity, lost between entry and stop
 STOP_ATRS = 2  # distance of the stop where no thesis names a level
 NOISE_ATRS = 1  # a stop that is nearer than this is reached by chance: the size counts on this distance
 GAP_ATRS, MARKET_FALL = 3, 0.10  # of the stress cases
@@ -266,8 +265,8 @@ class Standing:
 def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     """Return the bounds of one more long position in a symbol, the strictest of which holds.
 
-    Equal risk: RISK_A_POSITION of equity over the distance to the stop. Overlap: the same divided by
-    sqrt(1 + sum of r h / RISK_A_POSITION) over holdings of heat h and positive correlation r: n bets of equal risk
+    Equal risk: DESK_POSITION_RISK, a share of equity, over the distance to the stop. Overlap: the same divided by
+    sqrt(1 + sum of r h / DESK_POSITION_RISK) over holdings of heat h and positive correlation r: n bets of equal risk
     and correlation r are together as wide as n independent ones of 1 / sqrt(1 + (n - 1) r) each. Kelly: a quarter of
     2 p - 1 at risk, p the pooled probability, which its own doubt has drawn towards the base rate already. To beat the
     benchmark says nothing of how far, so that a win counts as much as a loss.
@@ -329,8 +328,9 @@ def _by_risk(symbol: str, pooled: Pooled, now: Standing, distance: float | None)
     if distance is None:
         found += [SizeBound(rule=rule, most=None, why=lacks) for rule in (EQUAL_RISK, OVERLAP, KELLY)]
     else:
-        equal = RISK_A_POSITION * equity / distance
-        why = f"{RISK_A_POSITION:.2%} of equity over {distance:.2%} to the stop"
+        risk = now.limits.position_risk
+        equal = risk * equity / distance
+        why = f"{risk:.2%} of equity over {distance:.2%} to the stop"
         found.append(_bound(EQUAL_RISK, equal, why))
         pressed = _pressed(symbol, now)
         why = f"{why}, divided by {pressed:.2f} for holdings that move with it"
@@ -366,7 +366,7 @@ def _with_new(symbol: str, now: Standing) -> Floats:
 def _pressed(symbol: str, now: Standing) -> float:
     heats = now.heat.heats
     along = float(np.maximum(_with_new(symbol, now), 0.0) @ heats) if len(heats) else 0.0
-    return math.sqrt(1 + along / RISK_A_POSITION)
+    return math.sqrt(1 + along / now.limits.position_risk)
 
 
 def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:

@@ -320,6 +320,9 @@ class Settings(BaseModel):
     commission_per_share: float = of_orders(0.0, "paper fills: commission", "0.005", ge=0)
     paper_volume_share: float = of_orders(0.1, "paper fills: share of a session's volume", "0.02", gt=0, le=1)
 
+    position_risk: float = of_orders(
+        0.0025, "share of equity that an entry may lose down to its stop; sizes follow", "0.005", ge=0.0001, le=0.05
+    )
     max_order_notional: float = of_orders(10_000.0, "largest order", "2000", gt=0)
     max_symbol_notional: float = of_orders(25_000.0, "most money in one symbol", "5000", gt=0)
     max_gross_notional: float = of_orders(150_000.0, "most money in all symbols, long and short", "50000", gt=0)

@@ -149,7 +149,7 @@ def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     if ended.state in (RunState.FAILED, RunState.STOPPED) or not summary:
         raise DeskError("the walk did not end well", remedy=f"`DESK_HOME={place} desk runs show {run.id}`")
     values = [row["equity"] for row in summary["curve"] if row["equity"] is not None]
-    return Played(settings.model_label, values)
+    return Played(settings.model_label, values, summary.get("exposure"))
 
 
 def _universe(asked: Play) -> str:

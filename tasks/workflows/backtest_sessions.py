@@ -328,6 +328,7 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
     found = _performance(walk, market, rows, capital, closes, fills, trials)
     return {
         **_curves(rows, closes.at(days), capital),
+        "position_risk": walk.settings.position_risk,
         "costs": f"{walk.settings.slippage_bps:g} basis points against each fill, "
         f"{walk.settings.commission_per_share:g} a share",
         "question": QUESTION.format(sessions=horizon),

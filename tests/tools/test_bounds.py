@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
@@ -69,6 +70,18 @@ def test_sizes_fall_with_atr() -> None:
     own = [min(250 / (2 * atrs[name]), 10_000.0) for name in atrs]
     assert spearman([one.most or 0.0 for one in found.values()], own) >= 0.9
     assert spearman([one.most or 0.0 for one in found.values()], list(atrs.values())) <= -0.9
+
+
+def test_the_risk_of_an_entry_is_a_setting_up_to_the_other_limits() -> None:
+    """Twice the share at risk is twice the position, until another bound is the strictest: 10 % of equity."""
+    for risk, most in ((0.0025, 5_000.0), (0.005, 10_000.0), (0.01, 10_000.0)):
+        found = sizing("PTV", Pooled(), standing({}, {"PTV": 0.025}, {}, position_risk=risk))
+        assert found.most == most
+        rules = {one.rule: one for one in found.bounds}
+        assert rules[EQUAL_RISK].most == pytest.approx(risk * EQUITY / 0.05)
+        assert rules[EQUAL_RISK].why.startswith(f"{risk:.2%} of equity")
+    with pytest.raises(ValidationError, match="position_risk"):
+        Settings(position_risk=0.06)
 
 
 def test_sizes_fall_with_correlation() -> None:

@@ -37,10 +37,11 @@ class Play:
 
 
 class Played(NamedTuple):
-    """model: who answered."""
+    """model: who answered. invested: share of equity on average, None where it is not known."""
 
     model: str
     values: Sequence[float]
+    invested: float | None = None
 
 
 class Board(NamedTuple):

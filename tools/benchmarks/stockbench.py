@@ -110,12 +110,14 @@ def performance(who: str, values: Sequence[float]) -> Performance:
 
 
 def measure(root: Path, given: Given) -> Measured:
-    found = [performance("passive, by these rules", passive(read(root)))]
+    found, more = [performance("passive, by these rules", passive(read(root)))], list[str]()
     if given.play is not None:
         played = given.play(Play(root, FIRST, LAST, COST_BASIS_POINTS))
         found.append(performance(f"the desk, {played.model}", [CAPITAL, *played.values]))
+        if played.invested is not None:
+            more.append(f"the desk had {played.invested:.1%} of its equity invested on average")
     rows = [Row(one.who, {"return": one.returned, "drawdown": one.drawdown, "sortino": one.sortino}) for one in found]
-    return Measured(rows, [asdict(one) for one in found], list(map(daily_line, found)))
+    return Measured(rows, [asdict(one) for one in found], [*map(daily_line, found), *more])
 
 
 def daily_line(found: Performance) -> str:

@@ -173,9 +173,10 @@ def _result(result: Mapping[str, Any]) -> list[RenderableType]:
     ]
     turnover, exposure = result.get("turnover"), result.get("exposure")
     turned = f"{turnover:.2f} times its equity" if turnover is not None else "unknown"
+    risk = f", {result['position_risk']:.2%} at risk an entry" if "position_risk" in result else ""
     lines: list[RenderableType] = [
         table(columns, rows, right=columns[1:]),
-        Text(f"turnover {turned}; mean exposure {_share(exposure)}; costs {result['costs']}"),
+        Text(f"turnover {turned}; invested on average {_share(exposure)}{risk}; costs {result['costs']}"),
         *_orders(result),
         Text(f"{result['turns']:,} turns, {result['tokens']:,} tokens"),
         *_performance(result.get("performance")),

@@ -285,6 +285,7 @@ def backtests(_books: Books) -> RenderableType:
     whole: dict[str, Any] = {
         "sessions": 1, "performance": asdict(performance(course, drawn, [], [steps[1]])),
         "returns": shares, "drawdown": shares, "turnover": 0.1, "exposure": 0.5,
+        "position_risk": 0.0025,
         "costs": "5 basis points", "turns": 1, "tokens": 2, "question": "beats the median", "ratings": [rate],
         "lenses": [], "roles": [], "voices": [], "conclusion": "Nothing can be concluded.",
     }  # fmt: skip
