@@ -101,17 +101,17 @@ class RelativeOutcomes:
         key = (rule.universe, rule.day, last)
         if key not in self._spans:
             try:
-                self._spans[key] = span_of(self._market, self._members(rule), rule.day, last, self._pays)
+                self._spans[key] = span_of(
+                    self._market, members_on(rule.universe, self._market, rule.day), rule.day, last, self._pays
+                )
             except DeskError as error:
                 self._spans[key] = f"the members of {rule.universe} are not known: {error}"
         return self._spans[key]
 
-    def _members(self, rule: BeatsMedian) -> list[str]:
-        """Return the members on the rule's day where the market has its past, so that those that left later count."""
-        market = self._market
-        return members(
-            rule.universe, market.on(ReplayClock(rule.day)) if isinstance(market, RecordedSessions) else market
-        )
+
+def members_on(universe: str, market: MarketData, day: dt.date) -> list[str]:
+    """Return the members on a day where the market has its past, so that those that left later count; else today's."""
+    return members(universe, market.on(ReplayClock(day)) if isinstance(market, RecordedSessions) else market)
 
 
 def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -> Resolution:

@@ -29,9 +29,9 @@ from chordesk.tasks.workflows.tradingagents.opening import DEPTH
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.universe import members, named_universe
+from chordesk.tools.market.universe import named_universe
 from chordesk.tools.questions.asking import report_question
-from chordesk.tools.questions.medians import closes_of, span_of
+from chordesk.tools.questions.medians import closes_of, members_on, span_of
 
 # What TradingAgents knows of its earlier signals on the desk: its memory is the desk's reports, and outcomes are the
 # run's market's. Nothing of later than the run's day is seen.
@@ -129,7 +129,7 @@ def outcome_of(market: MarketData, symbol: str, day: dt.date, sessions: int = SE
     first, last = days[0], days[sessions]
     try:
         universe = named_universe(market)
-        span = span_of(market, members(universe, market), first, last) if universe is not None else None
+        span = span_of(market, members_on(universe, market, first), first, last) if universe is not None else None
         own = closes_of(market, symbol, first, last)
     except DeskError:
         return None
