@@ -20,7 +20,8 @@ from chordesk.tools.market.prices import splits_since, vanished
 from chordesk.tools.market.protocol import Floats, MarketData, RecordedSessions
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds, told_apart
 
-Places, Mask = npt.NDArray[np.int64], npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class CloseTable:
 
     def listed(self, row: int) -> Mask:
         """Return which symbols have a close by the day of a row, and one on it or later."""
-        return np.isfinite(self._carried[row]) & (self._last >= row)
+        return np.asarray(np.isfinite(self._carried[row]) & (self._last >= row), dtype=np.bool_)
 
     def outcome(self, symbol: str, day: dt.date, sessions: int) -> float | None:
         """Return 1 where the symbol beat the median return of the universe over the next so many sessions, one half
