@@ -514,7 +514,10 @@ def conclusion(found: Performance, *, rules: bool) -> str:
     matched = [rows[name] for name in (EXPOSURE, BETA) if name in rows and rows[name].low is not None]
     open_question = f"It cannot be told whether {who} did better or worse than its exposure to the market explains"
     if len(matched) < 2:
-        return f"{open_question}: {found.steps} steps between sessions are too few, {LEAST_VALUES} are the least."
+        if found.steps < LEAST_VALUES:
+            return f"{open_question}: {found.steps} steps between sessions are too few, {LEAST_VALUES} are the least."
+        lack = next((one.lack for one in found.differences if one.lack), "not known")
+        return f"{open_question}: its differences from the market over {found.steps} steps are {lack}."
     bounds = " and ".join(
         f"{one.mean:+.3%} a step against {one.name} ({one.low:+.3%} to {one.high:+.3%})" for one in matched
     )

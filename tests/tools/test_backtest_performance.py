@@ -130,6 +130,7 @@ def test_idle_cash_earns_its_rate_on_both_sides() -> None:
     idle = {one.name: one for one in performance(none, None, [], []).differences}
     assert [idle[name].mean for name in (EXPOSURE, BETA, "cash")] == pytest.approx([0, 0, 0], abs=1e-12)
     assert performance(none, None, [], []).deflated is None
+    assert "over 200 steps are all alike" in conclusion(performance(none, None, [], []), rules=True)
     steps = excess_of([100.0, None, 101.0, 102.01], [1.0, None, 0.0, 0.0], 5, 0.0504)
     assert steps == pytest.approx([0.01]), "of the steps with both ends, without what cash earned by itself"
 
