@@ -239,16 +239,19 @@ def list_(
     symbol: Annotated[str | None, typer.Option(help="On this symbol.")] = None,
     state: Annotated[OrderState | None, typer.Option(help="In this state.")] = None,
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
+    every: Annotated[bool, typer.Option("--all", help="With the orders that backtests made in the past.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List orders, the newest first."""
+    """List orders, the newest first; those of backtests with --all or --run alone."""
     from chordesk.tasks.cli.show.orders import order_list
     from chordesk.tasks.reading.orders import list_orders
 
-    with opened()[1].read() as session:
+    settings, store = opened()
+    with store.read() as session:
         run_id = run_of(session, run).id if run else None
-        ticker = symbol.strip().upper() if symbol else None
-        rows = list_orders(session, run_id, ticker, state.value if state else None, limit)
+        ticker, wanted = symbol.strip().upper() if symbol else None, state.value if state else None
+        own = None if every or run_id is not None else settings.account
+        rows = list_orders(session, run_id, ticker, wanted, limit, but_backtests=own)
     plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]
     nothing = "no such orders; every trading action of a decision makes one"
     emit(plain, lambda _: order_list(rows) if rows else nothing, as_json=as_json)
@@ -270,7 +273,8 @@ def show(
 
     settings, store = opened()
     with store.read() as session:
-        found = order_detail(session, by_prefix(session, Order, order or last("order", newest_order(session).id)))
+        wanted = order or last("order", newest_order(session, settings.account).id)
+        found = order_detail(session, by_prefix(session, Order, wanted))
     entries = entries_of(check_logs(store, settings), found.order.id, found.order.created_at)
     whole = found.model_copy(update={"log": entries})
     emit(whole, lambda _: order_report(found, len(entries), settings.home), as_json=as_json)

@@ -26,6 +26,7 @@ from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import checking, halting
+from chordesk.tools.orders.accounts import account_names
 from chordesk.tools.orders.audit import AuditEntry
 from chordesk.tools.orders.audit_reading import CheckedChain
 from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswer, assess, settings_denial
@@ -434,9 +435,9 @@ class OrderDetail(OrderParts):
     log: list[AuditEntry] | None = None
 
 
-def newest_order(session: Session) -> Order:
-    newest = (col(Order.created_at).desc(), col(Order.ordinal).desc())
-    found = session.exec(select(Order).order_by(*newest).limit(1)).first()
+def newest_order(session: Session, own: str) -> Order:
+    """Return the newest order of the accounts that are not of backtests. own: the desk's account."""
+    found = next((order for order, _ in list_orders(session, None, None, None, 1, but_backtests=own)), None)
     if found is None:
         raise NotFound("there is no order yet", remedy="every trading action of a decision makes one")
     return found
@@ -452,13 +453,18 @@ def list_orders(
     offset: int = 0,
     account: str | None = None,
     day: dt.date | None = None,
+    but_backtests: str | None = None,
 ) -> Sequence[tuple[Order, Preview | None]]:
-    """The newest first. day: of the exchange, in market time."""
+    """The newest first. day: of the exchange, in market time. but_backtests: the desk's account, to leave out orders on
+    accounts of backtests; None for those too."""
     filters = ((Order.run_id, run_id), (Order.symbol, symbol), (Order.state, state), (Order.account, account))
     query = select(Order, Preview).join(Preview, col(Preview.order_id) == col(Order.id), isouter=True)
     query = query.where(*(col(column) == wanted for column, wanted in filters if wanted is not None))
     if day is not None:
         query = query.where(on_day(Order.market_at, day))
+    if but_backtests is not None:
+        # By name, so that an index finds them: a backtest may have made a hundred thousand orders since.
+        query = query.where(col(Order.account).in_(account_names(session, but_backtests)))
     ordered = query.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc())
     found = session.exec(ordered.offset(offset).limit(limit)).all()
     return [(order, preview) for order, preview in found]

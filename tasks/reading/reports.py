@@ -39,11 +39,12 @@ class CitedFigure(Citation):
 
 
 class ReportDetail(Frozen):
-    """A report. claimed: the model's own confidence, where the report's is what counts. cited, unsupported: figures of
-    its texts with a source, and those without, the first of each. calls: of all turns of its attempt, as citations
-    count them; verdicts: those that count it."""
+    """A report. account: of its run. claimed: the model's own confidence, where the report's is what counts. cited,
+    unsupported: figures of its texts with a source, and those without, the first of each. calls: of all turns of its
+    attempt, as citations count them; verdicts: those that count it."""
 
     report: Row[Report]
+    account: str
     claimed: str | None
     cited: list[CitedFigure]
     unsupported: list[dict[str, Any]]
@@ -54,11 +55,12 @@ class ReportDetail(Frozen):
 
 
 class VerdictDetail(Frozen):
-    """A verdict. rule: which rule gave its rating; probability: that its symbol beats the median, null until
-    `desk calibrate` has found it; reports: those it rests on; rogue: rogue calls of these and of its hits; orders: ids
-    of those that rest on it, of any run."""
+    """A verdict. account: of its run. rule: which rule gave its rating; probability: that its symbol beats the median,
+    null until `desk calibrate` has found it; reports: those it rests on; rogue: rogue calls of these and of its hits;
+    orders: ids of those that rest on it, of any run."""
 
     verdict: Row[Verdict]
+    account: str
     candidate: Row[Candidate]
     rule: str
     probability: float | None
@@ -94,6 +96,7 @@ def report_detail(session: Session, report_id: str) -> ReportDetail:
     ids = {one.ordinal: one.id for one in calls}
     return ReportDetail(
         report=row,
+        account=session.get_one(Run, row.run_id).account,
         claimed=(row.answer or {}).get("confidence"),
         cited=[_cited(one, ids) for one in grounding.citations] if grounding is not None else [],
         unsupported=[one.model_dump() for one in grounding.unsupported] if grounding is not None else [],
@@ -118,12 +121,14 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
     ).all()
     stances = {one.role: one.verdict for one in reports if one.status == ReportStatus.COMPLETED and one.verdict}
     orders = session.exec(select(Order.id).where(Order.verdict_id == row.id).order_by(col(Order.created_at))).all()
+    run = session.get_one(Run, row.run_id)
     return VerdictDetail(
         verdict=row,
+        account=run.account,
         candidate=candidate,
         rule=rule_of(row, stances),
         probability=odds_of_run(session, row.run_id)(row),
-        market_at=session.get_one(Run, row.run_id).market_now,
+        market_at=run.market_now,
         analysis_id=analysis.id if analysis is not None else None,
         reports=list(reports),
         orders=list(orders),

@@ -16,7 +16,8 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
-from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState
+from chordesk.models.settings.running_desk import BACKTEST
+from chordesk.models.states import RUN_FINAL, STEP_FINAL, OrderState, RunKind
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step, Turn, Verdict, research_run
@@ -35,6 +36,12 @@ def on_day(column: Any, day: dt.date) -> Any:
     return sqlalchemy.and_(col(column) >= begin, col(column) < end)
 
 
+def opened_by_backtest() -> Any:
+    """Return the condition that a backtest opened the run for one of its sessions: it decided in the past, on the
+    backtest's account. The backtest itself is a run like any other."""
+    return col(Run.account).startswith(BACKTEST) & (col(Run.kind) != RunKind.BACKTEST)
+
+
 SYMBOLS = 12  # named in a row
 
 
@@ -48,6 +55,7 @@ class RunFilter:
     market_day: dt.date | None = None  # New York date that its market was on
     symbol: str | None = None  # one of its candidates, or of its orders
     with_children: bool = True  # with the runs that other runs opened, as a backtest does for its sessions
+    backtests: bool = True  # with the runs that a backtest opened for its sessions
 
 
 class RunRow(Frozen):
@@ -106,6 +114,8 @@ def _conditions(wanted: RunFilter) -> list[Any]:
             conditions.append(on_day(column, day))
     if not wanted.with_children:
         conditions.append(col(Run.parent_run_id).is_(None))
+    if not wanted.backtests:
+        conditions.append(~opened_by_backtest())
     if wanted.symbol is not None:
         conditions.append(of_symbol(wanted.symbol.upper()))
     return conditions

@@ -16,6 +16,7 @@ from chordesk.models.errors import DeskError, HistoryTrimmed, NotFound, UsageErr
 from chordesk.models.events import DESK, EventType
 from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
@@ -363,7 +364,9 @@ _PAGE = 500  # events read at once
 def day_document(desk: Desk, day: dt.date) -> DayDocument:
     settings = desk.settings
     with desk.store.read() as session:
-        pages, runs = pages_of(settings), _runs(session, settings, day)
+        pages, whole = pages_of(settings), _runs(session, settings, day)
+        # What a backtest decided on that day of the past is none of the account's; what it cost is the desk's.
+        runs = [row for row in whole if not is_backtest(row.run.account) or row.run.kind == RunKind.BACKTEST]
         orders = [
             order for order, _ in list_orders(session, None, None, None, MOST_OF_DAY, account=settings.account, day=day)
         ]
@@ -371,7 +374,7 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
         equity = next((one for one in curve.days if one.day == day), None)
         halts, lost = _halts(session, day)
         verdicts = [one for row in runs for one in _verdicts(session, row.run, pages)]
-        summed = totals(runs, (step for row in runs for step in steps_of(session, row.run)))
+        summed = totals(whole, (step for row in whole for step in steps_of(session, row.run)))
         return DayDocument(
             title=f"day {day}",
             made_at=utcnow(),
@@ -475,7 +478,7 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
     listing = listing_of(context, symbol)
     with desk.store.read() as session:
         pages, found = pages_of(desk.settings), symbol_detail(session, context, listing, MOST_OF_SYMBOL)
-        runs = run_page(session, desk.settings, RunFilter(symbol=symbol), MOST_OF_SYMBOL).runs
+        runs = run_page(session, desk.settings, RunFilter(symbol=symbol, backtests=False), MOST_OF_SYMBOL).runs
         runs = [row for row in runs if row.run.account == context.account]
         if not (runs or found.hits or found.verdicts or found.reports or found.orders or found.positions):
             known = [row.symbol for row in list_symbols(session, context.account, _NAMED)]

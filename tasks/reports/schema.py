@@ -263,8 +263,9 @@ class TradingChange(Frozen):
 
 class DayDocument(DocumentHead):
     """The desk's day in New York. runs: those that were opened on it, or for which the market was on it, the newest
-    first. orders, movements: of the account, by market time. account, waiting: as they are when the document is made;
-    equity: of the day, null without a mark on it. halts: all changes of the trading state on the day."""
+    first, without those of backtests' sessions, whose turns are in the totals alone. orders, movements: of the account,
+    by market time. account, waiting: as they are when the document is made; equity: of the day, null without a mark on
+    it. halts: all changes of the trading state on the day."""
 
     kind: Literal["day"] = "day"
     day: dt.date

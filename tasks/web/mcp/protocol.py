@@ -27,13 +27,14 @@ from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseDown, NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.tokens import CALLER
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
 RUNS, CHARTS = "desk://runs/", "desk://charts/"
 CHART = "chart_render"
-LISTED = 50  # runs, the newest; any other is read by its id
+LISTED = 50  # runs, the newest but those of backtests' sessions; any other is read by its id
 JSON, PNG = "application/json", "image/png"
 
 
@@ -54,8 +55,7 @@ class RunResources:
         if self._store is None:
             return []
         query = select(Run).order_by(col(Run.created_at).desc()).limit(LISTED)
-        if self._run_id is not None:
-            query = query.where(Run.id == self._run_id)
+        query = query.where(~opened_by_backtest() if self._run_id is None else col(Run.id) == self._run_id)
         with self._store.read() as session:
             return [_resource(run) for run in session.exec(query)]
 

@@ -35,6 +35,7 @@ from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
     AnswerRequest,
     ApproveRequest,
+    Backtests,
     DayFilter,
     HaltBody,
     HaltedAccount,
@@ -64,6 +65,7 @@ def orders(
     state: OrderState | None = None,
     account: IdFilter = None,
     day: DayFilter = None,
+    backtests: Backtests = True,
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> list[OrderRow]:
@@ -74,8 +76,9 @@ def orders(
     with context.store.read() as session:
         run_id = by_prefix(session, Run, run).id if run else None
         rows = list_orders(
-            session, run_id, symbol.upper() if symbol else None, state, limit, offset=offset, account=account, day=day
-        )
+            session, run_id, symbol.upper() if symbol else None, state, limit, offset=offset, account=account, day=day,
+            but_backtests=None if backtests else context.settings.account,
+        )  # fmt: skip
         return [OrderRow(order=order, preview=preview) for order, preview in rows]
 
 

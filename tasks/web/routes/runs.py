@@ -29,6 +29,7 @@ from chordesk.tasks.reports.schema import RunDocument
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
+    Backtests,
     DayFilter,
     Id,
     IdFilter,
@@ -86,6 +87,7 @@ def runs(
     day: DayFilter = None,
     market_day: DayFilter = None,
     symbol: IdFilter = None,
+    backtests: Backtests = True,
     limit: Limit = 20,
     offset: Offset = 0,
     short: Short = False,
@@ -95,7 +97,7 @@ def runs(
     day: New York date on which a run was opened; market_day: the date its market was on; symbol: one of its candidates
     or orders.
     """
-    wanted = RunFilter(kind, state, day, market_day, symbol)
+    wanted = RunFilter(kind, state, day, market_day, symbol, backtests=backtests)
     with context.store.read() as session:
         found = run_page(session, context.settings, wanted, limit, offset, short=short)
     response.headers[TOTAL] = str(found.total)

@@ -32,7 +32,12 @@ def test_the_desk_shows_what_runs_what_waits_and_the_account(page: Page, desk_pa
     expect(page.locator("main .lead")).to_contain_text(
         re.compile(r"(Researched 2 names|Screened one name) at 15:55 on 2010-08-12")
     )
-    expect(page.get_by_role("region", name="The newest decision")).to_contain_text("CONFIRMED")
+    newest = page.get_by_role("region", name="The newest decision")
+    expect(newest).to_contain_text("CONFIRMED")
+    order = str(newest.get_by_role("link", name="The order").get_attribute("href")).rpartition("/")[2]
+    with desk_page.service.client() as client:
+        assert client.get("/orders", params={"limit": 1}).json()[0]["order"]["account"].startswith("backtest-")
+        assert client.get(f"/orders/{order}").json()["order"]["account"] == "paper"
     expect(page.get_by_role("region", name="How good it has been")).to_contain_text("$100,")
     expect(page.get_by_role("region", name="Fleet")).to_contain_text("3 workers")
     expect(page.get_by_role("banner")).to_contain_text("live, play money")

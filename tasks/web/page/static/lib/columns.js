@@ -1,8 +1,8 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
 import {
-  compact, count, figure, html, MISSING, part, percent, plain, shortId, signedMoney, signedPercent, span, symbolOf,
-  words,
+  compact, count, figure, html, MISSING, part, PAST, pastOf, percent, plain, shortId, signedMoney, signedPercent, span,
+  symbolOf, words,
 } from './view.js';
 import { badgeOf, Link, quietOf, Text, textOf } from './ui.js';
 
@@ -27,6 +27,8 @@ export const tickerOf = (symbol) => html`<span class="symbol">${plain(symbol)}</
 export const symbolsOf = (symbols) => symbols.map((symbol) => html`${symbolOf(symbol)} `);
 export const voiceOf = (voice) => html`<${Link} to=${`/scores/voice/${part(voice)}`}>${textOf(voice)}<//>`;
 export const questionOf = (id, text, most) => html`<${Link} to=${`/questions/${id}`}>${textOf(text, most)}<//>`;
+/** An account, marked where it is a backtest's. */
+export const accountOf = (account) => html`${textOf(account)}${PAST.test(account) ? html` ${pastOf(account)}` : ''}`;
 export const codeOf = (value) => html`<code>${textOf(value)}</code>`;
 /** The beginning of a hash or of an id that leads nowhere, and all of it in the tooltip. */
 export const hashOf = (hash) => (hash ? html`<code title=${plain(hash)}>${shortId(hash)}</code>` : MISSING);
@@ -52,7 +54,8 @@ export function ratingOf(rating, confidence, id = null) {
   return html`${id ? html`<${Link} to=${`/verdicts/${id}`}>${shown}<//>` : shown} ${quietOf(textOf(confidence))}`;
 }
 
-export const KIND = ['Kind', (run) => html`${run.kind} ${run.schedule && quietOf(textOf(run.schedule))}`, '', 'kind'];
+export const KIND = ['Kind', (run) => html`${run.kind} ${run.schedule && quietOf(textOf(run.schedule))} ${
+  run.kind !== 'backtest' && pastOf(run.account)}`, '', 'kind'];
 export const stepsOf = (steps) => Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
 /** The columns of reports, wherever they are listed. */
 export const REPORT = [

@@ -1,4 +1,5 @@
-// Ctrl-K: symbols, runs, orders and what the page can do, found by a few letters.
+// Ctrl-K: symbols, runs, orders and what the page can do, found by a few letters. What a backtest did in its sessions
+// is found from the backtest.
 
 import {
   bindings, Dialog, go, html, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
@@ -17,8 +18,8 @@ export function Palette({ onClose }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const symbol = /^[A-Za-z][A-Za-z0-9.-]{0,9}$/.test(text.trim()) ? text.trim().toUpperCase() : null;
   const symbols = useGet(symbol ? '/symbols' : null, { q: symbol, limit: EACH });
-  const runs = useGet('/runs', { limit: 50, short: true });
-  const orders = useGet('/orders', { limit: 50 });
+  const runs = useGet('/runs', { limit: 50, short: true, backtests: false });
+  const orders = useGet('/orders', { limit: 50, backtests: false });
   const found = [
     ...(symbols.data ?? []).map((one) => ['symbol', one.symbol, () => go(`/symbols/${part(one.symbol)}`)]),
     ...bindings.value.filter((one) => one.keys !== 'Ctrl-K').map((one) => [one.group === 'Go to' ? 'go to' : 'page',

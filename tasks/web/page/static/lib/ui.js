@@ -3,7 +3,7 @@
 import { Component } from 'preact';
 import { newKey, pictureUrl, post, saveFile } from './api.js';
 import {
-  ago, compact, count, figure, MISSING, moment, moments, money, plain, safeUrl, short, shortId, span, words,
+  ago, compact, count, figure, MISSING, moment, moments, money, PAST, plain, safeUrl, short, shortId, span, words,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { Problem } from './request.js';
@@ -127,6 +127,9 @@ export function badgeOf(state, tone = toneOf(words(state)), title = undefined) {
   return html`<span class=${`badge ${tone}`} title=${title}><span aria-hidden="true">${MARKS[tone]}
     </span> ${words(state)}</span>`;
 }
+
+/** The mark of what a backtest did, on its own account and at prices of the past. */
+export const pastOf = (account) => PAST.test(account ?? '') && badgeOf('backtest', 'warn', plain(account));
 
 // For the cells of tables and the values of facts.
 export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
@@ -458,7 +461,7 @@ export function EventRow({ event, run = false }) {
   return html`<time class="num quiet" title=${moments(event.occurred_at)}>${moment(event.occurred_at, 'time')}</time>
     ${run && (event.run_id === 'desk' ? html`<span class="id">desk</span>` : runOf(event.run_id))}
     <span class=${`type badge ${tone}`}>${MARKS[tone]} ${plain(event.type)}</span>
-    <bdi class="about">${about(event)}</bdi>
+    ${pastOf(payload.account)}<bdi class="about">${about(event)}</bdi>
     ${payload.order ? orderOf(payload.order) : event.thread_id ? threadOf(event.thread_id, 'thread') : ''}`;
 }
 

@@ -36,18 +36,19 @@ export function Desk({ desk }) {
 
 function Front({ found, desk, events }) {
   const runs = found.runs.map(joined('run'));
-  const deciding = runs.find((run) => ['screen', 'research', 'trade'].includes(run.kind));
+  const { account } = found.standing;
+  const deciding = runs.find((run) => run.account === account && ['screen', 'research', 'trade'].includes(run.kind));
   return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
     <div class="front"><${Results} found=${found} />
       <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} /></div>
     ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
-    <${Newest} at=${desk.at} />
+    <${Newest} account=${account} at=${desk.at} />
     ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
       rows=${found.troubles} rowKey="run_id" />` : html`<p class="quiet">No run failed in the last 24 hours.</p>`}
     <${Fleet} found=${found} at=${desk.at} />
     ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
       tools=${found.all_runs > runs.length
-        && html`<${Link} to="/runs" query=${{ state: 'running' }}>all ${found.all_runs}<//>`} />`}
+        && html`<${Link} to="/runs" query=${{ state: 'running', backtests: 'yes' }}>all ${found.all_runs}<//>`} />`}
     <${Panel} title="As it happens">${events.items.length ? html`<${VirtualList} label="Events" className="low" stick
         items=${events.items} dropped=${events.dropped} row=${(event) => html`<${EventRow} event=${event} run />`} />`
       : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//></div>`;
@@ -89,9 +90,10 @@ function Results({ found: { standing, spent, budget_tokens: budget, database } }
     ${record.data?.lacking && html`<p class="quiet">No benchmark: ${textOf(record.data.lacking)}.</p>`}<//>`;
 }
 
-/** The newest decision that became an order, from the screener's hit to the fill. at: when the desk was last read. */
-function Newest({ at }) {
-  const newest = useGet('/orders', { limit: 1 }, { deps: [at] });
+/** The account's newest decision that became an order, from the screener's hit to the fill. at: when the desk was last
+ * read. */
+function Newest({ account, at }) {
+  const newest = useGet('/orders', { account, limit: 1 }, { deps: [at] });
   const id = newest.data?.[0]?.order.id;
   return id && html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
     <${Chain} path=${`/orders/${id}`} at=${at} /><//>`;

@@ -30,7 +30,7 @@ function Whole({ status, age }) {
       ['Workers', html`<strong class="num big">${count(status.workers.length)}</strong>`],
       ['Turns in flight', html`<strong class="num big">${count(status.turns_in_flight)}</strong>`],
       ['Steps held', numOf(count(status.workers.reduce((sum, one) => sum + one.steps_held, 0)))],
-      ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running' }}>
+      ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running', backtests: 'yes' }}>
         ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
       ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${!redis ? 'not known'

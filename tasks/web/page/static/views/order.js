@@ -1,8 +1,8 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
 import {
-  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, laidOut,
-  LiveBadge, Loaded, MISSING, money, number, numOf, orderOf, Panel, part, plain, quietOf, ratingOf, REPORT, runOf,
+  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, laidOut, LiveBadge,
+  Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, quietOf, ratingOf, REPORT, runOf,
   shortId, symbolOf, Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet, useState,
   words,
 } from '../lib/view.js';
@@ -29,7 +29,7 @@ function Whole({ detail, path, part, live, item }) {
     if (part) document.getElementById(`part-${part}`)?.scrollIntoView({ block: 'start' });
   }, [part]);
   return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)}
-    ${orderState(order.state)} <${LiveBadge} live=${live} /></h1>
+    ${orderState(order.state)} ${pastOf(order.account)} <${LiveBadge} live=${live} /></h1>
     <div class="stack">
     <p class="lead">${plain(order.side ?? order.action)} <strong class="num">${quantity(order.quantity)}
       </strong> ${unit(order)} of <strong class="symbol">${instrument(order)}</strong>

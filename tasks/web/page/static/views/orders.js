@@ -1,8 +1,9 @@
 // Orders, the newest first, and above them what waits for a person.
 
 import {
-  badgeOf, column, count, date, Filters, hashOf, html, Link, LiveBadge, Loaded, MISSING, money, number, orderOf, Panel,
-  plain, runOf, shortId, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList,
+  badgeOf, Check, column, count, date, Filters, hashOf, html, Link, LiveBadge, Loaded, MISSING, money, number, orderOf,
+  Panel, pastOf, plain, runOf, setQuery, shortId, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed,
+  useGet, useList,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { actionOf, orderState, priceTerms, quantity, stateName, STATES } from '../lib/orders.js';
@@ -11,21 +12,25 @@ const EVERY_MS = 30_000;
 const FILTERS = [['state', 'State', STATES.map((state) => [state, stateName(state)])], ['symbol', 'Symbol', 'symbol'],
   ['day', 'Market day', 'date'], ['run', 'Run']];
 
-export function Orders({ query: { state, symbol, run, account, day } }) {
+export function Orders({ query: { state, symbol, run, account, day, backtests } }) {
   const asked = { state, symbol, run, account, day };
-  const orders = useList('/orders', asked, { every: EVERY_MS });
+  // Whoever names a run or an account has it, a backtest's too.
+  const every = backtests === 'yes' || Boolean(run || account);
+  const orders = useList('/orders', { ...asked, backtests: every }, { every: EVERY_MS });
   const waiting = useGet('/approvals', {}, { every: EVERY_MS });
   const live = useFollowed(['order', 'approval'], [orders.from, waiting]);
   return html`<div class="view stack"><h1>Orders <${LiveBadge} live=${live} /></h1>
     <${Waiting} from=${waiting} />
-    <${TablePanel} title="All orders" tools=${html`<${Filters} query=${asked} of=${FILTERS} />`} ...${orders}
+    <${TablePanel} title="All orders" tools=${html`<${Filters} query=${asked} of=${FILTERS} />
+      <${Check} label="those of backtests too" checked=${every} onChange=${(on) =>
+        setQuery({ backtests: on ? 'yes' : null, ...(on ? {} : { run: null, account: null }) })} />`} ...${orders}
       columns=${COLUMNS} rowKey=${(row) => row.order.id} empty="No order is like that"
       hint=${html`<${Link} to="/orders">All orders<//>`} />
     <${Audit} /></div>`;
 }
 
 const COLUMNS = [
-  ['Symbol', ({ order }) => symbolOf(order.symbol), '', ({ order }) => order.symbol],
+  ['Symbol', ({ order }) => html`${symbolOf(order.symbol)} ${pastOf(order.account)}`, '', ({ order }) => order.symbol],
   ['What', ({ order }) => actionOf(order), '', ({ order }) => order.action],
   ['Quantity', ({ order }) => quantity(order.quantity), 'num', ({ order }) => order.quantity],
   ['Price', ({ order }) => (order.quantity === null ? MISSING : priceTerms(order)), 'num wide'],

@@ -1,17 +1,18 @@
 // One report: its answer, each figure beside the tool answer that it comes from, what was missing, and who gave it.
 
 import {
-  badgeOf, between, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded, money, numOf,
-  orderOf, Panel, part, percent, Picture, place, plain, prose, quietOf, REPORT, runOf, seconds, setQuery, shortId,
-  SOURCED, span, symbolOf, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, upTo, useEffect, useGet, useKeys,
-  useMemo, useRef, words,
+  badgeOf, between, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded, money,
+  numOf, orderOf, Panel, part, pastOf, percent, Picture, place, plain, prose, quietOf, REPORT, runOf, seconds,
+  setQuery, shortId, SOURCED, span, symbolOf, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, upTo, useEffect,
+  useGet, useKeys, useMemo, useRef, words,
 } from '../lib/view.js';
 
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
   const { data } = found;
   return html`<div class="view report-view"><h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol)}
-    ${' '}${badgeOf(data.verdict ?? data.status)}` : html`Report ${shortId(params.report)}`}</h1>
+    ${' '}${badgeOf(data.verdict ?? data.status)}
+    ${pastOf(data.account)}` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) =>
       html`<${Shown} key=${row.id} report=${row} query=${query} />`}<//></div>`;
 }
@@ -231,7 +232,8 @@ export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
   const { symbol, rating, confidence } = found.data?.verdict ?? {};
   return html`<div class="view report-view"><h1>${symbol ? html`Verdict on ${symbolOf(symbol)} ${badgeOf(rating)}
-      ${' '}${quietOf(html`${textOf(confidence)} confidence`)}` : html`Verdict ${shortId(params.verdict)}`}</h1>
+      ${' '}${quietOf(html`${textOf(confidence)} confidence`)}
+      ${pastOf(found.data?.account)}` : html`Verdict ${shortId(params.verdict)}`}</h1>
     <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//></div>`;
 }
 

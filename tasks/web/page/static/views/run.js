@@ -3,10 +3,10 @@
 import {
   ActionButton, badgeOf, between, Check, Choice, codeOf, column, compact, costOf, count, date, Empty, EventRow, Facts,
   Field, figure, html, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, PAST,
-  percent, plain, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent, span,
-  standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded,
-  useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf,
-  words, zone,
+  pastOf, percent, plain, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId,
+  signedPercent, span, standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf,
+  toneOf, useBounded, useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState,
+  VirtualList, waitOf, words, zone,
 } from '../lib/view.js';
 import { Closes } from '../lib/lines.js';
 import { quantity } from '../lib/orders.js';
@@ -49,7 +49,8 @@ function One({ run, query }) {
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
   return html`<div class="view run-view"><h1>Run <span class="id">${shortId(run)}</span>
-      ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)}`}
+      ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)} ${found.kind !== 'backtest'
+        && pastOf(found.account)}`}
       ${found && !ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
           name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended

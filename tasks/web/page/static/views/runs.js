@@ -1,9 +1,10 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  ask, badgeOf, between, Choice, column, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND, LiveBadge,
-  Loaded, moment, number, PAST, pathWith, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf, Table,
-  textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource, useState,
+  ask, badgeOf, between, Check, Choice, column, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND,
+  LiveBadge, Loaded, moment, number, pathWith, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
+  Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource,
+  useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -14,13 +15,13 @@ const LATER_MS = 1_500;
 const PAUSE_MS = 300;
 
 export function Runs({ query }) {
-  const { kind, state, day, symbol, start } = query;
+  const { kind, state, day, symbol, start, backtests } = query;
   const offset = Math.max(Number(query.offset) || 0, 0);
   const runs = useResource(async ({ signal }) => {
-    const answer = await ask('GET', pathWith('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true }),
-      { signal });
+    const answer = await ask('GET', pathWith('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true,
+      backtests: backtests === 'yes' }), { signal });
     return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
-  }, [kind, state, day, symbol, offset]);
+  }, [kind, state, day, symbol, backtests, offset]);
   const live = useFollowed(WATCHED, [runs], { ms: LATER_MS });
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });
   useKeys([
@@ -28,11 +29,13 @@ export function Runs({ query }) {
     ['n', 'Older runs', () => runs.data && offset + PAGE < runs.data.all && page(PAGE)],
     ['p', 'Newer runs', () => page(-PAGE)],
   ], 'Runs', [offset, runs.data]);
-  const filtered = kind || state || day || symbol;
+  const filtered = kind || state || day || symbol || backtests;
   return html`<div class="view"><h1>Runs <${LiveBadge} live=${live} /></h1>
     <div class="filters"><${Filters} query=${query} of=${FILTERS} also=${{ offset: null }} />
+      <${Check} label="those of backtests too" checked=${backtests === 'yes'} onChange=${(on) =>
+        setQuery({ backtests: on ? 'yes' : null, offset: null })} />
       ${filtered && html`<button type="button" onClick=${() => setQuery({ kind: null, state: null, day: null,
-        symbol: null, offset: null })}>Clear</button>`}
+        symbol: null, backtests: null, offset: null })}>Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
     <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length}
@@ -119,8 +122,8 @@ function Spending({ asked }) {
 
 /** A run with verdicts; the newest where none is chosen. */
 function Researched({ value, onText, ...rest }) {
-  const runs = useGet('/runs', { limit: 50, short: true });
-  const found = (runs.data ?? []).map(joined('run')).filter((one) => one.candidates && !PAST.test(one.account)
+  const runs = useGet('/runs', { limit: 50, short: true, backtests: false });
+  const found = (runs.data ?? []).map(joined('run')).filter((one) => one.candidates
     && ['done', 'partial'].includes(one.state) && ['screen', 'research'].includes(one.kind));
   useEffect(() => {
     if (!value && found.length) onText(found[0].id);

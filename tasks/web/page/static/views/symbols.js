@@ -1,9 +1,10 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded, money,
-  number, numOf, orderOf, Panel, part, plain, ProblemBox, prose, quietOf, ratingOf, REPORT, runOf, setQuery, SOURCED,
-  symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList, useState, words,
+  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded,
+  money, number, numOf, orderOf, Panel, part, pastOf, plain, ProblemBox, prose, quietOf, ratingOf, REPORT, runOf,
+  setQuery, SOURCED, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList, useState,
+  words,
 } from '../lib/view.js';
 import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
@@ -55,6 +56,7 @@ function One({ symbol, query }) {
   return html`<div class="view symbol-view">
     <h1><span class="symbol">${plain(symbol)}</span>
       ${data && quietOf(textOf([data.name, data.sector].filter(Boolean).join(', ') || 'no name known'))}
+      ${data && pastOf(data.account)}
       ${query.run && html`${quietOf('as of run')} ${runOf(query.run)} <${Link} to=${path}>as of now<//>`}</h1>
     <div class="stack">
       <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />

@@ -2,7 +2,7 @@
 
 import {
   Ago, badgeOf, between, Block, codeOf, column, compact, count, date, Empty, Facts, Field, Filters, Form, get, go,
-  hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part,
+  hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part, pastOf,
   Picture, place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf, TablePanel,
   Text, textOf, threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useList,
   useResource, useState, words,
@@ -234,6 +234,6 @@ const SYMBOL = /^[A-Z][A-Z0-9.-]{0,9}$/;
 
 function subjectOf(subject) {
   const [, before, last] = /^(?:(.*)\/)?(.*)$/s.exec(subject);
-  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)} ${before
+  return html`<span title=${subject}>${SYMBOL.test(last) ? symbolOf(last) : textOf(last)} ${pastOf(before)} ${before
     && html`<${Text} className="quiet small wide" most=${60}>${before}<//>`}</span>`;
 }
