@@ -66,6 +66,7 @@ _OWN = (
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120, slow=True),
     CheckEntry("broker", trading.broker, 60),
+    CheckEntry("trading", trading.trading, 10),
     CheckEntry("audit log", trading.audit_log, 30),
     CheckEntry("mandate", trading.mandate, 10),
     CheckEntry("protection", trading.protection, 10),

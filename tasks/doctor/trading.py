@@ -16,6 +16,7 @@ from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
 from chordesk.models.text import new_york, utc, utc_seconds
 from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
+from chordesk.tasks.reading.troubles import halts
 from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tools.decimals import money
 from chordesk.tools.ledger import value
@@ -24,8 +25,9 @@ from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.orders.audit import log_path, place_of
 from chordesk.tools.orders.audit_reading import CheckedChain, check_logs
+from chordesk.tools.orders.halting import halt_file, is_filed
 from chordesk.tools.orders.mandates import in_force, usage_of
-from chordesk.tools.orders.protection import unprotected
+from chordesk.tools.orders.protection import read_book, standing_stop, unprotected
 
 MOST_SKEW_SECONDS = 2.0
 SECONDS = 3.0
@@ -145,22 +147,47 @@ def judge(path: Path, checked: Sequence[CheckedChain]) -> Check:
     return ok(detail)
 
 
-def protection(context: CheckContext) -> Check:
+def trading(context: CheckContext) -> Check:
+    """Check that no account is halted, and none may only give exposure back."""
     settings = context.settings
-    if settings.protect == "none":
-        return ok("DESK_PROTECT=none: positions get no stop")
-    well = f"DESK_PROTECT={settings.protect}: every share that is held has its stop"
     if not_made(context):
-        return ok(well)
+        if is_filed(settings):
+            return warn(f"{halt_file(settings)} halts every account", "remove it, or start the desk and `desk resume`")
+        return ok("no account is halted")
     store.require_current(settings.database)
     with context.desk.store.read() as session:
-        found = unprotected(session, settings)
+        found = halts(session, settings)
     if not found:
-        return ok(well)
+        return ok("no account is halted")
+    return warn("; ".join(map(str, found)), "; ".join(f"`{one.resume}`" for one in found) + " when the cause is gone")
+
+
+def protection(context: CheckContext) -> Check:
+    """Check that shares have the stops that DESK_PROTECT and the plans of their positions give them."""
+    settings = context.settings
+    rule = f"DESK_PROTECT={settings.protect}"
+    if settings.protect == "none":
+        rule += ": no rule places a stop; a position whose plan has one gets it"
+    if not_made(context):
+        return ok(f"{rule}; no share is held yet")
+    store.require_current(settings.database)
+    with context.desk.store.read() as session:
+        book = read_book(session, settings.account)
+        found = unprotected(session, settings, book)
+    wanted = sum(standing_stop(settings, book, one) is not None for one in book.holdings)
+    if not found:
+        return ok(f"{rule}; {_protected(wanted, len(book.holdings))}")
     listed = "; ".join(f"{row.quantity:g} {row.symbol} ({row.why})" for row in found)
-    detail = f"DESK_PROTECT={settings.protect}, and without a stop: {listed}"
+    detail = f"{rule}, and without a stop: {listed}"
     remedy = "remove the reason: the trade worker places a stop each minute"
     return warn(detail, remedy)
+
+
+def _protected(wanted: int, held: int) -> str:
+    if not held:
+        return "no share is held"
+    without = f"; {held - wanted} of {held} held positions have neither rule nor plan for one" if wanted < held else ""
+    return f"every share that ought to have a stop has it ({wanted} of {held} held positions){without}"
 
 
 def mandate(context: CheckContext) -> Check:

@@ -26,7 +26,6 @@ from chordesk.models.notices import is_noted
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import (
-    BACKTEST,
     Standing,
     differing,
     is_up,
@@ -34,7 +33,7 @@ from chordesk.models.settings.running_desk import (
     standing_of,
     with_values,
 )
-from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, RunState, StepState, TradingState
+from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
@@ -47,8 +46,9 @@ from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_w
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
-from chordesk.tasks.reading.run_details import outcome
+from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import Progress, Wait, progress, turn_phases, waits
+from chordesk.tasks.reading.troubles import HaltView, LastRun, Trouble, halts, last_runs, troubles
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import BeatState, beat_state, entries, of_settings, starting
 from chordesk.tasks.worker.messages import STATUS, sender_app
@@ -153,12 +153,13 @@ class DatabaseState(Frozen):
     """Runs that have not ended, their steps by state, the oldest unfinished step, the last sweep.
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
-    not. equity: of the account's newest mark, None before the first. plans: of the positions. scheduled: entries of the
-    schedule that are on. unprotected: shares without the stop
-    that they ought to have. notifications: how each channel stands."""
+    not. halts: of every account that may not trade, or only give exposure back. equity: of the account's newest mark,
+    None before the first. plans: of the positions. scheduled: entries of the schedule that are on. unprotected: shares
+    without the stop that they ought to have. notifications: how each channel stands."""
 
     trading: TradingState
     why: str
+    halts: list[HaltView]
     equity: EquityNow | None
     runs: dict[str, int]
     steps: dict[str, int]
@@ -324,9 +325,10 @@ def waiting_runs(session: Session, settings: Settings) -> list[WaitingRun]:
     """Return the runs that wait, and what for; of a backtest the backtest alone."""
     asked = select(Order.run_id).join(Approval, col(Approval.order_id) == col(Order.id))
     of_persons = asked.where(Approval.state == ApprovalState.PENDING)
-    own = col(Run.account).not_like(f"{BACKTEST}%") | (col(Run.kind) == RunKind.BACKTEST)
     may_wait = col(Run.state).in_(RUN_LIVE) | col(Run.id).in_(of_persons)
-    runs = session.exec(select(Run).where(own, may_wait).order_by(col(Run.id).desc()).limit(MOST_WAITING)).all()
+    runs = session.exec(
+        select(Run).where(~opened_by_backtest(), may_wait).order_by(col(Run.id).desc()).limit(MOST_WAITING)
+    ).all()
     found = [WaitingRun(run_id=run.id, kind=run.kind, waits=waits(session, run, settings)) for run in runs]
     return [one for one in found if one.waits]
 
@@ -336,6 +338,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
     return DatabaseState(
         trading=trading,
         why=why,
+        halts=halts(session, settings),
         equity=equity_now(session, settings.account, standing_of(settings).day),
         runs=_runs(session),
         steps=_steps(session),
@@ -404,25 +407,11 @@ class RunningRun(Frozen):
     progress: Progress
 
 
-TROUBLE_HOURS = 24
-MOST_TROUBLES = 10
-
-
-class LastRun(Frozen):
-    """A run that nobody but a person or the schedule started, and what it did as one sentence."""
-
-    run_id: str
-    kind: str
-    state: str
-    at: dt.datetime
-    said: str
-
-
 class Glance(Frozen):
-    """The desk now. runs: the newest that have not ended, of all_runs; waiting: orders first, then models' requests,
-    the oldest first of each; scheduled: the soonest first; short: on this
-    machine; last: the newest run, None before the first; troubles: runs of the last TROUBLE_HOURS that failed or are
-    not whole; spent: today, of budget_tokens (0: no limit)."""
+    """The desk now. runs: the newest that have not ended, those of backtests' sessions last, of all_runs; waiting:
+    orders first, then models' requests, the oldest first of each; scheduled: the soonest first; short: on this machine;
+    last: the newest run, None before the first; troubles: what went wrong in the last 24 hours, the newest first;
+    spent: today, of budget_tokens (0: no limit)."""
 
     at: dt.datetime
     standing: Standing
@@ -433,7 +422,7 @@ class Glance(Frozen):
     scheduled: list[ScheduledRun]
     short: list[Shortage]
     last: LastRun | None
-    troubles: list[LastRun]
+    troubles: list[Trouble]
     spent: DayUse
     budget_tokens: int
 
@@ -450,31 +439,19 @@ def glance(session: Session, settings: Settings, now: dt.datetime) -> Glance:
         database=database_state(session, settings),
         scheduled=[ScheduledRun(name=one.name, kind=one.kind, at=at) for one, at in starting(session, settings, now)],
         short=shortages(settings),
-        last=next(iter(_last_runs(session, 1)), None),
-        troubles=_last_runs(
-            session,
-            MOST_TROUBLES,
-            col(Run.created_at) > now - dt.timedelta(hours=TROUBLE_HOURS),
-            col(Run.state).in_((RunState.FAILED, RunState.PARTIAL)),
-        ),
+        last=next(iter(last_runs(session, 1)), None),
+        troubles=troubles(session, settings, now),
         spent=use_of_day(session, settings),
         budget_tokens=settings.budget_day_tokens,
     )
 
 
-def _last_runs(session: Session, most: int, *conditions: Any) -> list[LastRun]:
-    played = col(Run.account).startswith(BACKTEST)  # its days trade by themselves
-    own = col(Run.parent_run_id).is_(None) | ((col(Run.kind) == RunKind.TRADE) & ~played)
-    runs = session.exec(select(Run).where(own, *conditions).order_by(col(Run.created_at).desc()).limit(most)).all()
-    return [
-        LastRun(run_id=run.id, kind=run.kind, state=run.state, at=run.created_at, said=outcome(session, run))
-        for run in runs
-    ]
-
-
 def running_runs(session: Session, settings: Settings) -> list[RunningRun]:
     rows = session.exec(
-        select(Run).where(col(Run.state).in_(RUN_LIVE)).order_by(col(Run.created_at).desc()).limit(MOST_RUNS)
+        select(Run)
+        .where(col(Run.state).in_(RUN_LIVE))
+        .order_by(opened_by_backtest(), col(Run.created_at).desc())
+        .limit(MOST_RUNS)
     ).all()
     return [_running(session, settings, row) for row in rows]
 

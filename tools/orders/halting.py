@@ -56,6 +56,48 @@ def trading_state(session: Session, settings: Settings, account: str) -> tuple[T
     return _read(settings, account, session.get(Trading, account, with_for_update=lock, populate_existing=True))
 
 
+def is_filed(settings: Settings) -> bool:
+    """Return whether the HALT file halts every account of this home."""
+    return _file_reason(settings) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TradingStop:
+    """Why an account may not trade, or only give exposure back. by: None for a HALT file that was written by hand;
+    since: real time, None where the file's cannot be read; file: whether the HALT file is in force."""
+
+    account: str
+    state: TradingState
+    why: str
+    by: str | None
+    since: dt.datetime | None
+    file: bool
+
+
+def stop_of(session: Session, settings: Settings, account: str) -> TradingStop | None:
+    """Return what keeps an account from trading freely; None while nothing does."""
+    row = session.get(Trading, account)
+    state, why = _read(settings, account, row)
+    if state is TradingState.ACTIVE:
+        return None
+    file = _file_reason(settings) is not None
+    stopped = row if row is not None and row.state != TradingState.ACTIVE else None
+    moments = (stopped.since if stopped is not None else None, _file_time(settings) if file else None)
+    since = min(filter(None, moments), default=None)
+    if stopped is None or (file and stopped.state != TradingState.HALTED):
+        return TradingStop(account, state, why, None, since, file)
+    # `desk halt` writes both, and the row has the author and the reason apart from each other.
+    readable = stopped.state == state.value
+    return TradingStop(account, state, stopped.why if readable else why, stopped.by, since, file)
+
+
+def _file_time(settings: Settings) -> dt.datetime | None:
+    try:
+        return dt.datetime.fromtimestamp(halt_file(settings).lstat().st_mtime, dt.UTC)
+    except OSError:
+        return None
+
+
 def _read(settings: Settings, account: str, row: Trading | None) -> tuple[TradingState, str]:
     why = _file_reason(settings)
     if why is not None:
@@ -119,9 +161,8 @@ def enforce_file(store: Store, settings: Settings, account: str, by: str) -> Hal
     """Halt the account in the database too when a HALT file was written without it, so that the halt outlives the file
     and waiting orders are denied; return the record, which the caller passes to `record`. A file older than the row's
     last change is one that `halt` has written itself, or that `resume` is about to remove."""
-    try:
-        written = dt.datetime.fromtimestamp(halt_file(settings).lstat().st_mtime, dt.UTC)
-    except OSError:
+    written = _file_time(settings)
+    if written is None:
         return None
     with store.read() as session:
         row = session.get(Trading, account)

@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
     from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
+    from chordesk.tasks.reading.troubles import HaltView
     from chordesk.tasks.schedules import BeatState
+
+
+MOST_OF_HALT = 500  # characters: a reason may be long
 
 
 def status_report(found: DeskStatus) -> RenderableType:
     """Return the status: the desk's standing, then the parts that do not answer, then the others."""
     parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
-    if found.database is not None and found.database.trading is not TradingState.ACTIVE:
-        parts.append(_not_trading(found.standing.account, found.database))
     if found.database is not None:
+        parts += [_not_trading(one) for one in found.database.halts]
         parts.append(_equity(found.standing.account, found.database.equity))
     parts += [Text(str(one), style="bold yellow") for one in found.short]
     parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
@@ -66,9 +69,9 @@ def _workers(workers: list[WorkerRow], turns: int, known: Sequence[Shortage]) ->
     return [*parts, Text(f"turns in flight: {turns}")]
 
 
-def _not_trading(account: str, found: DatabaseState) -> Text:
-    state = "is halted" if found.trading is TradingState.HALTED else "gives exposure back only"
-    return Text(f"account {account} {state}: {paragraph(found.why)}; `desk resume` lets it trade", style="bold yellow")
+def _not_trading(found: HaltView) -> Text:
+    style = "bold red" if found.state is TradingState.HALTED else "bold yellow"
+    return Text(f"{paragraph(str(found), MOST_OF_HALT)}; `{found.resume}` lets it trade", style=style)
 
 
 def _equity(account: str, found: EquityNow | None) -> Text:

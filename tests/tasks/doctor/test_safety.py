@@ -188,8 +188,8 @@ def test_an_option_position_is_priced_by_its_contract(tmp_path: Path, monkeypatc
 
 
 def test_no_rule_asks_for_no_stop(context: CheckContext) -> None:
-    expected = Check("protection", CheckStatus.OK, "DESK_PROTECT=none: positions get no stop")
-    assert one("protection", context) == expected
+    rule = "DESK_PROTECT=none: no rule places a stop; a position whose plan has one gets it"
+    assert one("protection", context) == Check("protection", CheckStatus.OK, f"{rule}; no share is held")
 
 
 def test_before_there_is_a_database_there_is_no_mandate(tmp_path: Path) -> None:

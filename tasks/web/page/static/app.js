@@ -7,6 +7,7 @@ import {
   useAction, useEffect, useGet, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
+import { Halts } from './lib/halt.js';
 import { Palette } from './lib/palette.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
 
@@ -118,7 +119,7 @@ function Frame({ path, desk, children, onHelp }) {
           <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>
       </div>
     </header>
-    <main id="content" tabindex="-1"><${Decisions} />${children}</main>
+    <main id="content" tabindex="-1"><${Halts} halts=${desk.data?.database.halts} /><${Decisions} />${children}</main>
     ${leaving && html`<${Confirm} title=${all ? 'End all sessions' : 'Log out'} action=${all ? 'End all' : 'Log out'}
       danger=${false} run=${() => logout(all)} onClose=${() => setLeaving(null)}>
       <p>${all ? 'Every browser that is logged in to this desk is logged out, this one too.'

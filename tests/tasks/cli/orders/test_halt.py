@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -180,7 +181,7 @@ def test_a_halt_and_a_resume_that_go_well_are_confirmed(desk: Desk) -> None:
     shown = command(desk.settings.home, "approvals").stdout
     assert shown == "nothing waits for approval\n"
     status = " ".join(command(desk.settings.home, "status").stdout.split())
-    assert "account paper is halted: fire" in status
+    assert re.search(r"account paper is halted since [^;]+ by \S+: fire; one order denied since, open GE at", status)
     assert "`desk resume` lets it trade" in status
     with desk.store.read() as session:
         question = session.exec(select(Approval)).one()

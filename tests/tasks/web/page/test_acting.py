@@ -237,10 +237,14 @@ def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskP
     dialog.get_by_label("to go on").fill("flatten paper")
     flatten.click()
     expect(own_page.get_by_text("Closing:")).to_be_visible()
-    own_page.get_by_role("button", name="Resume…").click()
+    own_desk.open(own_page, "/runs")
+    banner = own_page.get_by_role("region", name="Trading is stopped")
+    expect(banner).to_contain_text("HALTED: account paper since")
+    expect(banner).to_contain_text("by Ann via the API: halted by a person")
+    banner.get_by_role("button", name="Resume…").click()
     dialog.get_by_label("to go on").fill("resume paper")
     dialog.get_by_role("button", name="Resume", exact=True).click()
-    expect(heading).to_contain_text("active")
+    expect(banner).to_have_count(0)
     _nothing_is_halted(own_desk)
 
 

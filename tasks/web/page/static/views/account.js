@@ -1,12 +1,13 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
 import {
-  Ago, badgeOf, codeOf, column, Confirm, Empty, Facts, Field, gain, html, joined, Link, Loaded, money, number, numOf,
-  orderOf, Panel, part, percent, plain, post, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf,
-  symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useDraft, useFollowed, useGet, useList, useState,
+  accountOf, Ago, badgeOf, codeOf, column, Empty, Facts, gain, html, joined, Link, Loaded, money, number, numOf,
+  orderOf, Panel, part, percent, plain, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf,
+  symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useFollowed, useGet, useList, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
-import { MoneyNotice, orderState, priceTerms, quantity } from '../lib/orders.js';
+import { Switch } from '../lib/halt.js';
+import { orderState, priceTerms, quantity } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
 
@@ -29,7 +30,7 @@ function One({ name, rows, query, changed }) {
     setVersion((n) => n + 1);
   };
   useFollowed(['order.fill', 'order.trading'], [{ soon: detail.soon, reload: again }]);
-  return html`<h1><span>Account ${textOf(name)}</span>
+  return html`<h1><span>Account ${accountOf(name)}</span>
       ${detail.data && badgeOf(detail.data.trading, undefined, plain(detail.data.why))}</h1>
     ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">${rows.map((row) => html`
       <${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>${plain(row.account)}
@@ -137,72 +138,3 @@ const COLUMNS = [
   column('Day', numOf), number('Equity', money), number('Change', gain),
   ['Share', (row) => gain(row.change, signedPercent(row.change_share)), 'num'], number('Drawdown', percent),
 ];
-
-// The kill switch: halt, flatten and resume. A halt takes one click and a confirmation; what cannot be undone, or lets
-// the desk trade, is typed.
-const WAYS = {
-  halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
-  flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten',
-    path: '/halt', body: { flatten: true }, word: 'flatten' },
-  resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: 'resume' },
-  reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back',
-    action: 'Resume, only reduce', path: '/resume', body: { reduce_only: true }, word: 'resume' },
-};
-
-/** state: of the account, TradingState. done: called when the switch was thrown. */
-function Switch({ account, state, done }) {
-  const [asked, setAsked] = useState(null);
-  const [report, setReport] = useState(null);
-  const ways = { halted: ['resume', 'reduce', 'flatten'], reducing: ['halt', 'flatten', 'resume'] }[state]
-    ?? ['halt', 'flatten'];
-  const thrown = (way, found) => {
-    setReport({ way, found });
-    done();
-  };
-  return html`<div class="row">${ways.map((way) => html`<button type="button" class=${way === 'halt' ? 'danger' : ''}
-      onClick=${() => setAsked(way)}>${WAYS[way].label}</button>`)}</div>
-    ${asked && html`<${Ask} way=${asked} account=${account} thrown=${thrown} onClose=${() => setAsked(null)} />`}
-    ${report && html`<${Report} ...${report} />`}`;
-}
-
-function Ask({ way, account, thrown, onClose }) {
-  const { title, word, action, path, body } = WAYS[way];
-  const [why, setWhy, forget] = useDraft(`switch:${way}`);
-  const standing = useGet('/');
-  const typed = word && `${word} ${account}`;
-  const run = async (key) => {
-    const found = await post(path, { ...body, ...(body.flatten ? { confirm: typed } : {}),
-      ...(path === '/resume' ? { account } : {}), ...(why.trim() ? { why: why.trim() } : {}) }, { key });
-    forget();
-    thrown(way, found);
-  };
-  return html`<${Confirm} title=${title} word=${typed} action=${action} run=${run} onClose=${onClose}
-    danger=${path === '/halt'}>
-    ${way !== 'halt' && html`<${MoneyNotice} standing=${standing} />`}
-    <p>${path === '/halt'
-      ? html`Every account of the desk stops trading at once: orders that were not sent are denied, open ones of this
-        broker are cancelled, stops that protect positions stay.`
-      : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce'
-        ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
-      ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be
-        undone.`}</p>
-    <${Field} label="Reason, for the record (may be left out)" maxlength="500" value=${why} onText=${setWhy} /><//>`;
-}
-
-function Report({ way, found }) {
-  if (WAYS[way].path === '/resume') {
-    return html`<div class="notice" role="status">${badgeOf(found.state, found.state === 'active' ? 'good' : 'warn')}
-      ${' '}account ${textOf(found.account)}
-      ${found.still_halted.length > 0 && `; still halted: ${plain(found.still_halted.join(', '))}`}</div>`;
-  }
-  const listed = (name, ids) => ids?.length > 0 && html`<p>${name}: ${ids.map((id) => html`${orderOf(id)} `)}</p>`;
-  return html`<div class=${`notice ${found.complete ? '' : 'warn'}`} role="status">
-    <p>${found.complete ? badgeOf('halted, nothing is left open', 'good')
-      : badgeOf('halted, something is left to do', 'warn')}
-      ${' '}${found.accounts.map((one) => plain(one.account)).join(', ')}</p>
-    ${listed('Denied', found.accounts.flatMap((one) => one.denied))}
-    ${listed('Not confirmed as cancelled', found.open_orders)}${listed('Stops that stay', found.protective_orders)}
-    ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) =>
-      html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
-    ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;
-}

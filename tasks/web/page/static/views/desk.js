@@ -2,8 +2,8 @@
 
 import {
   ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, gain, go, hitsOf, html, joined, KIND,
-  Link, LiveBadge, Loaded, money, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf, symbolOf,
-  TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
+  Link, LiveBadge, Loaded, money, orderOf, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf,
+  symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
@@ -44,7 +44,9 @@ function Front({ found, desk, events }) {
     ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
     <${Newest} account=${account} at=${desk.at} />
     ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
-      rows=${found.troubles} rowKey="run_id" />` : html`<p class="quiet">No run failed in the last 24 hours.</p>`}
+      rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`
+    : html`<p class="quiet">${found.database.halts.length > 0 && 'Trading is stopped. '}In the last 24 hours no
+      run failed or was left unfinished, no order was refused and no notification was given up.</p>`}
     <${Fleet} found=${found} at=${desk.at} />
     ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
       tools=${found.all_runs > runs.length
@@ -123,8 +125,10 @@ const Chain = ({ path, at, as = undefined }) => html`<${Loaded} from=${useGet(pa
   what="the decision">${(detail) => html`<${Lineage} detail=${detail} />`}<//>`;
 
 const TROUBLES = [
-  column('What', upTo(240), 'said'), column('State', badgeOf), column('Began', timeOf, 'at', 'wide'),
-  column('Run', runOf, 'run_id'),
+  column('What', upTo(240), 'said'), column('State', badgeOf), column('At', timeOf, 'at', 'wide'),
+  ['See', ({ kind, run_id: run, order_id: order, state, account, count: n }) => (run ? runOf(run)
+    : kind === 'messages' ? html`<code>desk notify list</code>` : n > 1
+      ? html`<${Link} to="/orders" query=${{ state, account }}>${count(n)} orders<//>` : orderOf(order))],
 ];
 
 /** The fleet as one line, and below it what is wrong with it. */
