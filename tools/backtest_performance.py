@@ -356,6 +356,7 @@ class Lot:
     # ids of the orders that bought and sold it; no exit while it is held
     entry: str = field(default="", compare=False)
     exit: str = field(default="", compare=False)
+    shares: float = field(default=0.0, compare=False)  # in those of the last day, after all splits
 
 
 Bought = deque[tuple[int, float, float, float, str]]  # row of closes, shares, cost and later dividends of each, order
@@ -388,7 +389,7 @@ def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Seq
         close = float(carried[last, place[symbol]]) if symbol in place else math.nan
         if math.isfinite(close):
             lots += [
-                Lot(symbol, at, last, n * price, n * (close + paid - price), False, entry)
+                Lot(symbol, at, last, n * price, n * (close + paid - price), False, entry, shares=n)
                 for at, n, price, paid, entry in queue
             ]
     return lots
@@ -401,7 +402,8 @@ def _sold(queue: Bought, fill: Fill, at: int, quantity: float, price: float) -> 
         quantity -= taken
         if count > taken:
             queue.appendleft((bought, count - taken, cost, paid, entry))
-        yield Lot(fill.symbol, bought, at, taken * cost, taken * (price + paid - cost), True, entry, fill.order_id)
+        profit = taken * (price + paid - cost)
+        yield Lot(fill.symbol, bought, at, taken * cost, profit, True, entry, fill.order_id, taken)
 
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:

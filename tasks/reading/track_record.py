@@ -27,7 +27,7 @@ from chordesk.tools.backtest_performance import Lot, lots_of
 from chordesk.tools.backtests import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import actions_of
-from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.price_panel import panel_of
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
@@ -59,21 +59,30 @@ class MonthRow(Frozen):
 
 
 class TradeRow(Frozen):
-    """Shares bought by one order and sold by one, or still held at the last close. days: of market time; profit and
-    staked in account currency, commissions and dividends counted; share: of what was staked. why: the reason of the
-    sale, of the purchase while it is held."""
+    """Shares bought by one order and sold by one, or still held at the last close. days: of market time; days_held: of
+    the calendar. quantity in shares as they were bought; entry_price, exit_price: mean of the fills, without
+    commissions, the latter null while they are held; splits: shares at the exit for each one bought, so that the money
+    at the exit is quantity x splits x exit_price. profit and staked in account currency, commissions and dividends
+    counted; share: of what was staked. entry_reason, exit_reason: of the decision that bought, and of the one that sold
+    or the plan's; null where none was given, and exit_reason while they are held."""
 
     symbol: str
     lenses: list[str]
     bought: dt.date
     until: dt.date
+    days_held: int
     sold: bool
     entry: str
     exit: str | None
+    quantity: float
+    entry_price: float
+    exit_price: float | None
+    splits: float
     staked: float
     profit: float
     share: float
-    why: str | None
+    entry_reason: str | None
+    exit_reason: str | None
 
 
 class PartReturn(Frozen):
@@ -262,8 +271,10 @@ def _trades(kept: _Kept, market: MarketData | None) -> list[TradeRow]:
         except DeskError:
             continue
     closes = closes_of(market, names, sorted(days))
-    lots = lots_of(kept.fills, closes, {name: actions_of(market, name, first) for name in names})
-    found = [_trade(kept, lot, closes.days) for lot in _merged(lots)]
+    actions = {name: actions_of(market, name, first) for name in names}
+    lots = lots_of(kept.fills, closes, actions)
+    fills = by_key((fill.order_id, fill) for fill in kept.fills)
+    found = [_trade(kept, lot, closes.days, fills, actions[lot.symbol]) for lot in _merged(lots)]
     return sorted(found, key=lambda one: (one.until, one.bought, one.symbol), reverse=True)
 
 
@@ -274,21 +285,52 @@ def _merged(lots: Iterable[Lot]) -> Iterable[Lot]:
         key = (lot.symbol, lot.entry, lot.exit)
         one = found.get(key)
         found[key] = (
-            lot if one is None else replace(one, staked=one.staked + lot.staked, profit=one.profit + lot.profit)
+            lot
+            if one is None
+            else replace(
+                one, staked=one.staked + lot.staked, profit=one.profit + lot.profit, shares=one.shares + lot.shares
+            )
         )
     return found.values()
 
 
-def _trade(kept: _Kept, lot: Lot, days: Sequence[dt.date]) -> TradeRow:
+def _trade(
+    kept: _Kept,
+    lot: Lot,
+    days: Sequence[dt.date],
+    fills: Mapping[str, Sequence[Fill]],
+    actions: Sequence[Action],
+) -> TradeRow:
+    bought, until = days[lot.bought], days[lot.until]
+    first, last = _splits_after(actions, bought), _splits_after(actions, until)
+    exits = [fill for fill in fills.get(lot.exit, ()) if fill.symbol == lot.symbol]
     return TradeRow.of(
         lot,
         lenses=list(kept.lenses.get(lot.entry, ())),
-        bought=days[lot.bought],
-        until=days[lot.until],
+        bought=bought,
+        until=until,
+        days_held=(until - bought).days,
         exit=lot.exit or None,
+        quantity=lot.shares / first,
+        entry_price=first * _mean_price(fills[lot.entry], actions),
+        exit_price=last * _mean_price(exits, actions) if exits else None,
+        splits=first / last,
         share=lot.profit / lot.staked if lot.staked else 0.0,
-        why=kept.reasons.get(lot.exit or lot.entry),
+        entry_reason=kept.reasons.get(lot.entry),
+        exit_reason=kept.reasons.get(lot.exit),
     )
+
+
+def _splits_after(actions: Sequence[Action], day: dt.date) -> float:
+    """Return how many shares of the last day one of this day has become."""
+    return math.prod(action.split for action in actions if action.day > day)
+
+
+def _mean_price(fills: Sequence[Fill], actions: Sequence[Action]) -> float:
+    """Return the mean price of an order's fills, of a share of the last day: an order may fill on both sides of a
+    split."""
+    shares = [fill.quantity * _splits_after(actions, exchange_day(fill.filled_at)) for fill in fills]
+    return math.fsum(fill.quantity * fill.price for fill in fills) / math.fsum(shares)
 
 
 def by_lens(trades: Iterable[TradeRow]) -> list[PartReturn]:

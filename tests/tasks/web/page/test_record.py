@@ -50,6 +50,10 @@ def test_the_record_of_a_backtest_adds_up_and_is_saved(page: Page, desk_page: De
     assert abs(sum(one["profit"] for one in trades) - (days[-1]["equity"] - days[0]["equity"])) < 0.01
     assert abs(sum(one["profit"] for one in found["lenses"]) - sum(one["profit"] for one in trades)) < 0.01
     assert {one["name"] for one in found["symbols"]} == {one["symbol"] for one in trades}
+    for one in trades:
+        assert abs(one["quantity"] * one["entry_price"] / one["staked"] - 1) < 0.001, "but for the commission"
+        assert (one["exit_price"] is None, one["exit_reason"] is None) == (not one["sold"], not one["sold"])
+        assert one["entry_reason"] != one["exit_reason"]
     desk_page.open(page, f"/runs/{record.backtest}")
     page.get_by_role("link", name="Its record").click()
     expect(page.locator("main .lead").filter(has_text=found["said"])).to_be_visible()

@@ -1,13 +1,14 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, and the backtests.
 
 import {
-  badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST, gain, gainShare, hitsOf,
-  html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent, plain,
-  questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent, symbolOf,
-  symbolsOf, Table, TablePanel, textOf, timeOf, upTo, useGet, useList, useState, words,
+  accountOf, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST, gain, gainShare,
+  hitsOf, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent,
+  plain, questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent,
+  symbolOf, symbolsOf, Table, TablePanel, Text, textOf, timeOf, useGet, useList, useState, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
+import { quantity } from '../lib/orders.js';
 
 /** A mean with its sign and half of its 95 % interval, which is never written as zero. */
 function signed(mean) {
@@ -106,12 +107,21 @@ const RETURNS = [
   column('Of', textOf, 'name'), number('Trades', count), number('Won', count, 'won', 'wide'), number('Profit', gain),
   number('Of what was staked', gainShare, 'share'),
 ];
+const reasonOf = (why) => (why ? html`<${Text} most=${90}>${why}<//>` : quietOf('none given'));
 const TRADES = [
-  column('Symbol', symbolOf), number('Profit', gain), number('Return', gainShare, 'share'),
-  ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`}>${row.bought}<//>`, '', 'bought'],
-  ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`}>${row.until}<//>` : quietOf('held')),
-    '', 'until'],
-  column('Reason', upTo(90), 'why', 'wide'),
+  column('Symbol', symbolOf),
+  ['Quantity', (row) => html`${quantity(row.quantity)} ${row.splits !== 1
+    && quietOf(`× ${figure(row.splits)} split`)}`, 'num', 'quantity', 'as they were bought'],
+  ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`} className="nowrap num">${row.bought}<//>`, '',
+    'bought'],
+  number('Entry price', money, 'entry_price'),
+  ['Entry reason', (row) => reasonOf(row.entry_reason), 'wide', 'entry_reason'],
+  ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`} className="nowrap num">${row.until}<//>`
+    : quietOf('held')), '', 'until'],
+  ['Exit price', (row) => (row.exit ? money(row.exit_price) : quietOf('held')), 'num', 'exit_price'],
+  ['Exit reason', (row) => (row.exit ? reasonOf(row.exit_reason) : quietOf('held')), 'wide', 'exit_reason'],
+  number('Days held', count, 'days_held', '', 'of the calendar; while they are held, until the last close'),
+  number('Profit', gain), number('Return', gainShare, 'share'),
   ['Lens', (row) => textOf(row.lenses.join(', ')), 'wide'],
 ];
 
@@ -119,10 +129,11 @@ function ScoresPart({ query: { account } }) {
   const scores = useGet('/scores', { account });
   const columns = scoreColumns(account);
   return html`<${Loaded} from=${scores} what="scores">${(board) => html`
-    <p class="lead">Account ${textOf(board.account)}. Questions: ${Object.entries(board.questions).map(([state, n]) =>
-      html`<${Link} to="/scores" query=${{ show: 'questions', state }}>${numOf(n)} ${state}<//> `)}
-      ${!Object.keys(board.questions).length && 'none yet'}</p>
-    ${!board.rows.length ? html`<${Empty} title="No forecast of a resolved question to score yet">A verdict is a
+    <p class="lead">Account ${accountOf(board.account)}. Its questions: ${Object.entries(board.questions)
+      .map(([state, n]) => `${count(n)} ${state}`).join(', ') || 'none yet'}. ${board.elsewhere > 0
+      && html`<${Link} to="/scores" query=${{ show: 'questions', state: 'resolved' }}>${count(board.elsewhere)} more
+        resolved<//> of the desk are not its own.`}</p>
+    ${!board.rows.length ? html`<${Empty} title=${`Nothing to score: ${plain(board.lacking)}`}>A verdict is a
       question too: it resolves after <code>DESK_QUESTION_SESSIONS</code> sessions. <code>desk episode</code> asks the
       voices.<//>` : html`<div class="grid">
       ${Object.entries(TITLES).map(([kind, title]) => [title, board.rows.filter((row) => row.kind === kind)])
