@@ -17,12 +17,14 @@ from chordesk.models.errors import NotFound
 from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.board import (
+    EpisodeQuestion,
     EventPosition,
     Forecast,
     KarmaEntry,
     Question,
     ScoreMark,
     Signal,
+    ThesisQuestion,
     VerdictQuestion,
 )
 from chordesk.models.tables.columns import utcnow
@@ -104,12 +106,15 @@ class CrowdRow(Frozen):
 
 
 class ScoreBoard(Frozen):
-    """All scores of an account. questions: of the desk by state, whether this account forecast them or not. since: only
-    questions that closed from then on are scored; null where all are."""
+    """All scores of an account. questions: those that it forecast or judged, by state; elsewhere: resolved ones of the
+    desk that it did not, as of backtests. since: only questions that closed from then on are scored; null where all
+    are. lacking: why there is no row, null where there is one."""
 
     account: str
     since: dt.datetime | None = None
     questions: dict[str, int]
+    elsewhere: int = 0
+    lacking: str | None = None
     rows: list[ScoreRow]
     crowd: CrowdRow | None
     published: PartRow | None
@@ -212,14 +217,54 @@ def _whole(session: Session, account: str, cutoffs: str, since: dt.datetime | No
     )
 
 
+def _own_states(session: Session, account: str) -> dict[str, int]:
+    """Return how many questions the account has forecast or judged, by state."""
+    of_verdicts = sqlalchemy.select(col(VerdictQuestion.question_id)).join(
+        Verdict, col(Verdict.id) == col(VerdictQuestion.verdict_id)
+    )
+    of_theses = sqlalchemy.select(col(ThesisQuestion.question_id)).join(
+        Report, col(Report.id) == col(ThesisQuestion.report_id)
+    )
+    asked = sqlalchemy.union(
+        sqlalchemy.select(col(Forecast.question_id)).where(col(Forecast.account) == account),
+        sqlalchemy.select(col(EpisodeQuestion.question_id))
+        .join(Run, col(Run.id) == col(EpisodeQuestion.run_id))
+        .where(col(Run.account) == account),
+        of_verdicts.join(Run, col(Run.id) == col(Verdict.run_id)).where(col(Run.account) == account),
+        of_theses.join(Run, col(Run.id) == col(Report.run_id)).where(col(Run.account) == account),
+    )
+    states = select(Question.state, func.count()).where(col(Question.id).in_(asked))
+    return dict(session.exec(states.group_by(Question.state).order_by(Question.state)).all())
+
+
+def _lacking(whole: ScoreBoard, own: Mapping[str, int], elsewhere: int) -> str | None:
+    """Return why nothing of the account is scored."""
+    if whole.rows:
+        return None
+    resolved, open_ = own.get(QuestionState.RESOLVED, 0), own.get(QuestionState.OPEN, 0)
+    others = f"; {elsewhere:,} resolved questions of the desk are not its own" if elsewhere else ""
+    if not own:
+        return f"account {whole.account} has forecast or judged no question yet{others}"
+    if not resolved:
+        return f"none of its {sum(own.values()):,} questions has an outcome, {open_:,} still open{others}"
+    if whole.since is not None:
+        since = f"{whole.since:%Y-%m-%d}"
+        return f"its {resolved:,} resolved questions closed before {since}, or nothing that it said of them is scored"
+    return f"nothing that it said of its {resolved:,} resolved questions is scored: no probability, no rated verdict"
+
+
 def _part(session: Session, whole: ScoreBoard, kind: ScoreKind | None, name: str | None) -> ScoreBoard:
     if kind is not None and name is not None:
         _require_known(session, whole, kind, name)
+    own = _own_states(session, whole.account)
+    elsewhere = _states(session).get(QuestionState.RESOLVED, 0) - own.get(QuestionState.RESOLVED, 0)
     karma, pooled = _karma(session, whole.account), name is None and kind in (None, "voice")
     return ScoreBoard(
         account=whole.account,
         since=whole.since,
-        questions=_states(session),
+        questions=own,
+        elsewhere=elsewhere,
+        lacking=_lacking(whole, own, elsewhere),
         rows=[
             row.model_copy(update={"karma": karma.get(row.name)}) if row.kind == "voice" else row
             for row in whole.rows

@@ -255,7 +255,7 @@ def score_report(board: ScoreBoard, *, in_detail: bool = False) -> RenderableTyp
     states = ", ".join(f"{count} {state}" for state, count in board.questions.items()) or "none yet"
     head = [Text(f"Account {board.account}. Questions: {states}.")]
     if not board.rows:
-        return Group(*head, Text("No forecast of a resolved question to score yet."))
+        return Group(*head, Text(f"Nothing to score: {board.lacking or 'nothing of this kind'}."))
     parts: list[RenderableType] = [*head]
     if board.since is not None:
         parts.append(Text(f"Scored are those that closed from {board.since:%Y-%m-%d} on; --ever scores all."))

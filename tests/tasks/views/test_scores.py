@@ -200,7 +200,19 @@ def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
     found = board(session, "voice", "ada")
     assert (found.rows, found.crowd, found.questions) == ([], None, {"open": 1})
     assert rendered(score_report(found)) == (
-        "Account paper. Questions: 1 open.\nNo forecast of a resolved question to score yet.\n"
+        "Account paper. Questions: 1 open.\nNothing to score: none of its 1 questions has an outcome, 1 still open.\n"
+    )
+
+
+def test_questions_of_other_accounts_are_told_apart(session: Session) -> None:
+    other = a_run_on(session, 0, account="backtest-1")
+    for number in range(3):
+        a_forecast(session, other, a_question(session, f"q{number}", 1.0), "ada", 0.7, account="backtest-1")
+    found = board(session)
+    assert (found.rows, found.questions, found.elsewhere) == ([], {}, 3)
+    assert rendered(score_report(found), 200) == (
+        "Account paper. Questions: none yet.\nNothing to score: account paper has forecast or judged no question yet; "
+        "3 resolved questions of the desk are not its own.\n"
     )
 
 
