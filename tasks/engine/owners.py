@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+PLAYER = "walk"  # name of a process that plays backtests by itself
+
 
 class Standing(StrEnum):
     """What can be told of a process by its name."""

@@ -15,7 +15,7 @@ from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.market import plain_name
 from chordesk.models.room import shortages
 from chordesk.models.settings import REPLAYING, Settings
-from chordesk.models.settings.running_desk import Standing, research_account, standing_of_run
+from chordesk.models.settings.running_desk import Standing, is_backtest, research_account, standing_of_run
 from chordesk.models.states import (
     RUN_FINAL,
     STEP_FINAL,
@@ -31,6 +31,7 @@ from chordesk.models.tables.board import Episode
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import (
+    Attempt,
     BacktestSession,
     Candidate,
     Decision,
@@ -44,13 +45,15 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeApproval, RuntimeTurn
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.engine import kinds, policy
+from chordesk.tasks.engine import kinds, owners, policy
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
+from chordesk.tasks.engine.owners import PLAYER
 from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tasks.reading.accounts import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.chain import judged
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
+from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import lenses_of, odds_of_run
@@ -239,9 +242,11 @@ class RunView(Frozen):
 
 
 def newest_run(session: Session, kind: str | None = None) -> Run:
+    """Return the newest run, of a kind or that no other run opened; never one of a backtest's sessions."""
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
     wanted = Run.kind == kind if kind is not None else col(Run.parent_run_id).is_(None)
-    found = session.exec(select(Run).where(wanted).order_by(*newest).limit(1)).first()
+    own = (wanted, ~opened_by_backtest())
+    found = session.exec(select(Run).where(*own).order_by(*newest).limit(1)).first()
     if found is None:
         of = f" of the kind {kind}" if kind is not None else ""
         raise NotFound(f"there is no run{of} yet", remedy=f"start one with: desk {kind or 'screen'}")
@@ -473,6 +478,8 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
     rows = session.exec(columns.where(Step.run_id == run.id, open_ones)).all()
     ready = [ReadyRow(*rest) for state, *rest in rows if state == StepState.READY]
     found = [*_persons(session, run.id), *_put_off(ready, now)]
+    if is_backtest(run.account) and _is_played(session, run.account, now):
+        return found  # its steps, and those of its sessions' runs, are the player's and no worker's
     if not rows:
         return [*found, *_runs_below(session, run.id, settings)]
     due = [one for one in ready if policy.waits_for(one.error) is None]
@@ -537,6 +544,23 @@ def _unclaimed(late: Sequence[str]) -> Iterator[Wait]:
         yield Wait(what=f"a free worker {queue}", count=count)
 
 
+PLAYED_SECONDS = 30.0  # since a step of it ended: one of a session takes less than a second
+
+
+def _is_played(session: Session, account: str, now: dt.datetime) -> bool:
+    """Return whether `desk backtest` plays the sessions of a backtest's account in its own process now."""
+    walk = account.removesuffix(research_account(""))
+    ended = (
+        select(Attempt.owner)
+        .join(Step, col(Step.id) == col(Attempt.step_id))
+        .join(Run, col(Run.id) == col(Step.run_id))
+        .where(col(Run.account).in_((walk, research_account(walk))), col(Attempt.owner).startswith(f"{PLAYER}@"))
+        .where(col(Attempt.ended_at) > now - dt.timedelta(seconds=PLAYED_SECONDS))
+    )
+    owner = session.exec(ended.order_by(col(Attempt.ended_at).desc()).limit(1)).first()
+    return owner is not None and owners.standing(owner) is not owners.Standing.DEAD
+
+
 def _persons(session: Session, run_id: str) -> list[Wait]:
     pending = ApprovalState.PENDING.value
     orders = session.exec(
@@ -568,12 +592,31 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
 
 
 def _runs_below(session: Session, run_id: str, settings: Settings | None) -> Iterator[Wait]:
-    going = []
+    """Yield what the runs below wait for, those that wait for the same together; what is between waits for them."""
+    going, found = list[str](), defaultdict[tuple[str, Any], list[tuple[str, Wait]]](list)
     for inner in open_runs_below(session, [run_id]):
-        if below := waits(session, session.get_one(Run, inner), settings):
-            yield Wait(what=f"run {inner}" + "".join(f", which {one}" for one in below), count=1)
-        else:
+        below = waits(session, session.get_one(Run, inner), settings)
+        for one in below:
+            if not one.what.startswith(_A_RUN):
+                found[one.what, one.unit].append((inner, one))
+        if not below:
             going.append(inner)
+    for (what, unit), waiting in found.items():
+        runs = list(dict.fromkeys(inner for inner, _ in waiting))
+        moments = [one.until for _, one in waiting if one.until is not None]
+        wait = "waits" if len(runs) == 1 else "wait"
+        yield Wait(
+            what=f"{_named(runs)}, which {wait} for {what}",
+            count=sum(one.count for _, one in waiting),
+            unit=unit,
+            until=max(moments, default=None),
+        )
     if going:
-        of_more = f" and {len(going) - 1} more" if len(going) > 1 else ""
-        yield Wait(what=f"run {going[0]}{of_more}", count=len(going))
+        yield Wait(what=_named(going), count=len(going))
+
+
+_A_RUN = "run "
+
+
+def _named(runs: Sequence[str]) -> str:
+    return f"{_A_RUN}{runs[0]}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")

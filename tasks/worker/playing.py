@@ -23,6 +23,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import RUNS_KEPT, Desk
 from chordesk.tasks.engine import leases, step_queries
+from chordesk.tasks.engine.owners import PLAYER
 from chordesk.tasks.engine.steps import ReadyStep, ready_of
 from chordesk.tasks.worker.maintenance import sweep
 from chordesk.tasks.worker.messages import DeskApp
@@ -41,8 +42,8 @@ class Player:
     """Plays the steps of backtests. app: to open them with; it needs no broker."""
 
     def __init__(self, settings: Settings) -> None:
-        self.app = DeskApp("walk", set_as_current=False)
-        self.app.desk = self._desk = Desk(settings, "walk", plays=True)
+        self.app = DeskApp(PLAYER, set_as_current=False)
+        self.app.desk = self._desk = Desk(settings, PLAYER, plays=True)
         self.app.plays = self._take
         self._accounts = set[str]()
         self._account_of = lru_cache(RUNS_KEPT)(self._read_account)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
@@ -26,9 +26,11 @@ from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
-from chordesk.models.tables.runs import BacktestSession, Run, Step, Verdict
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Attempt, BacktestSession, Run, Step, Verdict
 from chordesk.tasks.cli.start import walking
 from chordesk.tasks.reading.run_details import audits
+from chordesk.tasks.reading.runs import waits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
 from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed
@@ -119,6 +121,25 @@ def test_all_tables_are_as_workers_leave_them(playing: PlayingDesk, memory: str,
     assert found["fill"]
     for table, rows in expected.items():
         assert found[table] == rows, table
+
+
+def test_what_is_played_here_waits_for_no_worker_and_what_was_left_names_it_once(playing: PlayingDesk) -> None:
+    run = open_backtest(playing.player.app, FIRST, LAST, universe="AAPL,KO")
+    playing.player.add(run)
+    playing.player.play(0.1)
+    long_ago = utcnow() - dt.timedelta(minutes=2)
+    with playing.store.session() as session:
+        ready = Step.state == StepState.READY.value
+        assert session.execute(update(Step).where(ready).values(due_at=long_ago)).rowcount, "it is under way"
+    with playing.store.read() as session:
+        assert waits(session, session.get_one(Run, run.id)) == []
+    with playing.store.session() as session:
+        session.execute(update(Attempt).values(ended_at=long_ago))
+    with playing.store.read() as session:
+        found = [str(one) for one in waits(session, session.get_one(Run, run.id))]
+    assert len(found) == 1
+    assert found[0].count("step") == 1
+    assert re.search(r"run \w+( and \d+ more)?, which waits? for a (free )?worker", found[0])
 
 
 def test_an_arm_under_a_mask_is_masked_here_too_and_decides_the_same(playing: PlayingDesk) -> None:
