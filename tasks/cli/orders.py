@@ -254,6 +254,7 @@ def list_(
         rows = list_orders(session, run_id, ticker, wanted, limit, but_backtests=own)
     plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]
     nothing = "no such orders; every trading action of a decision makes one"
+    nothing += "" if own is None else "; --all has those of backtests too"
     emit(plain, lambda _: order_list(rows) if rows else nothing, as_json=as_json)
 
 

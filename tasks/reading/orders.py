@@ -439,7 +439,7 @@ def newest_order(session: Session, own: str) -> Order:
     """Return the newest order of the accounts that are not of backtests. own: the desk's account."""
     found = next((order for order, _ in list_orders(session, None, None, None, 1, but_backtests=own)), None)
     if found is None:
-        raise NotFound("there is no order yet", remedy="every trading action of a decision makes one")
+        raise NotFound("no account of the desk has an order yet", remedy="every trading action of a decision makes one")
     return found
 
 
