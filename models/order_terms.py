@@ -91,3 +91,9 @@ def parse_protection(rule: str) -> Protection | None:
 def require_protection(rule: str) -> str:
     parse_protection(rule)
     return rule
+
+
+def follows_dividends(side: str | None, order_type: str | None) -> bool:
+    """Return whether a resting order's prices fall with a dividend on its day: those below the market do, buy limits
+    and stops that sell (FINRA Rule 5330). The dividend alone would reach them otherwise."""
+    return order_type == "limit" if side == "buy" else order_type in ("stop", "stop_limit", "trailing_stop")

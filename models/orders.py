@@ -231,7 +231,8 @@ class Settlement(Frozen):
 
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike. Of a dividend,
     and of a fraction that a split leaves, it is what is paid for, and the position stays. An adjusted
-    contract stays and delivers other than 100 shares from then on. ratio: shares after a split for one before.
+    contract stays and delivers other than 100 shares from then on. ratio: shares after a split for one before. growth:
+    what prices of before are divided by to compare with those after this leg.
     """
 
     id: str
@@ -240,6 +241,7 @@ class Settlement(Frozen):
     quantity: Amount
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    growth: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     at: dt.datetime
 
 

@@ -88,6 +88,13 @@ class PositionPlan(ActionPlan):
     ends: dt.date | None = None
     by_code: list[str] = []
 
+    def after(self, growth: float) -> PositionPlan:
+        """Return the plan in shares of a later day. growth: what its prices are divided by."""
+        if growth == 1:
+            return self
+        prices = {name: price / growth for name in ("entry", "stop", "target") if (price := getattr(self, name))}
+        return self.model_copy(update=prices)
+
 
 class DecidedAction(TraderAction):
     """An action as it is kept: with the whole plan."""

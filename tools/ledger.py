@@ -80,8 +80,8 @@ class Books:
             self.cash += quantity * price
         elif kind != "split":
             self.move(symbol, quantity, price)
-        elif symbol in self.held:
-            before, average = self.held.pop(symbol)
+        else:  # of a name that was sold before the split was known the shares that it left come at no cost
+            before, average = self.held.pop(symbol, (Decimal(0), Decimal(0)))
             if after := before + quantity:
                 self.held[symbol] = (after, exact(float(average * before / after)))
 
@@ -284,14 +284,15 @@ def book_settlement(session: Session, account: str, leg: Settlement) -> None:
         session.add(head)
     elif leg.kind != "split":
         move(session, account, leg.symbol, quantity, price, leg.at)
-    elif (row := session.get(Position, (account, leg.symbol), with_for_update=True)) is not None:
+    elif (row := session.get(Position, (account, leg.symbol), with_for_update=True)) is not None or quantity:
+        row = row or Position(account=account, symbol=leg.symbol, quantity=0, average_cost=0, filled_at=leg.at)
         before = exact(row.quantity)
         if after := before + quantity:
             row.average_cost = float(exact(row.average_cost) * before / after)
             row.quantity = float(after)
             session.add(row)
         else:
-            session.delete(row)
+            session.delete(row)  # `before` is not zero: the row is in the database
     session.flush()
 
 

@@ -37,7 +37,8 @@ from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.sessions import to_next_session
-from chordesk.tools.orders.stops import bound_text, plan_of, plan_text
+from chordesk.tools.orders.stops import bound_text, plan_text
+from chordesk.tools.position_plans import plan_of
 
 WATCH_SECONDS = 1.0
 EPISODE = ("episode", "--rounds", "1")

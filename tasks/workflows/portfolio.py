@@ -22,7 +22,10 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.trading import meet_past_sessions
 from chordesk.tools.holdings import Holding, holdings, holds
+from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import actions_of
+from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.protection import held_plans
 from chordesk.tools.registry import ToolContext
 
@@ -157,7 +160,16 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
         reports = _last_reports(session, rows.values())
         reviews = {one.symbol: kept.review for one, _, kept in held_plans(session, account)}
     move, roles = desk.settings.price_move, research_roles(desk.settings)
-    return [plan(one, rows, reports, now, move, roles, asked=force, review=reviews.get(one.symbol)) for one in held]
+    seen = {key: _restated(desk.market, row) for key, row in rows.items()}
+    return [plan(one, seen, reports, now, move, roles, asked=force, review=reviews.get(one.symbol)) for one in held]
+
+
+def _restated(market: MarketData, row: RoleSchedule) -> RoleSchedule:
+    """Return a review with its price in shares of now: a split alone is no move."""
+    if row.last_price is None or not (actions := actions_of(market, row.symbol, exchange_day(row.last_at))):
+        return row
+    price = row.last_price / growth_since(actions, exchange_day(row.last_at))
+    return RoleSchedule(**{**row.model_dump(), "last_price": price})
 
 
 def _last_reports(session: Session, rows: Iterable[RoleSchedule]) -> Mapping[str, Report]:

@@ -4,15 +4,17 @@ volume."""
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_DOWN, Decimal
 
-from sqlalchemy import bindparam
+from sqlalchemy import bindparam, func
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
-from chordesk.models.market import OptionContract, contract_of, legs_of, multiplier_of, parse_contract
+from chordesk.models.market import OptionContract, legs_of, multiplier_of, parse_contract
+from chordesk.models.order_terms import follows_dividends
 from chordesk.models.orders import (
     AccountFill,
     AccountView,
@@ -40,6 +42,7 @@ from chordesk.tools.ledger import (
     keep_marks,
     not_standard,
 )
+from chordesk.tools.market.actions import cash_growth, contract_after
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, quote_of, splits_since, traded_bars, vanished
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
@@ -134,40 +137,42 @@ def changes(
     symbol: str, held: Decimal, cost: Decimal, action: Action, market: MarketData, adjusted: bool
 ) -> Iterator[Settlement]:
     """Yield what an action does to a position as it was the evening before. A dividend is cash, paid by who is short. A
-    split changes whole shares and pays a fraction at the last close; without a holding it is yielded for waiting
-    orders. Contracts follow a split of one share into a whole number if the strike divides by it; any other split
-    adjusts them."""
+    split changes whole shares and pays a fraction at the last close. Without a holding both are yielded for waiting
+    orders. Contracts follow as `contract_after` says; what it has no contract for is adjusted."""
 
-    def leg(kind: str, quantity: Decimal, price: Decimal, named: str = symbol, *, ratio: float = 1.0) -> Settlement:
-        facts = {"id": f"{named}/{action.day}/{kind}", "kind": kind, "symbol": named, "ratio": ratio}
+    def leg(kind: str, quantity: Decimal, price: Decimal, named: str = symbol, **terms: float) -> Settlement:
+        facts = {"id": f"{named}/{action.day}/{kind}", "kind": kind, "symbol": named, **terms}
         amounts = {"quantity": float(quantity), "price": float(price)}
         return Settlement.model_validate({**facts, **amounts, "at": exchange_hours().open_of(action.day)})
 
     contract, ratio = parse_contract(symbol), exact(action.split)
     if contract is not None:
-        strike = contract.strike / ratio
-        follows = ratio > 1 and ratio == int(ratio) and strike == round(strike, 3)
-        if held and follows and not adjusted:
-            after = contract_of(contract.underlying, contract.expiry, contract.kind, strike).symbol
-            yield leg("converted", -held, cost)
-            yield leg("converted", held * ratio, cost / ratio, after)
-        elif held and ratio != 1:
+        after = contract_after(contract, action)
+        if not held or adjusted or after == contract:
+            return
+        if after is None:
             yield leg("adjusted", Decimal(0), Decimal(0))
+        else:
+            yield leg("converted", -held, cost)
+            yield leg("converted", held * ratio, cost / ratio, after.symbol)
         return
-    if action.dividend and held:
-        yield leg("dividend", held, exact(action.dividend))
+    if action.dividend:
+        yield leg("dividend", held, exact(action.dividend), growth=cash_growth(action))
     if ratio != 1:
         whole = (held * ratio).to_integral_value(ROUND_DOWN)
-        yield leg("split", whole - held, Decimal(0), ratio=action.split)
+        yield leg("split", whole - held, Decimal(0), ratio=action.split, growth=action.split)
         if (fraction := held * ratio - whole) and (close := _close_before(symbol, action, market)) is not None:
             yield leg("fraction", fraction, close)
 
 
 def _close_before(symbol: str, action: Action, market: MarketData) -> Decimal | None:
-    """Return the last close before an action, for a share after it."""
+    """Return the last close before an action, for a share after it and without the cash."""
     bars = traded_bars(market, symbol, (market.clock.session() - action.day).days + _SESSIONS_BACK)
     before = [place for place, day in enumerate(bars.dates) if day < action.day]
-    return exact(float(bars.close[before[-1]])) * exact(splits_since(market, symbol, action.day)) if before else None
+    if not before:
+        return None
+    close = exact(float(bars.close[before[-1]])) * exact(splits_since(market, symbol, action.day))
+    return max(close - exact(action.dividend) / exact(action.split), Decimal(0))
 
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
@@ -313,22 +318,58 @@ class PaperBroker:
         )
 
     def _changes(self, session: Session, symbols: Iterable[str], adjusted: Mapping[str, dt.date]) -> list[Settlement]:
-        """What splits and dividends of the last year do to these positions and open orders, as far as not booked."""
+        """What splits and dividends of the last year do to these positions and open orders, as far as not booked. A
+        later action finds what an earlier one leaves, and a name that was sold since what was held on its day."""
         since = self._market.clock.session() - dt.timedelta(days=_ACTIONS_BACK)
+        waiting = self._waiting(session)
+        spans = self._traded(session, since)
         found: list[Settlement] = []
-        sent = select(Order.symbol, Order.market_at).where(col(Order.account) == self.name)
-        waiting = session.exec(sent.where(col(Order.state).in_(_RESTING))).all()
-        for symbol in sorted(symbols):
+        due = deque(sorted({*symbols, *waiting, *spans}))
+        known = set(due)
+        while due:
+            symbol = due.popleft()
             for action in actions_of(self._market, underlying_of(symbol), since):
-                opened = exchange_hours().open_of(action.day)
-                before = opened - dt.timedelta(seconds=1)
-                books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
-                held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
-                if not held and not any(name == symbol and exchange_day(at) < action.day for name, at in waiting):
-                    continue
-                since_when = adjusted.get(symbol, action.day)
-                found += changes(symbol, held, cost, action, self._market, since_when < action.day)
-        return [leg for leg in found if session.get(BookedSettlement, (self.name, leg.id)) is None]
+                waits = any(day < action.day and (action.split != 1 or falls) for day, falls in waiting.get(symbol, ()))
+                first, last = spans.get(symbol, (action.day, action.day))
+                if symbol in symbols or waits or first < action.day <= last:
+                    held, cost = self._before(session, symbol, action.day, found)
+                    if held or waits:
+                        split_on = adjusted.get(symbol, action.day)
+                        legs = changes(symbol, held, cost, action, self._market, split_on < action.day)
+                        found += [one for one in legs if session.get(BookedSettlement, (self.name, one.id)) is None]
+            due += (more := {one.symbol for one in found} - known)
+            known |= more
+            symbols = {*symbols, *more}
+        return sorted(found, key=lambda one: one.at)
+
+    def _before(
+        self, session: Session, symbol: str, day: dt.date, due: Iterable[Settlement]
+    ) -> tuple[Decimal, Decimal]:
+        """Return what was held of a symbol the evening before a day, and its cost. due: legs that are not booked."""
+        opened = exchange_hours().open_of(day)
+        before = opened - dt.timedelta(seconds=1)
+        books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
+        for leg in due:
+            if leg.symbol == symbol and leg.at < opened:
+                books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
+        return books.held.get(symbol, (Decimal(0), Decimal(0)))
+
+    def _waiting(self, session: Session) -> dict[str, list[tuple[dt.date, bool]]]:
+        """Return the days of resting orders by underlying, with whether each follows cash."""
+        found: dict[str, list[tuple[dt.date, bool]]] = defaultdict(list)
+        which = col(Order.account) == self.name, col(Order.state).in_(_RESTING)
+        for order in session.exec(select(Order).where(*which)).all():
+            falls = bool(order.contract or order.legs) or follows_dividends(order.side, order.order_type)
+            found[order.symbol].append((exchange_day(order.market_at), falls))
+        return found
+
+    def _traded(self, session: Session, since: dt.date) -> dict[str, tuple[dt.date, dt.date]]:
+        """Return the days of the first and the last fill by symbol since a day."""
+        at = func.min(Fill.filled_at), func.max(Fill.filled_at)
+        begun = dt.datetime.combine(since, dt.time.min, NEW_YORK)
+        which = col(Fill.account) == self.name, col(Fill.filled_at) >= begun
+        rows = session.exec(select(Fill.symbol, *at).where(*which).group_by(Fill.symbol)).all()
+        return {symbol: (exchange_day(first), exchange_day(last)) for symbol, first, last in rows}
 
     def _booked(self, ticket: OrderTicket) -> list[BrokerFill]:
         with self._store.read() as session:
@@ -343,18 +384,16 @@ class PaperBroker:
         return next((not_standard(name, adjusted[name]) for name in traded if name in adjusted), None)
 
     def _restated_later(self, ticket: OrderTicket) -> str | None:
-        """Return why an order waits whose terms are of shares before a split that is not booked yet."""
+        """Return why an order waits whose terms are of shares before an action that is not booked yet."""
         if ticket.contract or ticket.legs:
             return None
-        days = [
-            action.day
-            for action in actions_of(self._market, ticket.symbol, exchange_day(ticket.placed_at))
-            if action.split != 1
-        ]
-        for day in days:
-            with self._store.read() as session:
-                if session.get(BookedSettlement, (self.name, f"{ticket.symbol}/{day}/split")) is None:
-                    return f"{ticket.symbol} was split on {day}: the books have yet to follow"
+        falls = follows_dividends(ticket.side, ticket.order_type)
+        for action in actions_of(self._market, ticket.symbol, exchange_day(ticket.placed_at)):
+            kinds = (("split", action.split != 1), ("dividend", action.dividend and falls))
+            for kind in (kind for kind, changes_it in kinds if changes_it):
+                with self._store.read() as session:
+                    if session.get(BookedSettlement, (self.name, f"{ticket.symbol}/{action.day}/{kind}")) is None:
+                        return f"{ticket.symbol} had a {kind} on {action.day}: the books have yet to follow"
         return None
 
     def _over(self, ticket: OrderTicket) -> str | None:

@@ -16,8 +16,9 @@ from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
+from chordesk.tools.market.actions import cash_growth
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.prices import met_by, quote_of, traded_bars
+from chordesk.tools.market.prices import actions_of, met_by, quote_of, traded_bars
 from chordesk.tools.market.protocol import FillSource, MarketData
 from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, net_price, with_slippage
 
@@ -39,6 +40,7 @@ class Session:
     least: Decimal | None = None
     most: Decimal | None = None
     begun: bool = False  # its open alone is known
+    paid: Decimal = Decimal(1)  # what its prices are divided by for cash that was paid on the shares since
 
     @classmethod
     def of_quote(cls, quote: Quote, room: Decimal | None) -> Session:
@@ -114,8 +116,8 @@ def _trailed(ticket: OrderTicket, stop: Decimal, session: Session) -> Decimal:
         return stop
     share = exact(ticket.trail_percent) / _HUNDRED
     if ticket.side == "sell":
-        return max(stop, session.high * (1 - share))
-    return min(stop, session.low * (1 + share))
+        return max(stop, session.high / session.paid * (1 - share))
+    return min(stop, session.low / session.paid * (1 + share))
 
 
 def _at(ticket: OrderTicket, session: Session, reached: Decimal, basis_points: float, *, first: bool) -> Match | None:
@@ -217,6 +219,7 @@ class PaperPrices:
         except MarketError:
             return []
         found = []
+        cash = [action for action in actions_of(self._market, symbol, exchange_day(since)) if action.dividend]
         for place, day in enumerate(bars.dates):
             if hours.is_session(day) and hours.open_of(day) >= since:
                 room = self._share_of(float(bars.volume[place]))
@@ -230,7 +233,8 @@ class PaperPrices:
                     start = hours.open_of(day)
                     found.append(Session(start, start, opens, opens, opens, opens, room, low, high, begun=True))
                 else:
-                    found.append(Session(hours.open_of(day), ends, opens, high, low, close, room))
+                    paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
+                    found.append(Session(hours.open_of(day), ends, opens, high, low, close, room, paid=paid))
         return found
 
     def _at_next_open(self, ticket: OrderTicket) -> Offer:

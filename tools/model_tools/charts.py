@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, NotFound, UsageError
 from chordesk.models.market import parse_contract
-from chordesk.models.plans import PositionPlan
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.charts import study as of
@@ -25,9 +24,11 @@ from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import finite, rounded
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.earnings import split
-from chordesk.tools.market.prices import stamped
+from chordesk.tools.market.prices import actions_of, stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
+from chordesk.tools.position_plans import contract_of_order, plan_now
 from chordesk.tools.price_panel import panel_of
 from chordesk.tools.regime import strength_line
 from chordesk.tools.registry import (
@@ -505,7 +506,10 @@ def plan_of(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], lis
     order = _planned(context, symbol)
     if order is None:
         return [], []
-    plan, contract = PositionPlan.model_validate(order.plan), parse_contract(order.contract or "")
+    actions = actions_of(context.market, symbol, exchange_day(order.market_at))
+    contract = parse_contract(contract_of_order(order, actions) or order.contract or "")
+    plan = plan_now(order, actions)
+    assert plan is not None, "the order was chosen for its plan"
     prices = {"entry": plan.entry, "stop": plan.stop, "target": plan.target}
     days = {"horizon until": plan.ends, "review": plan.review}
     notes = [f"{what} {day}" for what, day in days.items() if day is not None]
@@ -530,7 +534,8 @@ def _planned(context: ToolContext, symbol: str) -> Order | None:
         ).first()
         if newest is None or newest.state in ORDER_OPEN:
             return newest
-        held = session.get(Position, (context.account, newest.contract or symbol))
+        actions = actions_of(context.market, symbol, exchange_day(newest.market_at))
+        held = session.get(Position, (context.account, contract_of_order(newest, actions) or symbol))
         return newest if newest.state == OrderState.FILLED and held is not None else None
 
 

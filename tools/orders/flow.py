@@ -4,7 +4,7 @@ nothing twice."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlmodel import Session, col, select
 
@@ -28,7 +28,8 @@ from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import ensure_account, value
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.prices import actions_of
+from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.orders import approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease, equity_levels
 from chordesk.tools.orders.booking import advance, load_order, lock_order, open_orders
@@ -39,7 +40,6 @@ from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import latest
 from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of
-from chordesk.tools.orders.stops import plan_of
 from chordesk.tools.orders.submitting import (
     ORDERS_SECONDS,
     QuoteCache,
@@ -50,7 +50,10 @@ from chordesk.tools.orders.submitting import (
     ensure_reconciled,
     submit_or_poll,
 )
+from chordesk.tools.position_plans import contract_of_order, plan_now
 
+_STRIKE_DIGITS = 8
+_LONGEST_WRITTEN = 1_100  # days: the longest listed lives
 _WHY = {
     ExitReason.TARGET: "half of its premium is earned: it can be bought back",
     ExitReason.INVALIDATION: "it costs three times its premium: buy it back, or roll it",
@@ -63,11 +66,12 @@ def note_written(context: SubmissionContext, snapshot: Snapshot) -> int:
     account, noted = context.broker.name, 0
     if is_backtest(account):
         return 0
+    actions = _of_contracts(context)
     with context.store.session() as session:
         written = select(Position).where(col(Position.account) == account, col(Position.quantity) < 0)
         for row in session.exec(written).all():
-            order = _writing(session, row) if parse_contract(row.symbol) is not None else None
-            plan = plan_of(order)
+            order = _writing(session, row, actions) if parse_contract(row.symbol) is not None else None
+            plan = plan_now(order, actions.get(order.symbol, ())) if order is not None else None
             if order is None or plan is None:
                 continue
             price = _price(snapshot, row.symbol)
@@ -86,11 +90,26 @@ def note_written(context: SubmissionContext, snapshot: Snapshot) -> int:
     return noted
 
 
-def _writing(session: Session, row: Position) -> Order | None:
-    """Return the order that last wrote a contract."""
-    which = (col(Order.account) == row.account, col(Order.contract) == row.symbol, col(Order.side) == "sell")
-    entries = (*which, col(Order.action).in_(("open", "add")), col(Order.fence).is_not(None))
-    return session.exec(select(Order).where(*entries).order_by(col(Order.created_at).desc()).limit(1)).first()
+def _of_contracts(context: SubmissionContext) -> Mapping[str, Sequence[Action]]:
+    """Return the actions on the shares behind the account's contracts, by symbol."""
+    with context.store.read() as session:
+        held = session.exec(select(Position.symbol).where(col(Position.account) == context.broker.name)).all()
+    since = exchange_day(context.market.clock.now()) - dt.timedelta(days=_LONGEST_WRITTEN)
+    shares = {contract.underlying for name in held if (contract := parse_contract(name)) is not None}
+    return {symbol: actions_of(context.market, symbol, since) for symbol in sorted(shares)}
+
+
+def _writing(session: Session, row: Position, actions: Mapping[str, Sequence[Action]]) -> Order | None:
+    """Return the order that last wrote a contract, under the name that it had then."""
+    contract = parse_contract(row.symbol)
+    if contract is None:
+        return None
+    any_strike = col(Order.contract).startswith(contract.symbol[:-_STRIKE_DIGITS])
+    which = (col(Order.account) == row.account, any_strike, col(Order.side) == "sell")
+    entries = (*which, col(Order.action).in_(("open", "add")))
+    sent = select(Order).where(*entries, col(Order.fence).is_not(None)).order_by(col(Order.created_at).desc())
+    later = actions.get(contract.underlying, ())
+    return next((one for one in session.exec(sent) if contract_of_order(one, later) == row.symbol), None)
 
 
 def _price(snapshot: Snapshot, contract: str) -> float | None:

@@ -23,7 +23,8 @@ from chordesk.tools.orders import approvals, audit
 from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import SizedOrder
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, in_force, notional_of
-from chordesk.tools.orders.stops import plan_of, preview_of
+from chordesk.tools.orders.stops import preview_of
+from chordesk.tools.position_plans import plan_of
 from chordesk.tools.risk.codes import deny
 
 _UNPRICED = "unpriced"  # in a preview's canonical text

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import structlog
@@ -29,25 +29,27 @@ from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import quote_of
+from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
 from chordesk.tools.orders.accounts import books_day
 from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import write_decision
 from chordesk.tools.orders.previews import terms_of, write_preview
+from chordesk.tools.orders.restating import ActionsOf, first_stop, known_actions, reference_cost
 from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
 from chordesk.tools.orders.stops import (
     ProtectiveStop,
     ShareHolding,
     holdings,
     left_of_each,
-    plan_of,
     planned_stop,
     stop_for,
     trailed,
     working_protection,
 )
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, ensure_reconciled, withdraw
+from chordesk.tools.position_plans import plan_now
 from chordesk.tools.risk.amounts import is_current
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
@@ -68,12 +70,20 @@ class Unprotected:
 @dataclass(frozen=True, slots=True)
 class Book:
     """An account's positions in shares, the orders that opened them, and its working protective orders with what is
-    left of each, at one time."""
+    left of each, at one time. actions: those since the positions' first fills, by symbol; without them plans and costs
+    are in shares of their day."""
 
     holdings: Sequence[ShareHolding]
     openers: Mapping[str, Order]
     stops: Sequence[Order]
     left: Mapping[str, Decimal]
+    actions: ActionsOf = field(default_factory=dict)
+
+    def plan(self, holding: ShareHolding) -> PositionPlan | None:
+        return plan_now(self.opener(holding), self.actions.get(holding.symbol, ()))
+
+    def reference(self, holding: ShareHolding) -> Decimal:
+        return reference_cost(holding, self.actions.get(holding.symbol, ()))
 
     def opener(self, holding: ShareHolding) -> Order | None:
         return self.openers.get(holding.opened_by or "")
@@ -82,12 +92,12 @@ class Book:
         return [stop for stop in self.stops if stop.symbol == symbol]
 
 
-def read_book(session: Session, account: str, symbol: str | None = None) -> Book:
+def read_book(session: Session, account: str, symbol: str | None = None, actions: ActionsOf | None = None) -> Book:
     held = holdings(session, account, symbol)
     opened = [one.opened_by for one in held if one.opened_by]
     openers = session.exec(select(Order).where(col(Order.id).in_(opened))).all() if opened else []
     stops = working_protection(session, account, symbol)
-    return Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops))
+    return Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops), actions or {})
 
 
 def unprotected(session: Session, settings: Settings, book: Book | None = None) -> list[Unprotected]:
@@ -117,22 +127,23 @@ def _uncovered(session: Session, settings: Settings, holding: ShareHolding, book
 def standing_stop(settings: Settings, book: Book, holding: ShareHolding) -> ProtectiveStop | None:
     """Return the stop that a position should have at its broker; None where neither rule nor plan gives one."""
     rule = parse_protection(settings.protect)
-    symbol, held, free, cost = holding.symbol, holding.held, holding.free, holding.cost
-    of_rule = stop_for(rule, symbol, held, free, cost) if rule is not None else None
-    return planned_stop(plan_of(book.opener(holding)), of_rule, _closing(holding))
+    symbol, held, free = holding.symbol, holding.held, holding.free
+    of_rule = stop_for(rule, symbol, held, free, book.reference(holding)) if rule is not None else None
+    return planned_stop(book.plan(holding), of_rule, _closing(holding))
 
 
 HeldPlan = tuple[ShareHolding, Order, PositionPlan]
 
 
-def held_plans(session: Session, account: str) -> list[HeldPlan]:
-    """Return the positions that have a plan, by symbol, with the order that opened or last added to each."""
-    return _plans(read_book(session, account))
+def held_plans(session: Session, account: str, market: MarketData | None = None) -> list[HeldPlan]:
+    """Return the positions that have a plan, by symbol, with the order that opened or last added to each. market: whose
+    actions the plans follow; without it their prices are those of their day."""
+    book = read_book(session, account)
+    return _plans(book if market is None else replace(book, actions=known_actions(market, book.holdings)))
 
 
 def _plans(book: Book) -> list[HeldPlan]:
-    pairs = ((holding, book.opener(holding)) for holding in book.holdings)
-    found = ((holding, order, plan_of(order)) for holding, order in pairs)
+    found = ((holding, book.opener(holding), book.plan(holding)) for holding in book.holdings)
     return [(holding, order, plan) for holding, order, plan in found if order is not None and plan is not None]
 
 
@@ -256,7 +267,9 @@ FIRST_ORDINAL = 10_000
 POLICY = "protection"
 
 
-def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: Ends) -> Unprotected | None:
+def place(
+    context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: Ends, actions: ActionsOf
+) -> Unprotected | None:
     """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed.
 
     It can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
@@ -266,7 +279,7 @@ def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: End
     with context.store.session() as session:
         accounts.require(session, context.broker.name, token)
         session.get(Account, context.broker.name, with_for_update=True)
-        book = read_book(session, context.broker.name, symbol)
+        book = read_book(session, context.broker.name, symbol, actions)
         stop, holding = _wanted(session, context, book, ends)
         if stop is None or holding is None or book.stops:
             return None
@@ -296,7 +309,9 @@ def _wanted(
     if holding is None or not holding.free or (stop := wanted_order(context.settings, book, holding, ends)) is None:
         return None, holding
     before = _trail_before(session, context.broker.name, holding, stop)
-    return (stop if before is None else stop.raised(trailed(context.market, before))), holding
+    if before is None:
+        return stop, holding
+    return stop.raised(trailed(context.market, before, first_stop(session, before))), holding
 
 
 def _trail_before(session: Session, account: str, holding: ShareHolding, stop: ProtectiveStop) -> Order | None:
@@ -371,7 +386,8 @@ def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None)
     if bare := [row for row in book.holdings if row.free and row.symbol not in protected]:
         for holding in bare:
             try:
-                left = place(context, holding.symbol, snapshot or take_snapshot(context.market, ()), ends)
+                taken = snapshot or take_snapshot(context.market, ())
+                left = place(context, holding.symbol, taken, ends, book.actions)
             except FencedOff:
                 raise
             except DeskError as error:
@@ -400,7 +416,8 @@ def _has_work(context: SubmissionContext) -> bool:
 
 def _book(context: SubmissionContext) -> Book:
     with context.store.read() as session:
-        return read_book(session, context.broker.name)
+        book = read_book(session, context.broker.name)
+    return replace(book, actions=known_actions(context.market, book.holdings))
 
 
 def misfits(context: SubmissionContext, book: Book, ends: Ends) -> list[str]:

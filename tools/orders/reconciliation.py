@@ -6,7 +6,7 @@ import datetime as dt
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -19,15 +19,14 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
-from chordesk.tools.brokers.paper_matching import started
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import book_settlement, ensure_account, filled_quantities, value
-from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders import accounts, audit, halting
-from chordesk.tools.orders.booking import advance, book, load_order
+from chordesk.tools.orders.booking import book, load_order
 from chordesk.tools.orders.checking import ticket_of
 from chordesk.tools.orders.halting import disallowed_orders
+from chordesk.tools.orders.restating import restate
 from chordesk.tools.orders.snapshots import Snapshot
 
 # One line of a reconciliation: kind, the figures of the desk and the broker, and `repaired` for corrected books.
@@ -253,7 +252,8 @@ def _book_answer(store: Store, settings: Settings, order_id: str, answer: Broker
 
 
 def settle(store: Store, settings: Settings, state: BrokerState) -> list[Difference]:
-    """Book option events, splits, dividends and delistings that are not booked yet; orders at work follow a split."""
+    """Book option events, splits, dividends and delistings that are not booked yet; working orders follow splits and
+    dividends."""
     found = []
     for leg in state.settlements:
         with store.session() as session:
@@ -261,45 +261,14 @@ def settle(store: Store, settings: Settings, state: BrokerState) -> list[Differe
             if session.get(BookedSettlement, (head.name, leg.id)) is not None or not _due(session, state, leg):
                 continue
             book_settlement(session, head.name, leg)
-            if leg.kind == "split":
+            if leg.growth != 1:
                 restate(session, settings, head.name, leg)
-            columns = leg.model_dump(exclude={"at", "ratio"})
+            columns = leg.model_dump(exclude={"at", "ratio", "growth"})
             session.add(BookedSettlement(account=head.name, settled_at=leg.at, **columns))
             facts = {**leg.model_dump(mode="json", exclude={"kind"}), "event": leg.kind}
             audit.record(session, settings, "settlement", account=head.name, **facts)
         found.append(difference("settlement", repaired=True, **facts))
     return found
-
-
-def restate(session: Session, settings: Settings, account: str, leg: Settlement) -> None:
-    """Put waiting orders of a symbol into whole shares after its split. One of which nothing is left is cancelled."""
-    waiting = session.exec(
-        select(Order).where(
-            col(Order.account) == account, col(Order.symbol) == leg.symbol, col(Order.state).in_(ORDER_WORKING)
-        )
-    ).all()
-    for order in waiting:
-        placed = exchange_day(order.market_at)
-        if order.contract or order.legs or order.quantity is None or placed >= exchange_day(leg.at):
-            continue
-        preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
-        ticket, ratio, filled = (
-            started(ticket_of(order), preview.price),
-            exact(leg.ratio),
-            filled_quantities(session, [order.id])[order.id],
-        )
-        left = ((exact(order.quantity) - filled) * ratio).to_integral_value(ROUND_DOWN)
-        if not left:
-            why = f"less than a share is left after the split of {leg.at:%Y-%m-%d}"
-            advance(session, order, OrderState.CANCELLED, message=why)
-            continue
-        order.quantity = float(filled + left)
-        for name in ("limit_price", "stop_price"):
-            if (price := getattr(ticket, name)) is not None:
-                setattr(order, name, float(round(exact(price) / ratio, 4)))
-        session.add(order)
-        terms = {name: getattr(order, name) for name in ("quantity", "limit_price", "stop_price")}
-        audit.record(session, settings, "restated", order=order.id, ratio=leg.ratio, **terms)
 
 
 def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:

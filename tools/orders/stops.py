@@ -20,12 +20,18 @@ from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities
-from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.prices import traded_bars
+from chordesk.tools.market.actions import growth_since
+from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.booking import in_time
 
 CENT, TICK = Decimal("0.01"), Decimal("0.0001")
+ZERO = Decimal(0)
+
+
+def step_of(price: Decimal) -> Decimal:
+    return CENT if price >= 1 else TICK
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +63,12 @@ class ProtectiveStop:
 
     def is_that_of(self, order: Order, left: Decimal) -> bool:
         """Return whether a working order, of which so much is not filled yet, is this one. A trail has moved since it
-        was placed: only its percentage counts."""
+        was placed: only its percentage counts. A step of the price is what rounding leaves after a split."""
         same = (order.side, order.order_type, left) == (self.side, self.order_type, self.quantity)
         if not same or self.trail_percent is not None:
             return same and order.trail_percent == self.trail_percent
-        return exact(order.stop_price or 0) == (self.stop_price or 0)
+        at, own = exact(order.stop_price or 0), self.stop_price or ZERO
+        return abs(at - own) <= (0 if not at or not own else step_of(own))
 
 
 def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: Decimal) -> ProtectiveStop:
@@ -76,7 +83,7 @@ def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: P
     the closing of the position, without a price."""
     if plan is None or plan.stop is None:
         return stop
-    at = exact(plan.stop).quantize(CENT if plan.stop >= 1 else TICK, ROUND_CEILING)
+    at = exact(plan.stop).quantize(step_of(exact(plan.stop)), ROUND_CEILING)
     if stop is None:
         return replace(bare, stop_price=at, reason=ExitReason.INVALIDATION)
     raised = stop.raised(at)
@@ -87,18 +94,19 @@ def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
     """Return a price so far from the reference, in whole cents (below 1, in 0.0001), never further away."""
     share = exact(percent) / 100
     price = reference * (1 - share if side == "sell" else 1 + share)
-    step = CENT if price >= 1 else TICK
-    return max(TICK, price.quantize(step, ROUND_CEILING if side == "sell" else ROUND_FLOOR))
+    return max(TICK, price.quantize(step_of(price), ROUND_CEILING if side == "sell" else ROUND_FLOOR))
 
 
-def trailed(market: MarketData, order: Order) -> Decimal:
-    """Where an earlier trailing stop stands now; it never falls back."""
+def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
+    """Where an earlier trailing stop stands now, in shares of now; it never falls back. first: where it began, in
+    shares of its day."""
     import numpy as np  # most readers of stops have no use for it
 
-    started, share = exact(order.stop_price or 0), exact(order.trail_percent or 0) / 100
-    hours = exchange_hours()
+    hours, day = exchange_hours(), exchange_day(order.market_at)
+    share = exact(order.trail_percent or 0) / 100
+    started = first / exact(growth_since(actions_of(market, order.symbol, day), day))
     try:
-        bars = traded_bars(market, order.symbol, (market.clock.now() - order.market_at).days + 2)
+        bars = market.bars(order.symbol, (market.clock.now() - order.market_at).days + 2)
     except MarketError:
         return started
     high, low = np.fmax(bars.high, bars.close), np.fmin(bars.low, bars.close)  # a market may have closes alone
@@ -147,9 +155,6 @@ def preview_text(payload: str) -> str | None:
     return f"{found['side']} {found['quantity']}, {start} {money(float(found['stopPrice']))}, {found['timeInForce']}"
 
 
-ZERO = Decimal(0)
-
-
 def plan_text(plan: PositionPlan) -> str:
     prices = [f"{name} {money(value)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))]
     days = [f"{name} {value}" for name in ("ends", "review") if (value := getattr(plan, name)) is not None]
@@ -163,10 +168,6 @@ def bound_text(plan: PositionPlan) -> str | None:
     return f"at most {money(plan.most)} by {plan.bound}{asked}"
 
 
-def plan_of(order: Order | None) -> PositionPlan | None:
-    return PositionPlan.model_validate(order.plan) if order is not None and order.plan else None
-
-
 @dataclass(frozen=True, slots=True)
 class ShareHolding:
     symbol: str
@@ -175,6 +176,8 @@ class ShareHolding:
     cost: Decimal
     opened_by: str | None  # id of the order that last opened or added to it, None where no order of the desk did
     since: dt.datetime | None  # real time from which it has not been flat
+    moves: Sequence[_Move] = ()  # its fills
+    first_day: dt.date | None = None  # of its fills, or of what it came by
 
 
 def working_protection(session: Session, account: str, symbol: str | None = None) -> list[Order]:
@@ -208,6 +211,12 @@ class _Move(NamedTuple):
     side: str
     quantity: float
     at: dt.datetime
+    price: float
+    filled_at: dt.datetime
+
+    @property
+    def day(self) -> dt.date:
+        return exchange_day(self.filled_at)
 
     @property
     def signed(self) -> Decimal:
@@ -224,7 +233,8 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
     orders = session.exec(select(Order).where(*own, col(Order.state).in_(ORDER_WORKING))).all()
     left = left_of_each(session, orders)
     moves: dict[str, list[_Move]] = {symbol: [] for symbol in symbols}
-    fills = columns(*map(col, (Fill.symbol, Fill.order_id, Fill.side, Fill.quantity, Fill.created_at)))
+    figures = (Fill.symbol, Fill.order_id, Fill.side, Fill.quantity, Fill.created_at, Fill.price, Fill.filled_at)
+    fills = columns(*map(col, figures))
     of_positions = fills.where(col(Fill.account) == account, col(Fill.symbol).in_(symbols))
     for held, *move in session.execute(of_positions.order_by(col(Fill.created_at), col(Fill.id))).all():
         moves[held].append(_Move(*move))
@@ -233,8 +243,9 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
         held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]
         taken = _closing(working, left, "sell" if held > 0 else "buy") + _covering(row, every, working, left)
         whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
-        opened_by, since = _opening(row, moves[row.symbol])
-        return ShareHolding(row.symbol, held, max(whole, ZERO), exact(row.average_cost), opened_by, since)
+        own, cost = moves[row.symbol], exact(row.average_cost)
+        first_day = min((move.day for move in own), default=exchange_day(row.filled_at))
+        return ShareHolding(row.symbol, held, max(whole, ZERO), cost, *_opening(row, own), own, first_day)
 
     return [holding(row) for row in rows]
 

@@ -23,7 +23,8 @@ from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
-from chordesk.tools.orders.stops import bound_text, plan_of, plan_text, preview_text
+from chordesk.tools.orders.stops import bound_text, plan_text, preview_text
+from chordesk.tools.position_plans import plan_of
 
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview

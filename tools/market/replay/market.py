@@ -480,8 +480,9 @@ class ReplayMarket:
         return Bars(symbol, dates, adjusted, *(values[rows] for values in figures))
 
     def quote(self, symbol: str) -> Quote:
-        """Return the close of the newest bar; `at` is now for today's bar and that session's close for an older one."""
-        bars = self.traded(symbol, 1)
+        """Return the close of the newest bar, less what the shares have paid since; `at` is now for today's bar and that
+        session's close for an older one."""
+        bars = self.bars(symbol, 1)
         day, today = bars.dates[-1], self.clock.session()
         if (today - day).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {day}")
