@@ -210,6 +210,17 @@ def filled_quantities(session: Session, orders: Collection[str]) -> Mapping[str,
     return found
 
 
+RENAMED = "renamed"  # in the id of a leg: NEW/day/renamed/OLD/symbol
+
+
+def former_names(session: Session, account: str) -> dict[str, str]:
+    """Return the new symbol of each that an account's books followed to another name."""
+    of_names = (col(BookedSettlement.account) == account, col(BookedSettlement.kind) == "converted")
+    rows = session.exec(select(BookedSettlement.id).where(*of_names, col(BookedSettlement.id).contains(f"/{RENAMED}/")))
+    parts = (one.split("/") for one in rows)
+    return {old: new for new, _, _, old, _ in parts}
+
+
 def adjusted_contracts(session: Session, account: str) -> dict[str, dt.date]:
     """Return the contracts of an account that deliver other than 100 shares, with the day of the split since which."""
     mine = (col(BookedSettlement.account) == account, col(BookedSettlement.kind) == "adjusted")

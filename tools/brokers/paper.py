@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 
 from sqlalchemy import bindparam, func
@@ -34,6 +34,7 @@ from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
+    RENAMED,
     ROWS_A_MARK,
     Books,
     adjusted_contracts,
@@ -44,7 +45,16 @@ from chordesk.tools.ledger import (
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
 from chordesk.tools.market.clock import exchange_day, exchange_hours
-from chordesk.tools.market.prices import actions_of, quote_of, splits_since, traded_bars, vanished
+from chordesk.tools.market.prices import (
+    actions_of,
+    named_on,
+    names_of,
+    quote_of,
+    renamed,
+    splits_since,
+    traded_bars,
+    vanished,
+)
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
 from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
 
@@ -328,7 +338,10 @@ class PaperBroker:
         known = set(due)
         while due:
             symbol = due.popleft()
+            own = named_on(self._market, symbol)  # what came before was booked under the name of that day
             for action in actions_of(self._market, underlying_of(symbol), since):
+                if own is not None and action.day < own:
+                    continue
                 waits = any(day < action.day and (action.split != 1 or falls) for day, falls in waiting.get(symbol, ()))
                 first, last = spans.get(symbol, (action.day, action.day))
                 if symbol in symbols or waits or first < action.day <= last:
@@ -340,7 +353,26 @@ class PaperBroker:
             due += (more := {one.symbol for one in found} - known)
             known |= more
             symbols = {*symbols, *more}
-        return sorted(found, key=lambda one: one.at)
+        return [*sorted(found, key=lambda one: one.at), *self._renames(session, {*symbols, *waiting}, found)]
+
+    def _renames(self, session: Session, symbols: Iterable[str], due: Sequence[Settlement]) -> list[Settlement]:
+        """Return the moves of positions to the names that their shares bear now."""
+        found: list[Settlement] = []
+        for old in sorted(symbols):
+            if (change := renamed(self._market, old)) is None:
+                continue
+            new, day = change
+            books = books_of(session, self.name, self._settings.starting_cash, symbol=old)
+            for leg in (one for one in due if one.symbol == old):
+                books.settle(leg.kind, old, exact(leg.quantity), exact(leg.price))
+            held, cost = books.held.get(old, (Decimal(0), Decimal(0)))
+            for symbol, quantity in ((old, -held), (new, held)):
+                facts = {"id": f"{new}/{day}/{RENAMED}/{old}/{symbol}", "kind": "converted", "symbol": symbol}
+                amounts = {"quantity": float(quantity), "price": float(cost), "at": exchange_hours().open_of(day)}
+                leg = Settlement.model_validate({**facts, **amounts})
+                if session.get(BookedSettlement, (self.name, leg.id)) is None:
+                    found.append(leg)
+        return found
 
     def _before(
         self, session: Session, symbol: str, day: dt.date, due: Iterable[Settlement]
@@ -391,8 +423,9 @@ class PaperBroker:
         for action in actions_of(self._market, ticket.symbol, exchange_day(ticket.placed_at)):
             kinds = (("split", action.split != 1), ("dividend", action.dividend and falls))
             for kind in (kind for kind, changes_it in kinds if changes_it):
+                ids = [f"{name}/{action.day}/{kind}" for name in names_of(self._market, ticket.symbol)]
                 with self._store.read() as session:
-                    if session.get(BookedSettlement, (self.name, f"{ticket.symbol}/{action.day}/{kind}")) is None:
+                    if all(session.get(BookedSettlement, (self.name, one)) is None for one in ids):
                         return f"{ticket.symbol} had a {kind} on {action.day}: the books have yet to follow"
         return None
 

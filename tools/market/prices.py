@@ -23,6 +23,7 @@ from chordesk.tools.market.protocol import (
     Intraday,
     MarketData,
     OptionSource,
+    RenameSource,
 )
 
 # A close-to-close move of a 2:1 split or of a reverse one; where prices are not adjusted, it may be no move at all.
@@ -116,6 +117,23 @@ def adjusted_for(bars: Bars, actions: Sequence[Action], *, dividends: bool) -> B
 def actions_of(market: MarketData, symbol: str, since: dt.date) -> Sequence[Action]:
     """Return what happened to a symbol's shares after a day and up to now; none where the market does not know."""
     return market.actions(symbol, since) if isinstance(market, ActionSource) else ()
+
+
+def renamed(market: MarketData, symbol: str) -> tuple[str, dt.date] | None:
+    """Return the name that a share bears instead and its first day; None for its own name."""
+    return market.renamed(symbol) if isinstance(market, RenameSource) else None
+
+
+def named_on(market: MarketData, symbol: str) -> dt.date | None:
+    """Return the first day of a name that followed another; None for a first name."""
+    former = names_of(market, symbol)[1:]
+    change = renamed(market, former[0]) if former else None
+    return change[1] if change is not None else None
+
+
+def names_of(market: MarketData, symbol: str) -> list[str]:
+    """Return a symbol and the names that its shares had before."""
+    return [symbol, *(market.former(symbol) if isinstance(market, RenameSource) else ())]
 
 
 def splits_since(market: MarketData, symbol: str, day: dt.date) -> float:

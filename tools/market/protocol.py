@@ -152,6 +152,18 @@ class ActionSource(Protocol):
 
 
 @runtime_checkable
+class RenameSource(Protocol):
+    """Market that knows under which names a company's shares traded."""
+
+    def renamed(self, symbol: str) -> tuple[str, dt.date] | None:
+        """Return the name that follows a symbol and its first day, up to now; None while it bears its own. The new
+        name has the history of the old one."""
+
+    def former(self, symbol: str) -> Sequence[str]:
+        """Return the earlier names of a symbol, up to now."""
+
+
+@runtime_checkable
 class OptionSource(Protocol):
     """Market that prices option contracts."""
 

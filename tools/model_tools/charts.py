@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, NotFound, UsageError
 from chordesk.models.market import parse_contract
+from chordesk.models.plans import PositionPlan
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.charts import study as of
@@ -508,8 +509,7 @@ def plan_of(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], lis
         return [], []
     actions = actions_of(context.market, symbol, exchange_day(order.market_at))
     contract = parse_contract(contract_of_order(order, actions) or order.contract or "")
-    plan = plan_now(order, actions)
-    assert plan is not None, "the order was chosen for its plan"
+    plan = plan_now(order, actions) or PositionPlan()
     prices = {"entry": plan.entry, "stop": plan.stop, "target": plan.target}
     days = {"horizon until": plan.ends, "review": plan.review}
     notes = [f"{what} {day}" for what, day in days.items() if day is not None]

@@ -21,12 +21,12 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import book_settlement, ensure_account, filled_quantities, value
+from chordesk.tools.ledger import RENAMED, book_settlement, ensure_account, filled_quantities, value
 from chordesk.tools.orders import accounts, audit, halting
 from chordesk.tools.orders.booking import book, load_order
 from chordesk.tools.orders.checking import ticket_of
 from chordesk.tools.orders.halting import disallowed_orders
-from chordesk.tools.orders.restating import restate
+from chordesk.tools.orders.restating import follow_name, restate
 from chordesk.tools.orders.snapshots import Snapshot
 
 # One line of a reconciliation: kind, the figures of the desk and the broker, and `repaired` for corrected books.
@@ -261,6 +261,8 @@ def settle(store: Store, settings: Settings, state: BrokerState) -> list[Differe
             if session.get(BookedSettlement, (head.name, leg.id)) is not None or not _due(session, state, leg):
                 continue
             book_settlement(session, head.name, leg)
+            if f"/{RENAMED}/{leg.symbol}/" in leg.id:
+                follow_name(session, settings, head.name, leg)
             if leg.growth != 1:
                 restate(session, settings, head.name, leg)
             columns = leg.model_dump(exclude={"at", "ratio", "growth"})
@@ -274,7 +276,7 @@ def settle(store: Store, settings: Settings, state: BrokerState) -> list[Differe
 def _due(session: Session, state: BrokerState, leg: Settlement) -> bool:
     """Return whether the leg accounts for our missing position: one from before the account was adopted is included
     already. What pays cash alone, a split, and what a split adjusts are due once."""
-    if leg.kind in ("split", "adjusted", *PAID_FOR):
+    if leg.kind in ("split", "adjusted", *PAID_FOR) or (f"/{RENAMED}/" in leg.id and not leg.quantity):
         return True
     ours = position_here(session, state.account, leg.symbol)
     lacking, quantity = position_there(state, leg.symbol) - ours, exact(leg.quantity)

@@ -92,6 +92,17 @@ def restate(session: Session, settings: Settings, account: str, leg: Settlement)
             audit.record(session, settings, "restated", order=order.id, ratio=leg.ratio, **facts)
 
 
+def follow_name(session: Session, settings: Settings, account: str, leg: Settlement) -> None:
+    """Bring the account's working orders on a symbol's shares to the name that they bear now. leg: of the old name."""
+    new = leg.id.partition("/")[0]
+    which = col(Order.account) == account, col(Order.symbol) == leg.symbol, col(Order.state).in_(ORDER_WORKING)
+    for order in session.exec(select(Order).where(*which)).all():
+        if order.contract is None and not order.legs:
+            order.symbol = new
+            session.add(order)
+            audit.record(session, settings, "renamed", order=order.id, old=leg.symbol, new=new)
+
+
 def _of_shares(session: Session, order: Order, leg: Settlement) -> Mapping[str, object] | None:
     """Return the terms after a split or cash, None if less than a share is left. A stop that buys back a short
     position keeps its price over cash, which takes the market away from it."""

@@ -17,7 +17,7 @@ from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
-from chordesk.tools.market.prices import actions_of, previous_session, vanished
+from chordesk.tools.market.prices import actions_of, previous_session, renamed, vanished
 from chordesk.tools.market.protocol import RecordedSessions
 from chordesk.tools.orders.accounts import FencingLease, account_market, equity_levels, last_mark_day
 from chordesk.tools.orders.booking import open_orders
@@ -96,12 +96,12 @@ def _meet(context: SubmissionContext) -> None:
 
 
 def _follow_actions(context: SubmissionContext) -> None:
-    """Book splits and dividends since the session before, before the open."""
+    """Book splits, dividends and new names since the session before, before the open."""
     market, account = context.market, context.broker.name
     with context.store.read() as session:
         symbols = symbols_of(session, list(_sent(session, account)), account)
     before = previous_session(market) or exchange_day(market.clock.now()) - dt.timedelta(days=1)
-    if any(actions_of(market, underlying_of(symbol), before) for symbol in symbols):
+    if any(actions_of(market, underlying_of(symbol), before) or renamed(market, symbol) for symbol in symbols):
         settle(context.store, context.settings, context.broker.state())
 
 

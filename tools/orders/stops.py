@@ -19,7 +19,7 @@ from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import filled_quantities
+from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of
@@ -235,9 +235,11 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
     moves: dict[str, list[_Move]] = {symbol: [] for symbol in symbols}
     figures = (Fill.symbol, Fill.order_id, Fill.side, Fill.quantity, Fill.created_at, Fill.price, Fill.filled_at)
     fills = columns(*map(col, figures))
-    of_positions = fills.where(col(Fill.account) == account, col(Fill.symbol).in_(symbols))
+    names = former_names(session, account)
+    before = [old for old in names if _name_now(old, names) in moves]
+    of_positions = fills.where(col(Fill.account) == account, col(Fill.symbol).in_([*symbols, *before]))
     for held, *move in session.execute(of_positions.order_by(col(Fill.created_at), col(Fill.id))).all():
-        moves[held].append(_Move(*move))
+        moves[_name_now(held, names)].append(_Move(*move))
 
     def holding(row: Position) -> ShareHolding:
         held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]
@@ -248,6 +250,14 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
         return ShareHolding(row.symbol, held, max(whole, ZERO), cost, *_opening(row, own), own, first_day)
 
     return [holding(row) for row in rows]
+
+
+def _name_now(symbol: str, names: Mapping[str, str]) -> str:
+    seen = {symbol}
+    while (following := names.get(symbol)) is not None and following not in seen:
+        symbol = following
+        seen.add(symbol)
+    return symbol
 
 
 def _closing(working: Iterable[Order], left: Mapping[str, Decimal], side: str) -> Decimal:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,29 +25,32 @@ from chordesk.tools.market.files.bars import (
     BarReader,
     Members,
     PriceKind,
+    Rows,
     checked,
     corporate_actions,
     priced,
     read_universe,
 )
 from chordesk.tools.market.files.chains import check_chains, read_chains
+from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, carried, name_changes
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
-from chordesk.tools.market.files.tables import ENDINGS, Problems
+from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
 from chordesk.tools.market.listing import REMEDY, foreign
 from chordesk.tools.market.protocol import Action, Floats
-from chordesk.tools.market.replay.market import Columns, ReplayData, columns_in, read_cache, write_cache
+from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
 
 BARS = "bars"
 UNIVERSE = ("universe.csv",)
 HEADLINES = ("headlines.csv", "headlines.jsonl")
 CHAINS = ("chains.csv", "chains.parquet")
 EARNINGS = ("earnings.csv",)
+CHANGES = ("changes.csv",)
 STATEMENTS = ("statements.csv", "statements.parquet")
 ABOUT = "about.txt"
 SET_ASIDE = "set-aside.csv"  # of an import: the rows that it left out
 FORMS = (
-    "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, headlines.csv, chains.csv, earnings.csv, "
-    "statements.csv"
+    "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, changes.csv, headlines.csv, chains.csv, "
+    "earnings.csv, statements.csv"
 )
 _VERSION_DIGITS = 8
 
@@ -66,13 +69,14 @@ class DataFolder:
     chains: Path | None
     earnings: Path | None
     statements: Path | None
+    changes: Path | None = None
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
 
     def files(self) -> Iterator[Path]:
         yield from (path for _, path in self.symbols)
-        further = (self.universe, self.headlines, self.chains, self.earnings, self.statements)
+        further = (self.universe, self.changes, self.headlines, self.chains, self.earnings, self.statements)
         yield from filter(None, (self.bars, *further))
 
     @property
@@ -122,6 +126,7 @@ _NAMES = {
     "chains": CHAINS,
     "earnings": EARNINGS,
     "statements": STATEMENTS,
+    "changes": CHANGES,
 }
 
 
@@ -179,7 +184,7 @@ def _note_unknown(folder: DataFolder, problems: Problems) -> None:
 
 
 # Raised when the reading or the layout of the cached arrays changes.
-CACHE_LAYOUT = 2
+CACHE_LAYOUT = 3
 _CACHES_KEPT = 4
 
 
@@ -194,6 +199,9 @@ class Prices(NamedTuple):
     acted: np.ndarray[tuple[int], np.dtype[np.str_]]
     actions: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     lost: np.ndarray[tuple[int], np.dtype[np.int32]]  # ordinals of sessions without a bar of any symbol
+    # renamed, renamed_on: rows of old and new symbol, and the ordinal of the first day of the new one
+    renamed: np.ndarray[tuple[int, int], np.dtype[np.str_]]
+    renamed_on: np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
 class FilesData(ReplayData):
@@ -203,7 +211,7 @@ class FilesData(ReplayData):
     def __init__(self, folder: DataFolder, version: str, kind: PriceKind, prices: Prices, members: Members) -> None:
         lost = [dt.date.fromordinal(day) for day in prices.lost.tolist()]
         adjusted = frozenset(prices.columns.symbols[prices.adjusted].tolist())
-        super().__init__(prices.columns, members.listings, lost, adjusted, _actions_in(prices))
+        super().__init__(prices.columns, members.listings, lost, adjusted, _actions_in(prices), _changes_in(prices))
         self.folder = folder
         self.version = version
         self.kind = kind
@@ -314,6 +322,8 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
         reader.read(folder.bars, folder.name(folder.bars), None)
     rows, adjusted = priced(reader.rows(), reader.columns, kind, problems)
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
+    changes = [] if problems.errors else name_changes(rows, *_stated_changes(folder, rows, problems), problems)
+    rows, adjusted = carried(rows, adjusted, changes)
     if not len(rows.day) and not problems.errors:
         problems.error("bars", "no bar with a price")
     for symbol in rows.symbols:
@@ -327,7 +337,29 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     found = _actions(columns, rows.adjusted, factored[first])
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
     acts = np.array([(action.day.toordinal(), *action[1:]) for _, action in found], dtype=float).reshape(-1, 4)
-    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)))
+    names = np.array([change[:2] for change in changes], dtype=np.str_).reshape(-1, 2)
+    on = np.array([change.day.toordinal() for change in changes], dtype=np.int32)
+    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)), names, on)
+
+
+def _stated_changes(folder: DataFolder, rows: Rows, problems: Problems) -> tuple[list[Stated], Mapping[str, str]]:
+    """Return the rows of changes.csv, and the company of each symbol as universe.csv states it."""
+    stated: list[Stated] = []
+    if folder.changes is not None:
+        name = folder.name(folder.changes)
+        for row, values, _ in rows_of(folder.changes, name, CHANGE_COLUMNS, problems):
+            stated.append(Stated(NameChange(**values), name, row))
+    if folder.universe is None:
+        return stated, {}
+    listings = read_universe(
+        folder.universe, folder.name(folder.universe), frozenset(rows.symbols), Problems()
+    ).listings
+    return stated, {symbol: one.company for symbol, one in listings.items() if one.company}
+
+
+def _changes_in(prices: Prices) -> list[NameChange]:
+    pairs = zip(prices.renamed.tolist(), prices.renamed_on.tolist(), strict=True)
+    return [NameChange(old, new, dt.date.fromordinal(day)) for (old, new), day in pairs]
 
 
 def _actions(columns: Columns, adjusted: Floats, factored: np.ndarray[Any, Any]) -> list[tuple[str, Action]]:
@@ -409,6 +441,8 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     if without:
         yield f"{without} of {len(symbols)} symbols have no sector, and count as one; universe.csv can state theirs"
     with_bars = frozenset(symbols)
+    for old, new in prices.renamed.tolist():
+        yield f"name changes: {old} trades as {new}, which has its history"
     if folder.headlines is not None and (headlines := read_further(folder, "headlines", with_bars, problems)):
         times = [row.published_at for rows in headlines.values() for row in rows]
         yield f"headlines: {len(times):,} of {len(headlines)} symbols, {_span(min(times), max(times))}"

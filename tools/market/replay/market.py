@@ -204,6 +204,14 @@ class Columns(NamedTuple):
     volume: Floats
 
 
+class NameChange(NamedTuple):
+    """From `day` on the shares of `old` trade as `new`, whose rows begin with those of `old`."""
+
+    old: str
+    new: str
+    day: dt.date
+
+
 class ReplayData:
     """All rows of a data set, the future included: only a market with a clock may look into it.
 
@@ -219,32 +227,39 @@ class ReplayData:
         lost: Sequence[dt.date] = (),
         adjusted: frozenset[str] = frozenset(),
         actions: Mapping[str, Sequence[Action]] | None = None,
+        changes: Sequence[NameChange] = (),
     ) -> None:
         self.columns = columns
         self.listings = listings
         self.lost = tuple(lost)
         self.adjusted = adjusted
         self.actions = actions or {}
+        self.changes = tuple(changes)
         self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
         self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
-        self._begins = columns.day[columns.start[:-1]]  # the ordinal of each symbol's first bar
+        self._begins = columns.day[columns.start[:-1]].copy()  # the ordinal of each symbol's first bar
+        for change in self.changes:
+            self._begins[self._place[change.new]] = change.day.toordinal()
+        self._ends = {change.old: change.day for change in self.changes}
 
     def known(self, day: dt.date) -> list[str]:
-        """Return the symbols that have a bar by a day."""
+        """Return the symbols that have a bar by a day, and no new name."""
         found: list[str] = self.columns.symbols[self._begins <= day.toordinal()].tolist()
-        return found
+        return [one for one in found if self._ends.get(one, dt.date.max) > day] if self._ends else found
 
     def rows(self, symbol: str, until: dt.date) -> slice:
         at = self._place.get(symbol)
         if at is None:
             return slice(0, 0)
         first, end = int(self.columns.start[at]), int(self.columns.start[at + 1])
+        if until.toordinal() < self._begins[at]:
+            return slice(first, first)
         known = int(np.searchsorted(self.columns.day[first:end], until.toordinal(), side="right"))
         return slice(first, first + known)
 
     def with_columns(self, columns: Columns) -> ReplayData:
-        return ReplayData(columns, self.listings, self.lost, self.adjusted, self.actions)
+        return ReplayData(columns, self.listings, self.lost, self.adjusted, self.actions, self.changes)
 
 
 def read_cache(path: Path) -> dict[str, npt.NDArray[np.generic]] | None:
@@ -463,6 +478,17 @@ class ReplayMarket:
         today = exchange_day(self.clock.now())
         return [action for action in self._data.actions.get(symbol, ()) if since < action.day <= today]
 
+    def renamed(self, symbol: str) -> tuple[str, dt.date] | None:
+        today = exchange_day(self.clock.now())
+        return next(((one.new, one.day) for one in self._data.changes if one.old == symbol and one.day <= today), None)
+
+    def former(self, symbol: str) -> Sequence[str]:
+        today, found = exchange_day(self.clock.now()), [symbol]
+        for one in reversed(self._data.changes):  # in ascending order
+            if one.new == found[-1] and one.day <= today:
+                found.append(one.old)
+        return found[1:]
+
     def _adjusted(self, symbol: str, sessions: int, *, dividends: bool) -> Bars:
         found = self._as_written(symbol, sessions)
         if symbol not in self._data.actions:
@@ -480,8 +506,8 @@ class ReplayMarket:
         return Bars(symbol, dates, adjusted, *(values[rows] for values in figures))
 
     def quote(self, symbol: str) -> Quote:
-        """Return the close of the newest bar, less what the shares have paid since; `at` is now for today's bar and that
-        session's close for an older one."""
+        """Return the close of the newest bar, less what was paid since; `at` is now for today's bar and that session's
+        close for an older one."""
         bars = self.bars(symbol, 1)
         day, today = bars.dates[-1], self.clock.session()
         if (today - day).days > STALE_DAYS:
