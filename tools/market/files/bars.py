@@ -179,10 +179,16 @@ def priced(
     return rows._replace(open=opens, high=high, low=low, close=close), alone | (~scaled & (kind == "adjusted"))
 
 
-MOST_DIVIDEND = 1.2  # a step of the factor up to here is a dividend, a larger one or one down a split
 LEAST_STEP = 1e-6
 _DECIMALS = 8  # two at least, and no more where a column has more
 _SPLIT_PARTS = 20
+_SPLIT_FROM = 1.5  # a step of the factor from here on is a split where its ratio is n:1 or n:2
+_MOST_BESIDE = 1.05  # of a dividend on the day of a split
+_STOCK_DIVIDENDS = tuple(1 + percent / 100 for percent in (3, 4, 5, 6, 8, 10, 12, 15, 20))
+_TELLS = 2e-4  # rounding beyond this leaves a stock dividend and cash alike
+_ROUND_SUM = 0.25  # of cash that a company declares
+_EXACT = 1e-4
+MOST_CHECKED = 1.2  # a larger step of the factor must show in the prices too
 
 
 def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Floats) -> list[Action]:
@@ -202,13 +208,56 @@ def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Float
 
 def action_of(day: dt.date, step: float, before: float, noise: float) -> Action:
     """Return the action of a step of the factor. before: the close before it; noise: by how much rounding may have
-    moved the step."""
-    if 1 < step <= MOST_DIVIDEND:
-        paid = round(before * (1 - 1 / step), 4)
-        return Action(day, 1.0, paid, before / (before - paid))
-    whole = float(Fraction(step).limit_denominator(_SPLIT_PARTS))
-    split = whole if whole and abs(whole / step - 1) <= noise + 1e-4 else round(step, 6)
-    return Action(day, split, 0.0, split)
+    moved the step.
+
+    Closes show what an action took from the price and not what it gave, which is a guess at the likeliest:
+
+    - down: a reverse split, with a dividend beside it where one of 5 % at most makes the ratio whole
+    - n:1 or n:2 from 1.5 on: a split, with a dividend likewise
+    - 3 to 20 % in shares, to within rounding, unless the cash is a round sum: a stock dividend
+    - else cash. Between 1.2 and 1.5 a special dividend, a spin-off and a 4:3 split look alike; cash is the reading
+      that makes up no shares: whichever it was, the position is worth the same, and what is held can be sold.
+
+    A source that knows better states it in actions.csv.
+    """
+    split = _split_of(step, noise)
+    if split is None and step < 1:
+        split = round(step, 6)
+    if split is None and _is_stock_dividend(step, before, noise):
+        split = min(_STOCK_DIVIDENDS, key=lambda ratio: abs(ratio - step))
+    split = split or 1.0
+    rest = step / split
+    paid = round(before * (1 - 1 / rest), 4) if rest - 1 > noise + _EXACT or split == 1 else 0.0
+    return Action(day, split, paid, split * before / (before - paid) if paid else split)
+
+
+def is_a_guess(action: Action) -> bool:
+    """Whether cash may as well have been shares: a special dividend, a spin-off and a 4:3 split look alike."""
+    return action.growth / action.split > max(_STOCK_DIVIDENDS)
+
+
+def _split_of(step: float, noise: float) -> float | None:
+    """Return the ratio of a split, alone or with a dividend of 5 % at most; None where none is near."""
+    if 1 < step < _SPLIT_FROM - _EXACT - noise:
+        return None
+    near, beside = _EXACT + noise, _MOST_BESIDE
+    parts = (1, 2) if step >= 1 else ()
+    alone = [round(step * part) / part for part in parts] or [float(Fraction(step).limit_denominator(_SPLIT_PARTS))]
+    alone += [1 / round(1 / step)] if step < 1 else []
+    exact = [one for one in alone if one not in (0, 1) and abs(step / one - 1) <= near]
+    if exact:
+        return min(exact, key=lambda one: abs(step / one - 1))
+    under = [math.floor(step * part) / part for part in parts] or [1 / math.ceil(1 / step)]
+    within = [one for one in under if one not in (0, 1) and 1 < step / one <= beside + near]
+    return max(within, default=None)
+
+
+def _is_stock_dividend(step: float, before: float, noise: float) -> bool:
+    near = min(_STOCK_DIVIDENDS, key=lambda ratio: abs(ratio - step))
+    if noise > _TELLS or abs(near / step - 1) > noise + LEAST_STEP:
+        return False
+    cash = before * (1 - 1 / step)
+    return abs(cash / _ROUND_SUM - round(cash / _ROUND_SUM)) * _ROUND_SUM > before * noise + _EXACT
 
 
 def _rounding(values: Floats) -> Floats:

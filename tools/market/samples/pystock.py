@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.bars import LEAST_STEP, MOST_DIVIDEND, MOST_FOLD, action_of
+from chordesk.tools.market.files.bars import LEAST_STEP, MOST_CHECKED, MOST_FOLD, action_of
 from chordesk.tools.market.files.tables import NUMBER
 from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
@@ -308,9 +308,9 @@ class Market:
             return None
         action = action_of(seen.day, step, before.close, noise)
         plain = abs(math.log(seen.close / before.close))
-        split = not 1 < action.growth <= MOST_DIVIDEND
-        if split and abs(math.log(seen.close * action.growth / before.close)) > plain:
-            detail = f"{symbol} {action.split:g} for 1, at {seen.close:g} after {before.close:g}"
+        large = not 1 < action.growth <= MOST_CHECKED
+        if large and abs(math.log(seen.close * action.growth / before.close)) > plain:
+            detail = f"{symbol} {action.growth:g} for 1, at {seen.close:g} after {before.close:g}"
             self._aside.add(name, seen.row, "a split that the prices do not show, taken for none", detail)
             return None
         return action
