@@ -70,6 +70,45 @@ def price(terms: Terms, volatility: float) -> float:
     return max(sign * worth, 0.0)
 
 
+STEPS = 200
+_NEAR = 0.8
+
+
+def continuation(terms: Terms, volatility: float, steps: int = STEPS) -> float:
+    """Return what an American option is worth to who does not exercise it now.
+
+    The binomial tree of Cox, Ross and Rubinstein (1979): in each step the share goes up by u = exp(v sqrt(dt)) or down
+    by 1 / u, risk-neutrally, and the option is worth the larger of its exercise and its discounted mean. It assumes
+    constant rate, yield and volatility. The tree gives what the right to exercise adds to the European price of the
+    formula, since most of the error of its steps is in both of its values and cancels.
+    """
+    if terms.years <= 0 or volatility <= 0:
+        return terms.least
+    step = terms.years / steps
+    # The tree has no risk-neutral probability where the drift of a step outweighs the volatility.
+    volatility = max(volatility, 1.01 * abs(terms.rate - terms.dividend_yield) * math.sqrt(step))
+    up, kept = math.exp(volatility * math.sqrt(step)), math.exp(-terms.rate * step)
+    rises = (math.exp((terms.rate - terms.dividend_yield) * step) - 1 / up) / (up - 1 / up)
+    prices = terms.spot * up ** np.arange(-steps, steps + 1, 2.0)
+    worth = np.maximum(terms.sign * (prices - terms.strike), 0.0)
+    european = worth
+    for left in range(steps - 1, -1, -1):
+        worth = kept * (rises * worth[1:] + (1 - rises) * worth[:-1])
+        european = kept * (rises * european[1:] + (1 - rises) * european[:-1])
+        if left:
+            prices = prices[1:] / up
+            worth = np.maximum(worth, terms.sign * (prices - terms.strike))
+    return price(terms, volatility) + max(float(worth[0] - european[0]), 0.0)
+
+
+def american(terms: Terms, volatility: float, steps: int = STEPS) -> float:
+    """Return the value of an American option. A call without dividends is never exercised early: the European's."""
+    far = terms.kind == "put" and terms.strike < _NEAR * terms.spot  # the right to exercise is worth nothing yet
+    if far or (terms.kind == "call" and terms.dividend_yield <= 0):
+        return max(price(terms, volatility), terms.intrinsic)
+    return max(continuation(terms, volatility, steps), terms.intrinsic)
+
+
 def greeks(terms: Terms, volatility: float) -> Greeks:
     """Return the Greeks for time and volatility above zero: theta a calendar day, vega and rho for one point of
     volatility and of the rate (0.01)."""

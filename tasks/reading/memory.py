@@ -21,6 +21,7 @@ from chordesk.models.answers import ReportStatus, Stance
 from chordesk.models.board import QuestionState
 from chordesk.models.tables.board import Question, ThesisQuestion
 from chordesk.models.tables.runs import Analysis, Decision, Report, Run, ScreenHit, Verdict
+from chordesk.tools.market.prices import names_of
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.questions.reading import known_until
@@ -232,16 +233,20 @@ _ROLES = (*(key for key in validators() if key not in _FIRST), *_FIRST)
 
 def symbol_memory(session: Session, context: ToolContext, symbol: str) -> str | None:
     """Return the last verdict with its plan, the last theses and what came of them, one to three points of reports, the
-    last major risk and the last trade note of a symbol; None when there is none of them, or memory is off."""
+    last major risk and the last trade note of a symbol, its earlier names included; None when there is none of them, or
+    memory is off."""
     if _is_off(context):
         return None
-    verdicts, reports = past_research(session, context, symbol)
-    notes = last_notes(session, context.settings, context.account, [symbol], context.clock.now())
+    names = names_of(context.market, symbol)
+    found = [past_research(session, context, name) for name in names]
+    by_role = {report.role: report for _, reports in reversed(found) for report in reports}
+    verdicts, reports = [one for verdicts, _ in found for one in verdicts][:1], list(by_role.values())
+    notes = last_notes(session, context.settings, context.account, names, context.clock.now())
     lines = [str(one) for one in verdicts]
-    lines += [str(one) for one in past_theses(session, context, symbol)]
+    lines += [str(one) for name in names for one in past_theses(session, context, name)][:THESES]
     lines += _points(reports, role_labels(context.settings))
     lines += _major_risk(reports)
-    lines += [f"last trade note: {line}" for line in notes.get(symbol, [])[-1:]]
+    lines += [f"last trade note: {line}" for line in [line for name in names for line in notes.get(name, [])[-1:]][:1]]
     return fit(lines, MEMORY_TOKENS)
 
 

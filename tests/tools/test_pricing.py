@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from chordesk.tools import figures
 from chordesk.tools.pricing import (
     Terms,
+    american,
     beyond,
+    continuation,
     greeks,
     implied_volatility,
     price,
@@ -182,3 +184,21 @@ def test_too_few_bars_a_hole_or_a_flat_line_have_none() -> None:
 def test_scale_and_older_bars_do_not_count(scale: float, dropped: int) -> None:
     moved = [column[dropped:] * scale for column in COLUMNS]
     assert yang_zhang(*moved, 20) == pytest.approx(yang_zhang(*COLUMNS, 20), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("terms", "volatility", "european", "waiting", "worth"),
+    [
+        (Terms("put", 70.0, 100.0, 0.5, rate=0.05), 0.3, 27.97, 29.99, 30.00),
+        (Terms("put", 100.0, 100.0, 0.5, rate=0.05), 0.3, 7.17, 7.39, 7.39),
+        (Terms("call", 100.0, 90.0, 0.5, rate=0.05, dividend_yield=0.1), 0.3, 11.94, 12.60, 12.60),
+        (Terms("put", 100.0, 100.0, 0.5, rate=0.0), 0.3, 8.45, 8.45, 8.45),
+    ],
+)
+def test_an_american_option_is_worth_its_exercise_where_that_is_more(
+    terms: Terms, volatility: float, european: float, waiting: float, worth: float
+) -> None:
+    """Against a tree of 2,000 steps; the second and third are textbook cases with an early exercise."""
+    found = [price(terms, volatility), continuation(terms, volatility), american(terms, volatility)]
+    assert found == pytest.approx([european, waiting, worth], abs=0.01)
+    assert american(terms, volatility, 50) == pytest.approx(worth, abs=0.025)

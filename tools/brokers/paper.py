@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 
 from sqlalchemy import bindparam, func
@@ -31,6 +31,7 @@ from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
+from chordesk.tools.brokers.early_exercise import exercised_now
 from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
@@ -312,7 +313,8 @@ class PaperBroker:
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
             if leg.kind == "adjusted":
                 adjusted.setdefault(leg.symbol, exchange_day(leg.at))
-        for leg in (ended := settlements(books, self._market, self._settings.delisted_pays, adjusted)):
+        ended = settlements(books, self._market, self._settings.delisted_pays, adjusted)
+        for leg in (ended := [*ended, *self._exercised(books, {*adjusted, *(leg.symbol for leg in ended)})]):
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
         return BrokerState(
             account=self.name,
@@ -326,6 +328,16 @@ class PaperBroker:
             fills=fills,
             settlements=[*changes, *ended],
         )
+
+    def _exercised(self, books: Books, but: Collection[str]) -> list[Settlement]:
+        """What is exercised before its expiry, once the session is over."""
+        clock = self._market.clock
+        if self._prices.at_open or (clock.day is None and clock.is_open()):
+            return []
+        now = clock.now()
+        found = exercised_now(books, self._market, self._settings.risk_free_rate, but)
+        legs = (leg for contract, held, close in found for leg in _ended(contract, held, close, now, Decimal(1)))
+        return [leg.model_copy(update={"id": f"{leg.id}/{exchange_day(now)}"}) for leg in legs]
 
     def _changes(self, session: Session, symbols: Iterable[str], adjusted: Mapping[str, dt.date]) -> list[Settlement]:
         """What splits and dividends of the last year do to these positions and open orders, as far as not booked. A

@@ -124,6 +124,12 @@ def renamed(market: MarketData, symbol: str) -> tuple[str, dt.date] | None:
     return market.renamed(symbol) if isinstance(market, RenameSource) else None
 
 
+def name_now(market: MarketData, symbol: str) -> str:
+    while (change := renamed(market, symbol)) is not None:
+        symbol = change[0]
+    return symbol
+
+
 def named_on(market: MarketData, symbol: str) -> dt.date | None:
     """Return the first day of a name that followed another; None for a first name."""
     former = names_of(market, symbol)[1:]

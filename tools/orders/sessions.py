@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.market import parse_contract
+from chordesk.models.market import OptionContract, parse_contract
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Order, Position
@@ -106,13 +106,17 @@ def _follow_actions(context: SubmissionContext) -> None:
 
 
 def _settle(context: SubmissionContext) -> None:
-    """Book what has become of contracts past their expiry, and of shares that are traded no more."""
+    """Book what has become of contracts that expired or were exercised, and of shares that are traded no more."""
     today = context.market.clock.session()
     with context.store.read() as session:
         held = session.exec(select(Position.symbol).where(col(Position.account) == context.broker.name)).all()
     found = [(symbol, parse_contract(symbol)) for symbol in held]
-    if any(contract.expiry < today if contract else _gone(context, symbol) for symbol, contract in found):
+    if any(_may_end(contract, today) if contract else _gone(context, symbol) for symbol, contract in found):
         settle(context.store, context.settings, context.broker.state())
+
+
+def _may_end(contract: OptionContract, today: dt.date) -> bool:
+    return contract.expiry < today or contract.kind == "put"
 
 
 def _gone(context: SubmissionContext, symbol: str) -> bool:

@@ -32,6 +32,7 @@ from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.thesis import KeptThesis, kept_thesis
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.prices import name_now
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.asking import relative_rows, store_relative
 from chordesk.tools.questions.importing import ask_venues, refresh_stored, venue_resolutions, watched
@@ -117,7 +118,7 @@ def crossing(
         return None
     back = len(exchange_hours().between(first, market.clock.session())) + _SPARE_BARS
     try:
-        bars = market.bars(symbol, back)
+        bars = market.bars(name_now(market, symbol), back)
     except DeskError as error:
         log.warning("thesis.not_watched", symbol=symbol, error=str(error))
         return str(error)

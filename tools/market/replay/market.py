@@ -38,13 +38,14 @@ from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
 from chordesk.tools.market.prices import STALE_DAYS, adjusted_for, lapse
 from chordesk.tools.market.protocol import Action, Bars, Floats, MarketClock, MarketData
-from chordesk.tools.pricing import DAYS_A_YEAR, Terms, greeks, price, yang_zhang
+from chordesk.tools.pricing import DAYS_A_YEAR, Terms, american, greeks, yang_zhang
 
 SESSIONS = 20
 _OVER_REALISED = 1.1
 _SMILE, _SMILE_CURVE, _SMILE_ENDS = -0.075, 0.034, 4.0
 _SPREAD_SHARE, _LEAST_SPREAD = 0.06, 0.05
 _LISTED_DAYS = 370
+_TREE_STEPS = 50  # of the tree that values a modelled put: within two cents, and a chain has hundreds
 _WIDTH, _LEAST_WIDTH = 2.5, 0.15  # of a chain's strikes: standard deviations, and log distance from the spot
 # Strikes below the first figure are multiples of the second.
 _STEPS = ((5, Decimal("0.5")), (50, Decimal(1)), (100, Decimal("2.5")), (200, Decimal(5)), (10**6, Decimal(10)))
@@ -147,8 +148,7 @@ class ModelledChains:
         years, strike = self._years(contract.expiry), float(contract.strike)
         terms = Terms(contract.kind, surface.spot, strike, years, self._rate)
         volatility = surface.volatility(strike, years) if years else None
-        # American, so never below what an exercise gives.
-        worth = max(price(terms, volatility or 0.0), terms.intrinsic)
+        worth = american(terms, volatility or 0.0, _TREE_STEPS)
         half = max(_LEAST_SPREAD, _SPREAD_SHARE * worth) / 2
         bid = max(round(worth - half, 2), 0.0)
         ask = max(round(worth + half, 2), round(bid + _LEAST_SPREAD, 2))
