@@ -169,11 +169,30 @@ def changes(
         return
     if action.dividend:
         yield leg("dividend", held, exact(action.dividend), growth=cash_growth(action))
+    if action.spun:
+        yield leg("split", Decimal(0), Decimal(0), growth=cash_growth(action))
+        yield from _spun_off(symbol, held, action, market)
     if ratio != 1:
         whole = (held * ratio).to_integral_value(ROUND_DOWN)
         yield leg("split", whole - held, Decimal(0), ratio=action.split, growth=action.split)
         if (fraction := held * ratio - whole) and (close := _close_before(symbol, action, market)) is not None:
             yield leg("fraction", fraction, close)
+
+
+def _spun_off(symbol: str, held: Decimal, action: Action, market: MarketData) -> Iterator[Settlement]:
+    """Yield the whole shares of another company that came with those held, without a cost of their own, and the cash
+    for a fraction: at what the parent's price lost for one of them."""
+    came = held * exact(action.spun_shares)
+    whole = came.to_integral_value(ROUND_DOWN)
+    at, named = exchange_hours().open_of(action.day), f"{action.spun}/{action.day}/spun-off/{symbol}"
+    amounts = {"kind": "split", "symbol": action.spun, "quantity": float(whole), "price": 0.0, "at": at}
+    if whole:
+        yield Settlement.model_validate({**amounts, "id": named})
+    close = _close_before(symbol, action, market)
+    if (fraction := came - whole) and close is not None:
+        lost = close * exact(action.split) * (1 - 1 / exact(cash_growth(action))) / exact(action.spun_shares)
+        paid = {"kind": "fraction", "quantity": float(fraction), "price": float(lost)}
+        yield Settlement.model_validate({**amounts, **paid, "id": f"{named}/fraction"})
 
 
 def _close_before(symbol: str, action: Action, market: MarketData) -> Decimal | None:

@@ -219,7 +219,7 @@ class PaperPrices:
         except MarketError:
             return []
         found = []
-        cash = [action for action in actions_of(self._market, symbol, exchange_day(since)) if action.dividend]
+        cash = [one for one in actions_of(self._market, symbol, exchange_day(since)) if one.growth != one.split]
         for place, day in enumerate(bars.dates):
             if hours.is_session(day) and hours.open_of(day) >= since:
                 room = self._share_of(float(bars.volume[place]))

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Protocol
 
 from chordesk.models.market import OptionContract, contract_of
@@ -23,8 +24,16 @@ def growth_since(actions: Iterable[Action], day: dt.date) -> float:
 
 
 def cash_growth(action: Action) -> float:
-    """By how much the price falls for the cash alone."""
+    """By how much the price falls for what was paid in cash or in shares of another company."""
     return action.growth / action.split
+
+
+_SPLIT_PARTS = 20
+
+
+def is_split(ratio: float) -> bool:
+    """Whether a source's split is one: sources list a spin-off as a split of a ratio that no company declares."""
+    return abs(float(Fraction(ratio).limit_denominator(_SPLIT_PARTS)) / ratio - 1) < 1e-4
 
 
 def contract_after(contract: OptionContract, action: Action) -> OptionContract | None:
@@ -32,6 +41,8 @@ def contract_after(contract: OptionContract, action: Action) -> OptionContract |
     strike, special cash is taken off it in whole cents, an ordinary dividend leaves it. None where no such contract
     does: it then delivers something else than 100 shares."""
     ratio, strike = exact(action.split), contract.strike
+    if action.spun:
+        return None
     if cash_growth(action) > SPECIAL:
         strike = (strike - exact(action.dividend)).quantize(_CENT)
     elif ratio == 1:

@@ -66,6 +66,9 @@ class Action(NamedTuple):
     split: float  # shares that one became, 1 without a split
     dividend: float  # cash for each share that was held the evening before
     growth: float  # the factor by which earlier prices are divided to compare with later ones
+    # spun, spun_shares: shares of another symbol that came with one of this, where the market has that symbol
+    spun: str = ""
+    spun_shares: float = 0.0
 
 
 class Intraday(NamedTuple):

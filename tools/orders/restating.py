@@ -43,7 +43,7 @@ def known_actions(market: MarketData, holdings: Iterable[ShareHolding]) -> Actio
 
 def reference_cost(holding: ShareHolding, actions: Sequence[Action]) -> Decimal:
     """Return the cost that a rule's stop is measured from: less the cash that was paid on the shares."""
-    if not any(action.dividend for action in actions):
+    if all(action.growth == action.split for action in actions):
         return holding.cost
     held, cost = cost_less_cash(holding.moves, actions)
     if held and abs(held - holding.held) < 1:  # a fraction of a share may have been paid out

@@ -11,6 +11,7 @@ import pytest
 
 from chordesk.models.tables.orders import Preview
 from chordesk.tools.ledger import value
+from chordesk.tools.market.files.bars import action_of
 from chordesk.tools.market.files.market import FilesMarket, build
 from chordesk.tools.market.prices import Quotes
 from chordesk.tools.orders.checking import ticket_of
@@ -157,3 +158,39 @@ def test_rounded_adjusted_closes_show_splits_and_dividends_alone(tmp_path: Path)
     found = market(tmp_path, folder, DAYS[-1]).actions("A", dt.date.min)
     assert [(one.day, one.split) for one in found] == [(DAYS[10], 1), (DAYS[15], 3)]
     assert found[0].dividend == pytest.approx(0.8, abs=0.05)
+
+
+SPUN_AT = AT + 2
+
+
+@pytest.mark.parametrize(
+    ("stated", "paid", "held", "cash"),
+    [
+        ((), 21.9, {"A": 7}, 7 * 21.9),  # told by closes alone
+        (("A", DAYS[SPUN_AT], "", "", "NEW", 0.5), 21.9, {"A": 7}, 7 * 21.9),  # of a name without bars
+        (("A", DAYS[SPUN_AT], "", "", "B", 0.5), 21.9, {"A": 7, "B": 3}, 21.9),  # half a share in cash
+        (("A", DAYS[SPUN_AT], 1.25, "", "", ""), 20, {"A": 8}, 0.75 * 80),
+        (("A", DAYS[SPUN_AT], "", 25, "", ""), 25, {"A": 7}, 7 * 25),
+    ],
+)
+def test_a_spin_off_is_cash_or_shares_and_no_split_of_its_parent(
+    make: Any, tmp_path: Path, stated: tuple[Any, ...], paid: float, held: dict[str, float], cash: float
+) -> None:
+    columns = ("symbol", "date", "split", "dividend", "spun", "shares")
+    write_table(tmp_path / "a" / "data" / "actions.csv", columns, [stated] if stated else [])
+    if not stated:
+        (tmp_path / "a" / "data" / "actions.csv").unlink()
+    desk = make("a", {SPUN_AT: (1.0, paid)})
+    desk.run(action("A", quantity=7.0))
+    to_session(desk, SPUN_AT)
+    assert desk.positions() == held
+    assert desk.cash() == pytest.approx(100_000 - 700 + cash, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("split", "paid", "price"),
+    [(1.05, 0.0, 109.87), (1.0, 27.5, 110.0), (2.0, 1.0, 100.0), (0.1, 1.0, 100.0), (1.2, 0.0, 33.3), (1.5, 0.0, 47.1)],
+)
+def test_closes_tell_splits_stock_dividends_and_cash_apart(split: float, paid: float, price: float) -> None:
+    found = action_of(DAYS[0], split * price / (price - paid), price, 1e-7)
+    assert (found.split, found.dividend) == pytest.approx((split, paid), abs=1e-4)

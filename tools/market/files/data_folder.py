@@ -34,6 +34,7 @@ from chordesk.tools.market.files.bars import (
 from chordesk.tools.market.files.chains import check_chains, read_chains
 from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, carried, name_changes
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
+from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
 from chordesk.tools.market.listing import REMEDY, foreign
 from chordesk.tools.market.protocol import Action, Floats
@@ -45,12 +46,13 @@ HEADLINES = ("headlines.csv", "headlines.jsonl")
 CHAINS = ("chains.csv", "chains.parquet")
 EARNINGS = ("earnings.csv",)
 CHANGES = ("changes.csv",)
+ACTIONS = ("actions.csv",)
 STATEMENTS = ("statements.csv", "statements.parquet")
 ABOUT = "about.txt"
 SET_ASIDE = "set-aside.csv"  # of an import: the rows that it left out
 FORMS = (
-    "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, changes.csv, headlines.csv, chains.csv, "
-    "earnings.csv, statements.csv"
+    "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, changes.csv, actions.csv, headlines.csv, "
+    "chains.csv, earnings.csv, statements.csv"
 )
 _VERSION_DIGITS = 8
 
@@ -70,13 +72,22 @@ class DataFolder:
     earnings: Path | None
     statements: Path | None
     changes: Path | None = None
+    actions: Path | None = None
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
 
     def files(self) -> Iterator[Path]:
         yield from (path for _, path in self.symbols)
-        further = (self.universe, self.changes, self.headlines, self.chains, self.earnings, self.statements)
+        further = (
+            self.universe,
+            self.changes,
+            self.actions,
+            self.headlines,
+            self.chains,
+            self.earnings,
+            self.statements,
+        )
         yield from filter(None, (self.bars, *further))
 
     @property
@@ -127,6 +138,7 @@ _NAMES = {
     "earnings": EARNINGS,
     "statements": STATEMENTS,
     "changes": CHANGES,
+    "actions": ACTIONS,
 }
 
 
@@ -202,6 +214,7 @@ class Prices(NamedTuple):
     # renamed, renamed_on: rows of old and new symbol, and the ordinal of the first day of the new one
     renamed: np.ndarray[tuple[int, int], np.dtype[np.str_]]
     renamed_on: np.ndarray[tuple[int], np.dtype[np.int32]]
+    spun: np.ndarray[tuple[int], np.dtype[np.str_]]  # of each action, the symbol that was spun off, or none
 
 
 class FilesData(ReplayData):
@@ -334,12 +347,14 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
     columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
     factored = ~adjusted & ~np.isnan(rows.adjusted)
-    found = _actions(columns, rows.adjusted, factored[first])
+    found = with_stated(_actions(columns, rows.adjusted, factored[first]), folder, columns, factored[first], problems)
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
-    acts = np.array([(action.day.toordinal(), *action[1:]) for _, action in found], dtype=float).reshape(-1, 4)
+    terms = [(one.day.toordinal(), one.split, one.dividend, one.growth, one.spun_shares) for _, one in found]
+    acts = np.array(terms, dtype=float).reshape(-1, 5)
+    spun = np.array([one.spun for _, one in found], dtype=np.str_)
     names = np.array([change[:2] for change in changes], dtype=np.str_).reshape(-1, 2)
     on = np.array([change.day.toordinal() for change in changes], dtype=np.int32)
-    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)), names, on)
+    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)), names, on, spun)
 
 
 def _stated_changes(folder: DataFolder, rows: Rows, problems: Problems) -> tuple[list[Stated], Mapping[str, str]]:
@@ -372,11 +387,41 @@ def _actions(columns: Columns, adjusted: Floats, factored: np.ndarray[Any, Any])
     ]
 
 
+def with_stated(
+    found: Sequence[tuple[str, Action]],
+    folder: DataFolder,
+    columns: Columns,
+    factored: np.ndarray[Any, Any],
+    problems: Problems,
+) -> list[tuple[str, Action]]:
+    """Return the actions, those that actions.csv states in place of what the closes show, in ascending order of symbol
+    and day. Each is of the first bar from its date on."""
+    if folder.actions is None:
+        return list(found)
+    name, kept = folder.name(folder.actions), {(symbol, one.day): one for symbol, one in found}
+    place = {symbol: at for at, symbol in enumerate(columns.symbols.tolist())}
+    for row, values, _ in rows_of(folder.actions, name, ACTION_COLUMNS, problems):
+        symbol, stated = values["symbol"], StatedAction(**{key: values[key] for key in StatedAction._fields})
+        at = place.get(symbol)
+        if at is None or not factored[at]:
+            why = "has no bars" if at is None else "has no adjusted closes, which say what its prices lost"
+            problems.warn(name, f"{symbol} {why}: its action is left out", row, "symbol")
+            continue
+        rows = slice(int(columns.start[at]), int(columns.start[at + 1]))
+        action = stated_action(stated, columns.day[rows], columns.close[rows], kept, symbol, frozenset(place))
+        if isinstance(action, str):
+            problems.error(name, f"{symbol}: {action}", row)
+        elif action is not None:
+            kept[symbol, action.day] = action
+    return [(symbol, one) for (symbol, _), one in sorted(kept.items())]
+
+
 def _actions_in(prices: Prices) -> dict[str, list[Action]]:
     found: dict[str, list[Action]] = {symbol: [] for symbol in prices.columns.symbols[prices.factored].tolist()}
-    for symbol, (day, *figures) in zip(prices.acted.tolist(), prices.actions.tolist(), strict=True):
+    rows = zip(prices.acted.tolist(), prices.actions.tolist(), prices.spun.tolist(), strict=True)
+    for symbol, (day, split, dividend, growth, shares), spun in rows:
         if symbol in found:
-            found[symbol].append(Action(dt.date.fromordinal(int(day)), *figures))
+            found[symbol].append(Action(dt.date.fromordinal(int(day)), split, dividend, growth, spun, shares))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime as dt
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,7 @@ from chordesk.models.features import require_source
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.actions import is_split
 from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
@@ -389,7 +391,8 @@ class YahooMarket(YahooCompanies):
         return self._bars(symbol, sessions)[0]
 
     def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
-        """Return splits and dividends as Yahoo lists them: dividends in shares of today."""
+        """Return splits and dividends. Yahoo lists a dividend in shares of today, here it is for one share of the
+        evening before; it lists a spin-off as a split of an odd ratio, here it is cash."""
         try:
             kept = self._history(symbol, BARS_AGE).value
         except DeskError:
@@ -399,7 +402,12 @@ class YahooMarket(YahooCompanies):
             if at and (split or paid) and str(since) < day <= str(today):
                 before = kept["close"][at - 1]
                 ratio = split or 1.0
-                found.append(Action(dt.date.fromisoformat(day), ratio, paid, ratio * before / max(before - paid, paid)))
+                later = math.prod(one for one in kept["split"][at + 1 :] if one)
+                growth = ratio * before / max(before - paid, paid)
+                cash = paid * ratio * later
+                if not is_split(ratio):  # what was spun off, in cash
+                    cash, ratio = cash + before * (ratio - 1) * later, 1.0
+                found.append(Action(dt.date.fromisoformat(day), ratio, cash, growth))
         return found
 
     def _bars(self, symbol: str, sessions: int) -> tuple[Bars, Floats]:

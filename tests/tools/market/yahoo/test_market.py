@@ -53,8 +53,15 @@ def test_prices_are_as_traded_and_adjusted_as_of_the_session(market: YahooMarket
     assert market.bars("PAYS", 9).close.tolist() == [98, 98, 97]
     assert market.traded("PAYS", 9).close.tolist() == [100, 98, 97]
     found = market.actions("PAYS", first)
-    assert found == [Action(second, 1.0, 2.0, 100 / 98), Action(third, 4.0, 0.0, 4.0)]
+    assert found == [Action(second, 1.0, 8.0, 100 / 98), Action(third, 4.0, 0.0, 4.0)], "for one share of that day"
     assert market.actions("PAYS", third) == []
+    far.events["SPUN"] = {
+        "splits": {
+            str(stamps[1]): {"date": stamps[1], "numerator": 1281, "denominator": 1000, "splitRatio": "1281:1000"}
+        },
+    }  # type: ignore[dict-item]
+    far.charts["SPUN"], far.adjusted["SPUN"] = far.charts["PAYS"], [98.0, 98.0, 97.0]
+    assert market.actions("SPUN", first) == [Action(third, 1.0, pytest.approx(98 * 0.281), 1.281)], "a spin-off"
 
 
 def test_a_quote_is_of_today_s_unfinished_bar(far: FarYahoo, tmp_path: Path) -> None:
