@@ -96,9 +96,8 @@ def between(row: ChainRow) -> float:
 @QUIET
 @given(choice=st.data())
 def test_quotes_are_free_of_arbitrage(data: ReplayData, choice: st.DataObject) -> None:
-    """Puts and calls of one strike have one volatility and differ by the forward or an exercise now; prices move one way
-    along strikes;
-    none is below its intrinsic value."""
+    """Puts and calls of one strike have one volatility and differ by the forward or an exercise now; prices move one
+    way along strikes; none is below its intrinsic value."""
     market = ModelledReplay(data, ReplayClock(choice.draw(st.sampled_from(data.sessions[30:]))), rate=0.03)
     symbol = choice.draw(st.sampled_from(["AAPL", "MSFT", "F", "MMM", "XOM"]))
     today = market.clock.now().date()
