@@ -28,6 +28,7 @@ from chordesk.tools.market.files.bars import (
     Rows,
     checked,
     corporate_actions,
+    is_a_guess,
     priced,
     read_universe,
 )
@@ -347,7 +348,9 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
     columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
     factored = ~adjusted & ~np.isnan(rows.adjusted)
-    found = with_stated(_actions(columns, rows.adjusted, factored[first]), folder, columns, factored[first], problems)
+    shown = _actions(columns, rows.adjusted, factored[first])
+    found = with_stated(shown, folder, columns, factored[first], problems)
+    _note_guesses(shown, found, problems)
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
     terms = [(one.day.toordinal(), one.split, one.dividend, one.growth, one.spun_shares) for _, one in found]
     acts = np.array(terms, dtype=float).reshape(-1, 5)
@@ -385,6 +388,16 @@ def _actions(columns: Columns, adjusted: Floats, factored: np.ndarray[Any, Any])
         if factored[at]
         for action in corporate_actions(columns.day[first:end], columns.close[first:end], adjusted[first:end])
     ]
+
+
+def _note_guesses(shown: Sequence[tuple[str, Action]], kept: Sequence[tuple[str, Action]], problems: Problems) -> None:
+    """Warn of cash that may have been shares, unless actions.csv states what it was."""
+    guessed = {id(one) for _, one in shown if is_a_guess(one)}
+    for symbol, one in kept:
+        if id(one) in guessed:
+            lost = 1 - one.split / one.growth
+            what = f"{symbol} lost {lost:.1%} of its price to an action on {one.day}, counted as cash"
+            problems.warn(BARS, f"{what}; if it was a split or a spin-off, state it in {ACTIONS[0]}")
 
 
 def with_stated(
