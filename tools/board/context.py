@@ -19,7 +19,7 @@ from chordesk.models.tables.board import Forecast, SignalDirection, SignalFindin
 from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.history import Budget
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import exchange_day, usual_close
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.reports import seen_runs
@@ -28,7 +28,6 @@ from chordesk.tools.risk.exposure import underlying_of
 
 V = TypeVar("V")
 NO_SYMBOL = "no question has a symbol of the market"
-_CLOSE = dt.time(16, 0)
 _IN_LINE = 8  # in a line
 _LISTED = 40  # in data
 
@@ -94,10 +93,8 @@ def each(context: HarvestContext, ask: Callable[[str], V]) -> tuple[dict[str, V]
 
 
 def bar_time(clock: MarketClock, day: dt.date) -> dt.datetime:
-    """Return when the bar of a day was known, at the latest now: a replay takes 15:55 for the close."""
-    hours = exchange_hours()
-    close = hours.close_of(day) if hours.is_session(day) else dt.datetime.combine(day, _CLOSE, NEW_YORK)
-    return min(close, clock.now())
+    """Return when the bar of a day was known, at the latest now: a replay decides five minutes before the close."""
+    return min(usual_close(day), clock.now())
 
 
 def listed(names: Sequence[str]) -> str:

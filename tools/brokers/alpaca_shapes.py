@@ -20,14 +20,13 @@ from chordesk.models.orders import (
     OrderTicket,
     Settlement,
 )
-from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact, plain
+from chordesk.tools.market.clock import usual_close
 from chordesk.tools.market.listing import CURRENCY, REMEDY
 
 FILLS = "FILL"
 SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"
 _KINDS = {"OPASN": "assigned", "OPEXC": "exercised", "OPEXP": "expired", "OPTRD": "delivered"}
-_CLOSE = dt.time(16)
 _ENDED = {"canceled": "cancelled", "replaced": "cancelled", "expired": "expired", "rejected": "rejected"}
 # The prices of each type's request. A trailing stop is moved by the broker: where it starts is the broker's to find.
 _PRICES: Mapping[OrderType, tuple[str, ...]] = {
@@ -256,7 +255,7 @@ def settlements_of(rows: Iterable[Mapping[str, Any]]) -> list[Settlement]:
             "symbol": str(row["symbol"]),
             "quantity": float(number(row["qty"])),
             "price": float(number(row["price"])) if kind == "delivered" else 0.0,
-            "at": dt.datetime.combine(day, _CLOSE, NEW_YORK),
+            "at": usual_close(day),
         }
         found.append(Settlement.model_validate(fields))
     return found

@@ -37,7 +37,8 @@ def import_arrowless(name: str) -> ModuleType:
 
 EXCHANGE = "XNYS"
 FIRST_DAY = "1990-01-01"
-REPLAY_TIME = dt.time(15, 55)
+_DECIDES_BEFORE = dt.timedelta(minutes=5)  # a session's close
+_USUAL_CLOSE = dt.time(16)
 
 
 def exchange_day(moment: dt.datetime) -> dt.date:
@@ -111,17 +112,36 @@ def exchange_hours() -> ExchangeHours:
     )
 
 
-class ReplayClock:
-    """Clock that stands still on one session: at 15:55 New York, or at its open.
+# Days on which the exchange may close early, as (month, first day, last day). Any other session closes at 16:00, which
+# spares most processes the second that the calendar takes; the tests hold this against the whole calendar.
+_MAY_CLOSE_EARLY = ((7, 2, 6), (11, 22, 30), (12, 23, 31))
 
-    At 15:55 that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
-    On a day of an early close the exchange has shut by then, and is_open is false. At the open the newest bar is that
-    of the session before.
+
+@lru_cache(maxsize=4096)
+def usual_close(day: dt.date) -> dt.datetime:
+    """Return a session's own close; of a day without a session, the close that it would have."""
+    early = any(day.month == month and first <= day.day <= last for month, first, last in _MAY_CLOSE_EARLY)
+    if early and exchange_hours().is_session(day):
+        return exchange_hours().close_of(day)
+    return dt.datetime.combine(day, _USUAL_CLOSE, NEW_YORK)
+
+
+def decision_time(day: dt.date) -> dt.datetime:
+    """Return when a replay decides on a day, five minutes before the session's own close: at 15:55 New York time, and
+    at 12:55 where the exchange closes at 13:00."""
+    return usual_close(day) - _DECIDES_BEFORE
+
+
+class ReplayClock:
+    """Clock that stands still on one session: five minutes before its own close, or at its open.
+
+    By the former that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
+    At the open the newest bar is that of the session before.
     """
 
     def __init__(self, day: dt.date, *, at_open: bool = False) -> None:
         self.day = day
-        self._now = exchange_hours().open_of(day) if at_open else dt.datetime.combine(day, REPLAY_TIME, NEW_YORK)
+        self._now = exchange_hours().open_of(day) if at_open else decision_time(day)
         self._session = exchange_hours().until(day, 2)[0] if at_open else day
 
     def now(self) -> dt.datetime:

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 from chordesk.models.company import EarningsDate
 from chordesk.models.errors import DeskError
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import usual_close
 from chordesk.tools.market.protocol import EarningsSource, MarketData
 
-# A report is out by then, New York time; one whose time is not known, at the end of its day.
-_OUT_BY = {"beforeOpen": dt.time(9, 30), "duringSession": dt.time(16, 0)}
+_OPEN = dt.time(9, 30)
 _END_OF_DAY = dt.time(23, 59)
 
 
@@ -28,8 +28,10 @@ def split(rows: Sequence[EarningsDate], now: dt.datetime) -> tuple[EarningsDate 
 
 def is_out(row: EarningsDate, now: dt.datetime) -> bool:
     """Return whether the report is out: its window has ended, and the hour of its day by which it would be."""
-    hour = _OUT_BY.get(row.timing or "", _END_OF_DAY)
-    return now >= dt.datetime.combine(row.until or row.date, hour, NEW_YORK)
+    day = row.until or row.date
+    if row.timing == "duringSession":
+        return now >= usual_close(day)
+    return now >= dt.datetime.combine(day, _OPEN if row.timing == "beforeOpen" else _END_OF_DAY, NEW_YORK)
 
 
 _ASKED: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, Sequence[EarningsDate]]]] = WeakKeyDictionary()

@@ -12,7 +12,7 @@ from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import exchange_day, usual_close
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,
@@ -29,6 +29,7 @@ PAPER_ONLY_PROVIDERS = frozenset({"rulebook"})
 PAPER_ONLY_MARKETS: frozenset[str] = frozenset(REPLAYING)
 # New York time from which orders for the next day's auctions are taken.
 AUCTIONS_FROM = dt.time(19)
+CLOSING_CUT = dt.timedelta(minutes=10)  # before the close, until which orders for it are taken
 _BARRED = frozenset({Rating.INSUFFICIENT, Rating.PASS})  # nothing is opened or added on these
 
 
@@ -162,8 +163,8 @@ def _count_denial(code: DenialCode, reason: str, count: int, most: int) -> Denie
 
 def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
     """Deny an order for an auction that is over today; paper puts it into the next session's."""
-    until = {"opg": dt.time(9, 28), "cls": dt.time(15, 50)}[ticket.time_in_force]
     now = context.now.astimezone(NEW_YORK)
+    until = dt.time(9, 28) if ticket.time_in_force == "opg" else (usual_close(now.date()) - CLOSING_CUT).time()
     if is_paper(context.broker) or not until <= now.time() < AUCTIONS_FROM:
         return None
     reason = f"a {ticket.time_in_force} order is taken until {until:%H:%M} and from {AUCTIONS_FROM:%H:%M} New York time"

@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.errors import MarketError
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import LiveClock, ReplayClock, exchange_hours
+from chordesk.tools.market.clock import LiveClock, ReplayClock, decision_time, exchange_hours
 
 
 def at(day: str, time: str) -> dt.datetime:
@@ -62,7 +62,14 @@ def test_the_replay_clock_stands_before_the_close() -> None:
     assert clock.session() == dt.date(2010, 8, 13)
     assert clock.is_open()
     assert clock.next_open() == at("2010-08-16", "09:30")
-    assert not ReplayClock(dt.date(2009, 11, 27)).is_open()
+    half = ReplayClock(dt.date(2009, 11, 27))
+    assert (half.now().isoformat(), half.is_open()) == ("2009-11-27T12:55:00-05:00", True)
+
+
+def test_every_session_is_decided_on_five_minutes_before_its_own_close() -> None:
+    hours = exchange_hours()
+    before = dt.timedelta(minutes=5)
+    assert [day for day in hours.sessions if decision_time(day) != hours.close_of(day) - before] == []
 
 
 def test_the_live_clock_runs_and_knows_only_closed_sessions() -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from chordesk.models.market import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import REPLAY_TIME
+from chordesk.tools.market.clock import decision_time
 from chordesk.tools.market.files.tables import (
     NUMBER,
     Column,
@@ -53,7 +53,7 @@ FIGURES = ("bid", "ask", "last", "volume", "interest", "iv", "delta", "gamma", "
 _GREEKS = ("delta", "gamma", "theta", "vega")
 _KINDS: dict[str, Literal["call", "put"]] = {"c": "call", "call": "call", "calls": "call", "p": "put", "put": "put"}
 _TERMS = ("symbol", "expiry", "kind", "strike")
-_LAST_OF_THE_CLOSE = dt.time(16, 15)
+_LAST_OF_THE_CLOSE = dt.time(16, 15)  # on days of an early close too: sources stamp them alike
 
 
 class ChainTable(NamedTuple):
@@ -185,11 +185,12 @@ def _known_from(moment: dt.datetime | dt.date) -> int:
     """Return the second from which on a quote counts as known."""
     if isinstance(moment, dt.datetime):
         here = moment.astimezone(NEW_YORK)
-        closes = REPLAY_TIME <= here.time() <= _LAST_OF_THE_CLOSE
+        decided = decision_time(here.date())
+        closes = decided <= here and here.time() <= _LAST_OF_THE_CLOSE
         if not closes and here.time() != dt.time():
             return math.ceil(moment.timestamp())
         moment = here.date()
-    return int(dt.datetime.combine(moment, REPLAY_TIME, NEW_YORK).timestamp())
+    return int(decision_time(moment).timestamp())
 
 
 # Checks of option quotes: odd ones are counted with the first row of each kind; the tools state them again where they

@@ -32,7 +32,7 @@ from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.actions import is_split
-from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours
+from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours, usual_close
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, intraday_of
@@ -46,7 +46,7 @@ from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, p
 W = TypeVar("W", bound=Wire)
 Row = Mapping[str, Any]
 
-_OPEN, _EXCHANGE_CLOSE = dt.time(9, 30), dt.time(16, 0)
+_OPEN = dt.time(9, 30)
 _REPORTS = {"eps_estimate": "EPS Estimate", "eps_actual": "Reported EPS"}
 _CHANGES = {
     "firm": "Firm", "rating": "ToGrade", "prior_rating": "FromGrade", "action": "Action",
@@ -124,7 +124,7 @@ def _timing(moment: dt.datetime) -> Timing | None:
         return None
     if time < _OPEN:
         return "beforeOpen"
-    return "afterClose" if time >= _EXCHANGE_CLOSE else "duringSession"
+    return "afterClose" if moment >= usual_close(moment.date()) else "duringSession"
 
 
 def _side(text: object) -> Literal["buy", "sell"] | None:
@@ -327,7 +327,6 @@ _INTRADAY_DAYS: Mapping[IntradayInterval, int] = {"hour": 160, "15min": 58}
 _FETCHERS = 8
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
-_CLOSE = dt.time(16, 0)
 
 
 def build(settings: Settings, day: dt.date | None) -> YahooMarket:
@@ -447,7 +446,7 @@ class YahooMarket(YahooCompanies):
         last = dt.date.fromisoformat(day)
         if (now.date() - last).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {last}")
-        at = min(kept.at, dt.datetime.combine(last, _CLOSE, NEW_YORK), now).astimezone(NEW_YORK)
+        at = min(kept.at, usual_close(last), now).astimezone(NEW_YORK)
         return Quote(symbol=symbol, price=price, at=at, source=self.name)
 
     def section(self, symbol: str, section: str) -> Section:
