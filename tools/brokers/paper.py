@@ -32,7 +32,7 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.brokers.early_exercise import exercised_now
-from chordesk.tools.brokers.paper_matching import Offer, PaperPrices, match_legs, started
+from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
     RENAMED,
@@ -45,7 +45,7 @@ from chordesk.tools.ledger import (
     not_standard,
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours, usual_close
 from chordesk.tools.market.prices import (
     actions_of,
     named_on,
@@ -105,7 +105,7 @@ def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt
     closes = dict(zip(bars.dates, bars.close, strict=True))
     if session not in closes:
         return None
-    at = dt.datetime.combine(contract.expiry, dt.time(16), market.clock.now().tzinfo)
+    at = usual_close(contract.expiry)
     return exact(float(closes[session])) * exact(splits_since(market, contract.underlying, session)), at
 
 
@@ -293,10 +293,13 @@ class PaperBroker:
             now = f"{new_york(self._market.clock.now())}"
             why = f"the exchange is closed at {now}; a {ticket.time_in_force} order needs its session"
             return _answer(ticket, "rejected", why, [])
-        return self.lookup(ticket, preview, account)
+        return self._look_up(ticket, preview, account, placing=True)
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         """Return the order against the market as it is now: a function of its row, its fills, and the market."""
+        return self._look_up(ticket, preview, account, placing=False)
+
+    def _look_up(self, ticket: OrderTicket, preview: Preview, account: AccountView, *, placing: bool) -> BrokerAnswer:
         ticket = started(ticket, preview.price)
         booked = self._booked(ticket)
         left = exact(ticket.whole) - _total(booked)
@@ -309,7 +312,7 @@ class PaperBroker:
         over = self._over(ticket)
         if over is not None:
             return _answer(ticket, "expired", over, booked)
-        return self._match(ticket, account, booked, left)
+        return self._match(ticket, account, booked, left, placing=placing)
 
     def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
         booked = self._booked(ticket)
@@ -476,18 +479,18 @@ class PaperBroker:
         return None if placed == today else f"{ticket.time_in_force} order of {placed}; it is {today} now"
 
     def _match(
-        self, ticket: OrderTicket, account: AccountView, booked: list[BrokerFill], left: Decimal
+        self, ticket: OrderTicket, account: AccountView, booked: list[BrokerFill], left: Decimal, *, placing: bool
     ) -> BrokerAnswer:
         if ticket.legs:
             return _answer(ticket, *match_legs(ticket, self._priced(account), self._market, self._settings))
         try:
-            offer = self._prices.offer(ticket, booked)
+            offer = self._prices.offer(ticket, booked, placing=placing)
         except NotConfigured as error:
             return _answer(ticket, "cancelled" if booked else "rejected", str(error), booked)
         except MarketError as error:
             waiting = "partially_filled" if booked else "submitted"
             return _answer(ticket, waiting, f"no price to fill at: {error}", booked)
-        fresh = self._fills_of(offer, left)
+        fresh = offer.fills(left, self._commission)
         taken = _total(fresh)
         if fresh:
             short = self._shortfall(ticket, taken, max(exact(fill.price) for fill in fresh), account)
@@ -499,17 +502,6 @@ class PaperBroker:
         note = self._volume_note(ticket, fills) if offer.matches else offer.note
         waiting = "partially_filled" if fills else "submitted"
         return _answer(ticket, offer.ends or waiting, note, fills)
-
-    def _fills_of(self, offer: Offer, left: Decimal) -> list[BrokerFill]:
-        fills: list[BrokerFill] = []
-        for match in offer.matches:
-            taken = left if match.room is None else min(left, match.room)
-            if taken > 0:
-                commission = float(self._commission * taken)
-                price = float(match.price)
-                fills.append(BrokerFill(quantity=float(taken), price=price, commission=commission, at=match.at))
-                left -= taken
-        return fills
 
     def _volume_note(self, ticket: OrderTicket, fills: list[BrokerFill]) -> str:
         done, share = plain(_total(fills)), f"{self._settings.paper_volume_share:.0%}"

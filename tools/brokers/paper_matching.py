@@ -17,9 +17,11 @@ from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import decision_time, exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of, met_by, quote_of, traded_bars
 from chordesk.tools.market.protocol import FillSource, MarketData
+from chordesk.tools.risk.amounts import is_current
+from chordesk.tools.risk.conduct import CLOSING_CUT
 from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, net_price, with_slippage
 
 _HUNDRED = Decimal(100)
@@ -36,7 +38,7 @@ class Session:
     low: Decimal
     close: Decimal
     room: Decimal | None  # how much of the order it takes, None for no limit
-    # least, most: range that a fill lies within, None where it is not known
+    # least, most: range that a fill at the open lies within, None where it is not known
     least: Decimal | None = None
     most: Decimal | None = None
     begun: bool = False  # its open alone is known
@@ -48,10 +50,11 @@ class Session:
         low, high = (exact(end) if end is not None else None for end in (quote.low, quote.high))
         return cls(quote.at, quote.at, price, price, price, price, room, low, high)
 
+    def at_one_price(self, price: Decimal, at: dt.datetime) -> Session:
+        return Session(at, at, price, price, price, price, self.room, self.least, self.most)
+
     def opening(self) -> Session:
-        least, most = (self.least, self.most) if self.begun else (self.low, self.high)
-        one = self.open
-        return Session(self.opens_at, self.opens_at, one, one, one, one, self.room, least, most)
+        return self.at_one_price(self.open, self.opens_at)
 
     def slipped(self, price: Decimal, side: str, basis_points: float) -> Decimal:
         slipped = with_slippage(price, side, basis_points)
@@ -68,12 +71,15 @@ class Match:
     room: Decimal | None
 
 
-def matches(ticket: OrderTicket, sessions: Sequence[Session], basis_points: float) -> Iterator[Match]:
+def matches(
+    ticket: OrderTicket, sessions: Sequence[Session], basis_points: float, *, triggered: bool = False
+) -> Iterator[Match]:
     """Yield one match for each session in which the order fills, the earliest first. A stop that the open has passed
     fills at the open, one that is reached later at its price; then it is a market order, or the limit order that a
-    stop-limit names. A limit fills at the open if that is better, else at the limit."""
+    stop-limit names. A limit fills at the open if that is better, else at the limit. triggered: its stop was reached
+    before these sessions."""
     stop = exact(ticket.stop_price) if ticket.stop_price is not None else None
-    triggered = ticket.order_type in ("market", "limit")
+    triggered = triggered or ticket.order_type in ("market", "limit")
     for session in sessions:
         price: Decimal | None
         if triggered:
@@ -91,11 +97,11 @@ def matches(ticket: OrderTicket, sessions: Sequence[Session], basis_points: floa
 
 
 def at_open(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    return _auction(ticket, session, session.open, session.opens_at, basis_points)
+    return _auction(ticket, session.slipped(session.open, ticket.side, basis_points), session.opens_at, session.room)
 
 
 def at_close(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    return _auction(ticket, session, session.close, session.closes_at, basis_points)
+    return _auction(ticket, with_slippage(session.close, ticket.side, basis_points), session.closes_at, session.room)
 
 
 def _trigger(side: str, stop: Decimal, session: Session) -> Decimal | None:
@@ -125,7 +131,9 @@ def _at(ticket: OrderTicket, session: Session, reached: Decimal, basis_points: f
     reached in this session, at that price."""
     intraday = first and reached != session.open
     at = session.closes_at if intraday else session.opens_at
-    slipped = session.slipped(reached, ticket.side, basis_points)
+    # The open's range is known to hold for a fill at the open, whether its pass saw the open alone or the whole bar.
+    slip = with_slippage if intraday else session.slipped
+    slipped = slip(reached, ticket.side, basis_points)
     if ticket.limit_price is None:
         return Match(slipped, at, session.room)
     limit = exact(ticket.limit_price)
@@ -142,17 +150,10 @@ def _meets(side: str, price: Decimal, limit: Decimal) -> bool:
     return price <= limit if side == "buy" else price >= limit
 
 
-def _auction(
-    ticket: OrderTicket, session: Session, price: Decimal, at: dt.datetime, basis_points: float
-) -> Match | None:
-    slipped = session.slipped(price, ticket.side, basis_points)
+def _auction(ticket: OrderTicket, slipped: Decimal, at: dt.datetime, room: Decimal | None) -> Match | None:
     if ticket.limit_price is not None and not _meets(ticket.side, slipped, exact(ticket.limit_price)):
         return None
-    return Match(slipped, at, session.room)
-
-
-# Orders for the closing auction are taken until so long before the close.
-_AUCTION_CUT = dt.timedelta(minutes=10)
+    return Match(slipped, at, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,17 @@ class Offer:
     matches: list[Match]
     ends: str | None = None  # the state of what they leave unfilled, None while it waits
     note: str | None = None  # why
+
+    def fills(self, left: Decimal, commission: Decimal) -> list[BrokerFill]:
+        """Return what fills of so much that is left. commission: of a share or contract."""
+        fills: list[BrokerFill] = []
+        for match in self.matches:
+            taken = left if match.room is None else min(left, match.room)
+            if taken > 0:
+                amounts = {"quantity": float(taken), "price": float(match.price)}
+                fills.append(BrokerFill(**amounts, commission=float(commission * taken), at=match.at))
+                left -= taken
+        return fills
 
 
 def label_of(quotes: Sequence[Quote]) -> str | None:
@@ -185,9 +197,12 @@ class PaperPrices:
 
     day, ioc    the last quote of a live market. A market of past days fills them at its next open, once there is one:
                 it is the only price of their day there, so that a day order it does not fill expires
-    gtc         a market order as above; any other against each session that began after it was placed, once its bar is
-                known, and on a live market against the last quote
+    gtc         a market order of a live market as above; any other against each session that began after it was
+                placed, once its bar is known, and on a live market against the last quote
     opg, cls    the open, or the close, of the first session whose auction the order is in time for
+
+    A session gives an order one fill, whenever and however often it is looked up: after a fill only later sessions
+    count. Only a live market's quotes fill in parts within a day, all together up to the share of the volume.
 
     at_open: the market's session has just begun, and of its bar the open alone is known.
     """
@@ -195,55 +210,70 @@ class PaperPrices:
     def __init__(self, market: MarketData, settings: Settings, *, at_open: bool) -> None:
         self._market = market
         self.at_open = at_open
+        self._settings = settings
         self._slippage = settings.slippage_bps
         self._volume_share = exact(settings.paper_volume_share)
 
-    def offer(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
-        """Return what the market offers what is left of the order. Raises NotConfigured when it prices no such
-        thing."""
+    def offer(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool = False) -> Offer:
+        """Return what the market offers what is left of the order. placing: it has just been sent. Raises
+        NotConfigured when the market prices no such thing."""
         if ticket.time_in_force == "opg":
             return self._opening(ticket)
         if ticket.time_in_force == "cls":
             return self._closing(ticket)
-        if ticket.time_in_force == "gtc" and ticket.order_type != "market":
-            return self._resting(ticket, booked)
-        if self._market.clock.day is not None and ticket.contract is None:
+        of_past = self._market.clock.day is not None and ticket.contract is None
+        if ticket.time_in_force == "gtc" and (of_past or ticket.order_type != "market"):
+            return self._resting(ticket, booked, placing=placing)
+        if of_past:
             return self._at_next_open(ticket)
         return self._now(ticket, booked)
 
     def sessions_since(self, symbol: str, since: dt.datetime) -> list[Session]:
         """Return the sessions that did not open before `since` and whose bars the market knows, the earliest first."""
-        now, hours = self._market.clock.now(), exchange_hours()
+        hours = exchange_hours()
+        return [one for day, one in self._sessions(symbol, since) if hours.open_of(day) >= since]
+
+    def _sessions(self, symbol: str, since: dt.datetime) -> Iterator[tuple[dt.date, Session]]:
+        """Yield the sessions from the day of `since` on."""
+        hours, first = exchange_hours(), exchange_day(since)
         try:
-            bars = traded_bars(self._market, symbol, (now - since).days + 2)
+            bars = traded_bars(self._market, symbol, (self._market.clock.now() - since).days + 2)
         except MarketError:
-            return []
-        found = []
-        cash = [one for one in actions_of(self._market, symbol, exchange_day(since)) if one.growth != one.split]
+            return
+        cash = [one for one in actions_of(self._market, symbol, first) if one.growth != one.split]
         for place, day in enumerate(bars.dates):
-            if hours.is_session(day) and hours.open_of(day) >= since:
-                room = self._share_of(float(bars.volume[place]))
-                ends, close = min(hours.close_of(day), now), exact(float(bars.close[place]))
-                begun = self.at_open and day == self._market.clock.session()
-                if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
-                    found += [] if begun else [Session(ends, ends, close, close, close, close, room)]
-                    continue
-                opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
-                if begun:
-                    start = hours.open_of(day)
-                    found.append(Session(start, start, opens, opens, opens, opens, room, low, high, begun=True))
-                else:
-                    paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
-                    found.append(Session(hours.open_of(day), ends, opens, high, low, close, room, paid=paid))
-        return found
+            if day < first or not hours.is_session(day):
+                continue
+            room, start, ends = self._share_of(float(bars.volume[place])), hours.open_of(day), self._end_of(day)
+            close = exact(float(bars.close[place]))
+            begun = self.at_open and day == self._market.clock.session()
+            if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
+                if not begun:
+                    yield day, Session(ends, ends, close, close, close, close, room)
+                continue
+            opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
+            if begun:
+                yield day, Session(start, start, opens, opens, opens, opens, room, low, high, begun=True)
+            else:
+                paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
+                yield day, Session(start, ends, opens, high, low, close, room, low, high, paid=paid)
+
+    def _end_of(self, day: dt.date) -> dt.datetime:
+        """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
+        pass looks at it, so that the fill is of the day whose equity has it."""
+        clock = self._market.clock
+        return decision_time(day) if clock.day is not None else min(exchange_hours().close_of(day), clock.now())
 
     def _at_next_open(self, ticket: OrderTicket) -> Offer:
         """Return what the first session after the order was placed offers at its open, or at its one price."""
-        ends = {"ioc": "cancelled", "day": "expired"}.get(ticket.time_in_force)
+        ends = {"ioc": "cancelled", "day": "expired"}[ticket.time_in_force]
+        if passed := self._passed(ticket):
+            filled = self._matched(ticket, passed)
+            return Offer(filled, ends, None if filled else self._unmet(ticket, passed[0].open, passed[0].opens_at))
         found, first = self.sessions_since(ticket.symbol, ticket.placed_at), self._first_since(ticket.placed_at)
         if first is None:
             return Offer([], None, "waits for the open of the next session")
-        if not found or (ends is not None and exchange_day(found[0].opens_at) != first):
+        if not found or exchange_day(found[0].opens_at) != first:
             known = not self.at_open or first < self._market.clock.session()
             return Offer([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
         session = found[0].opening()
@@ -267,16 +297,41 @@ class PaperPrices:
         note = self._unmet(ticket, exact(quote.price), quote.at)
         return Offer([], "cancelled", f"{note}; an ioc order does not wait") if at_once else Offer([], None, note)
 
-    def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
-        sessions = self.sessions_since(ticket.symbol, ticket.placed_at)
+    def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool) -> Offer:
+        """Match an order with the sessions since it was placed, or since its last fill: a session that has filled a
+        part is used up, and what has filled a part of a stop has triggered it."""
+        sessions = [*self._passed(ticket), *self.sessions_since(ticket.symbol, ticket.placed_at)]
         last = booked[-1].at if booked else ticket.placed_at
-        live = self._live(ticket, booked, last)
-        found = self._matched(ticket, [*sessions, *live])
-        later = [match for match in found if match.at > last]
-        return Offer(later, None, None if later else f"{shown(ticket.order_type)} order, good until cancelled")
+        if booked:
+            sessions = [one for one in sessions if exchange_day(one.opens_at) > exchange_day(last)]
+        live = self._live(ticket, booked, last, placing=placing)
+        found = list(matches(ticket, [*sessions, *live], self._slippage, triggered=bool(booked)))
+        if found:
+            return Offer(found)
+        if ticket.order_type == "market":
+            return Offer([], None, "waits for the open of the next session")
+        return Offer([], None, f"{shown(ticket.order_type)} order, good until cancelled")
 
-    def _live(self, ticket: OrderTicket, booked: Sequence[BrokerFill], last: dt.datetime) -> list[Session]:
-        """Return the last quote of a live market while its exchange is open, if it is newer than `last`."""
+    def _passed(self, ticket: OrderTicket) -> list[Session]:
+        """Return the price at which a stop was placed that it had passed already, as the session of a single price:
+        it is met at once. Only of an order that was placed after a session's close is decided on: of another moment
+        within a session a daily bar has no price, and its low may be of before."""
+        if ticket.stop_price is None or self._market.clock.day is None or ticket.contract is not None:
+            return []
+        placed, hours = exchange_day(ticket.placed_at), exchange_hours()
+        if not hours.is_session(placed) or not decision_time(placed) <= ticket.placed_at < hours.close_of(placed):
+            return []
+        bar = next((one for day, one in self._sessions(ticket.symbol, ticket.placed_at) if day == placed), None)
+        if bar is None or bar.begun:
+            return []
+        price = bar.at_one_price(bar.close, ticket.placed_at)
+        return [price] if _trigger(ticket.side, exact(ticket.stop_price), price) is not None else []
+
+    def _live(
+        self, ticket: OrderTicket, booked: Sequence[BrokerFill], last: dt.datetime, *, placing: bool
+    ) -> list[Session]:
+        """Return the last quote of a live market while its exchange is open, if it is newer than `last`. An order that
+        has just been placed meets the quote that stands, at its own time."""
         clock = self._market.clock
         if clock.day is not None:
             return []
@@ -285,10 +340,12 @@ class PaperPrices:
         except MarketError:
             return []
         now = clock.now()
-        if quote is None or not last < quote.at <= now or not clock.is_open():
+        if quote is None or quote.at > now or not clock.is_open() or exchange_day(quote.at) != exchange_day(now):
             return []
-        if exchange_day(quote.at) != exchange_day(now):
-            return []
+        if quote.at <= last:
+            if not placing or not is_current(quote, now, self._settings):
+                return []
+            quote = quote.model_copy(update={"at": now})
         return [Session.of_quote(quote, self._room(ticket, booked))]
 
     def _opening(self, ticket: OrderTicket) -> Offer:
@@ -311,7 +368,7 @@ class PaperPrices:
         day = dt.timedelta(days=1)
         for session in self.sessions_since(ticket.symbol, ticket.placed_at - day):
             close = exchange_hours().close_of(exchange_day(session.opens_at))
-            if close - _AUCTION_CUT > ticket.placed_at and not session.begun:
+            if close - CLOSING_CUT > ticket.placed_at and not session.begun:
                 return self._auction(ticket, at_close(ticket, session, self._slippage), "close", session)
         return Offer([], None, "waits for the next closing price")
 
@@ -344,7 +401,8 @@ class PaperPrices:
             bars = self._market.bars(ticket.symbol, 1)
         except MarketError:
             return None
-        done = sum((exact(fill.quantity) for fill in booked), Decimal(0))
+        today = exchange_day(self._market.clock.now())
+        done = sum((exact(fill.quantity) for fill in booked if exchange_day(fill.at) == today), Decimal(0))
         share = self._share_of(float(bars.volume[-1]))
         return None if share is None else share - done
 

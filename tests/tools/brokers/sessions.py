@@ -21,12 +21,13 @@ DAYS = [dt.date(2010, 8, day) for day in (12, 13, 16, 17, 18, 19, 20, 23, 24)]
 class Sessions(Tape):
     """A replay at 15:55 of one of its days, with bars up to that day.
 
-    rows: by symbol, the open, high, low and close of each of DAYS in turn.
+    rows: by symbol, the open, high, low and close of each of DAYS in turn; volumes: of each of DAYS where they differ.
     """
 
     clock: ReplayClock = field(default_factory=lambda: ReplayClock(DAYS[0]))  # type: ignore[assignment]
     rows: dict[str, list[Figures]] = field(default_factory=dict)
     volume: float = 1e9
+    volumes: list[float] = field(default_factory=list)
     name: str = "replay"
 
     def go(self, day: dt.date) -> None:
@@ -51,7 +52,9 @@ class Sessions(Tape):
     def bars(self, symbol: str, sessions: int) -> Bars:
         found = self._known(symbol)[-sessions:]
         columns = [np.array(column) for column in zip(*(figures for _, figures in found), strict=True)]
-        return Bars(symbol, [day for day, _ in found], False, *columns, np.full(len(found), self.volume))
+        days = [day for day, _ in found]
+        volume = [self.volumes[DAYS.index(day)] if self.volumes else self.volume for day in days]
+        return Bars(symbol, days, False, *columns, np.array(volume, dtype=np.float64))
 
     def quote(self, symbol: str) -> Quote:
         price = self._known(symbol)[-1][1][3]

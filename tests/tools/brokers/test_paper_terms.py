@@ -66,7 +66,7 @@ def test_a_stop_fills_at_its_price_where_the_session_reaches_it(ask: Ask) -> Non
     market = sessions((100, 101, 95, 96), (95, 96, 91, 94), (94, 95, 93, 94))
     assert ask(market, DAYS[1], **STOP).status == "submitted"
     assert prices(ask(market, DAYS[2], **STOP)) == [(92.0, at(DAYS[2], dt.time(15, 55)))]
-    assert prices(ask(market, DAYS[3], **STOP)) == [(92.0, at(DAYS[2], dt.time(16)))]
+    assert prices(ask(market, DAYS[3], **STOP)) == [(92.0, at(DAYS[2], dt.time(15, 55)))]
 
 
 def test_a_gap_through_the_stop_fills_at_the_open(ask: Ask) -> None:
