@@ -67,6 +67,7 @@ class DenialCode(StrEnum):
     SETTINGS_DIFFER = "settings_differ"
     PRICE_MOVED = "price_moved"
     ACROSS_EARNINGS = "across_earnings"
+    NO_VOLUME = "no_volume"
 
 
 class Cleared(Frozen):
@@ -286,6 +287,7 @@ class RiskContext(Frozen):
     providers       every provider that answered in the runs the decision rests on; markets likewise
     verdict_at      market time of the verdict's run, or of the oldest report that it rests on
     listed          whether the market carries the symbol
+    idle            how many of the symbol's last sessions had no volume, as far back as is looked; 0 where not known
     quote           last price of what is traded, the share or the contract, of whatever time; while none is known, the
                     average cost of what is held, and unpriced is the reason; of an order with legs their sum
     net             net price of one unit at the legs' last prices, in the order's direction
@@ -315,6 +317,7 @@ class RiskContext(Frozen):
     verdict_at: dt.datetime | None
     instrument: Instrument | None
     listed: bool | None
+    idle: int = 0
     quote: Quote
     unpriced: str | None = None
     net: Amount | None = None

@@ -82,7 +82,8 @@ class Intraday(NamedTuple):
 
 
 class MarketClock(Protocol):
-    """Clock of a market. In a replay it stands at 15:55 New York on `day`; live it is real time, and `day` is None."""
+    """Clock of a market. In a replay it stands five minutes before the close of `day`; live it is real time, and `day`
+    is None."""
 
     @property
     def day(self) -> dt.date | None:

@@ -263,6 +263,7 @@ def _risk_context(
         verdict_at=verdict_at,
         instrument=instrument,
         listed=snapshot.listed(order.symbol),
+        idle=snapshot.idle.get(order.symbol, 0),
         quote=quote,
         stated_notional=order.notional,
         sectors={symbol: snapshot.sector(symbol) for symbol in _symbols(order, view, reserved)},

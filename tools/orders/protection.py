@@ -19,7 +19,7 @@ from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import Denied
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.settings.running_desk import is_backtest, is_paper
 from chordesk.models.states import OrderState, RunKind, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order, Position
@@ -225,10 +225,16 @@ def ending(plan: PositionPlan, day: dt.date, price: Decimal, *, long: bool) -> E
 
 def wanted_order(settings: Settings, book: Book, holding: ShareHolding, ends: Ends) -> ProtectiveStop | None:
     """Return the protective order that a position should have now: its exit once its plan is over, else its standing
-    stop, which is its exit where its price has come there."""
+    stop, which is its exit where its price has come there. On paper a stop that the price has passed is met at once; a
+    broker may refuse it."""
     stop, end = standing_stop(settings, book, holding), ends.get(holding.symbol)
-    if end is None or (end.reason is ExitReason.INVALIDATION and _stands(book, holding, stop)):
+    if end is None:
         return stop
+    if end.reason is ExitReason.INVALIDATION and stop is not None:
+        if _stands(book, holding, stop):
+            return stop
+        if is_paper(settings.account):
+            return replace(stop, reason=ExitReason.INVALIDATION)
     return _closing(holding, end)
 
 

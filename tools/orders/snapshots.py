@@ -15,6 +15,7 @@ from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.prices import previous_session, quote_of
 from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.risk.conduct import IDLE_SESSIONS
 
 # Not sent yet, and on its way: it waits for a person, or for the next pass of the trade queue.
 WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
@@ -34,6 +35,7 @@ class Snapshot:
     previous_session: dt.date | None = None  # the last one before today
     # the next day of those of each underlying of a put; no entry where none is known
     earnings: Mapping[str, dt.date] = field(default_factory=dict)
+    idle: Mapping[str, int] = field(default_factory=dict)  # of each share, its last sessions in a row without volume
 
     def quote(self, symbol: str) -> Quote:
         if symbol not in self.quotes:
@@ -65,6 +67,7 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
     found: dict[str, Quote] = {}
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}
+    idle: dict[str, int] = {}
     names = set(symbols)
     for symbol in sorted(names):
         try:
@@ -73,12 +76,24 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
             reasons[symbol] = str(error)
         if parse_contract(symbol) is None:
             _list(market, symbol, listings)
+            idle[symbol] = _idle(market, symbol)
     now = market.clock.now()
     quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
     for symbol in found.keys() - quotes.keys():
         reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
     times = _session_times(market.clock)
-    return Snapshot(now, *times, quotes, reasons, listings, previous_session(market), dict(_earnings(market, names)))
+    earnings = dict(_earnings(market, names))
+    return Snapshot(now, *times, quotes, reasons, listings, previous_session(market), earnings, idle)
+
+
+def _idle(market: MarketData, symbol: str) -> int:
+    """Return how many of a share's last sessions in a row had a volume of zero. Where a market has no volume of a
+    session, it is not known, and does not count."""
+    try:
+        volumes = market.bars(symbol, IDLE_SESSIONS).volume.tolist()
+    except MarketError:
+        return 0
+    return next((back for back, volume in enumerate(reversed(volumes)) if volume != 0), len(volumes))
 
 
 def _earnings(market: MarketData, symbols: Iterable[str]) -> Iterable[tuple[str, dt.date]]:

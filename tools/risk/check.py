@@ -17,6 +17,7 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
     conduct.provider_rule: (Code.PROVIDER_NOT_ALLOWED,),
     conduct.data_rule: (Code.SETTINGS_DIFFER,),
     conduct.listed_rule: (Code.NOT_LISTED,),
+    conduct.volume_rule: (Code.NO_VOLUME,),
     conduct.verdict_rule: (Code.NO_VERDICT, Code.NOT_TRADABLE),
     conduct.verdict_age_rule: (Code.VERDICT_STALE,),
     conduct.contract_rule: (Code.OPTION_CONTRACT,),

@@ -44,6 +44,7 @@ CODES: Mapping[Code, CodeMeaning] = {
         "the rulebook model or the replay market on any broker but paper", exits=True
     ),
     Code.NOT_LISTED: CodeMeaning("a symbol that the market does not list, or may not list"),
+    Code.NO_VOLUME: CodeMeaning("a symbol without any volume in its last five sessions"),
     Code.NO_VERDICT: CodeMeaning("a symbol without a verdict of the decision's runs"),
     Code.NOT_TRADABLE: CodeMeaning("opening or adding on a verdict of INSUFFICIENT or PASS"),
     Code.VERDICT_STALE: CodeMeaning("a verdict older than this, or of a later day", ("max_verdict_age_hours",)),

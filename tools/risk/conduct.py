@@ -30,6 +30,7 @@ PAPER_ONLY_MARKETS: frozenset[str] = frozenset(REPLAYING)
 # New York time from which orders for the next day's auctions are taken.
 AUCTIONS_FROM = dt.time(19)
 CLOSING_CUT = dt.timedelta(minutes=10)  # before the close, until which orders for it are taken
+IDLE_SESSIONS = 5  # so many without any volume, and nothing is opened; a source may lack the volume of a single one
 _BARRED = frozenset({Rating.INSUFFICIENT, Rating.PASS})  # nothing is opened or added on these
 
 
@@ -73,6 +74,16 @@ def data_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> De
         return None
     reason = f"the run looked at the data {changed}, and those here are {here}: a file of DESK_DATA has changed"
     return deny(DenialCode.SETTINGS_DIFFER, reason, changed, here)
+
+
+@opening_only
+def volume_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    """Deny an entry into a name in which nobody trades: its last price is not one at which anything changed hands."""
+    if context.idle < IDLE_SESSIONS:
+        return None
+    reason = f"{ticket.symbol} had no volume in its last {IDLE_SESSIONS} sessions: nobody traded at its price"
+    measured = f"{context.idle} sessions without volume"
+    return deny(DenialCode.NO_VOLUME, reason, measured, f"volume in one of the last {IDLE_SESSIONS}")
 
 
 def no_verdict(symbol: str) -> Denied:

@@ -1,4 +1,4 @@
-"""A bar fills an order once, whenever the passes come: what was filled, at which price and when depend on bars alone."""
+"""A bar fills an order once, whenever passes come: what was filled, at which price and when follows from the bars."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_the_number_and_the_instants_of_passes_change_no_fill(
         assert sum(quantity for quantity, *_ in taken) <= SHARE * volumes[DAYS.index(day)]
     for quantity, price, at in once:
         _, high, low, _ = market.rows["AAA"][DAYS.index(exchange_day(at))]
-        assert quantity > 0 and at >= placed
+        assert quantity > 0
+        assert at >= placed
         assert low * 0.9995 <= price <= high * 1.0005
 
 

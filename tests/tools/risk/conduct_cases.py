@@ -114,6 +114,8 @@ CONDUCT: list[Case] = [
         ({}, {"verdict_at": NOW - 24 * HOUR - SECOND}, {}),
         ({}, {"verdict_at": NOW - 24 * HOUR}, {}),
     ),
+    (DenialCode.NO_VOLUME, ({}, {"idle": 5}, {}), ({}, {"idle": 4}, {})),
+    (DenialCode.NO_VOLUME, ({}, {"idle": 5, "account": HOLDS}, {}), (SELL, {"idle": 5, "account": HOLDS}, {})),
     (DenialCode.VERDICT_STALE, ({}, {"verdict_at": NOW + SECOND}, {}), ({}, {"verdict_at": NOW}, {})),
     (DenialCode.VERDICT_STALE, ({}, {"verdict_at": None}, {}), ({}, {"verdict_at": NOW}, {})),
     (DenialCode.UNRESOLVED, ({}, {"unresolved": "o1"}, {}), ({}, {"unresolved": None}, {})),

@@ -22,6 +22,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayMarket, replay_data
 from chordesk.tools.orders.checking import SizedOrder, evaluate
 from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
+from tests.tools.brokers.sessions import DAYS, FLAT, sessions
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
@@ -141,6 +142,19 @@ def test_a_name_that_did_not_trade_on_the_replays_day_is_denied_with_the_date_of
     )
     assert (silent.denied.measured, silent.denied.limit) == ("23 h 55 min old", "at most 15 min old")
     assert traded.state == PREVIEWED
+
+
+def test_a_name_in_which_nobody_trades_is_not_bought_but_sold(new_desk: NewDesk) -> None:
+    market = sessions(*[FLAT] * 6)
+    market.volumes = [1e6, 1e6, 0, 0, 0, 0, 0]
+    market.go(DAYS[6])
+    desk = new_desk(market)
+    desk.hold("AAA", 10, 100.0)
+    (bought,) = desk.run(action(kind="add"))
+    assert "no volume in its last 5 sessions" in denied(bought, DenialCode.NO_VOLUME)
+    assert desk.run(action(kind="close"))[0].state == "submitted"
+    market.go(DAYS[5])
+    assert new_desk(market).run(action())[0].state == "submitted"
 
 
 def test_a_name_that_the_market_lacks_is_not_listed(new_desk: NewDesk) -> None:
