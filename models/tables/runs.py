@@ -434,9 +434,9 @@ class BacktestSession(Identified, Dated, table=True):
     """One session of a backtest, marked at its close. Money is in account currency.
 
     backtest_id: the run that began the walk; run_id: the run that did this session, another one after a resumption.
-    state: done, or missing with its reason. equity: null while a position has no price. exposure: gross value of the
-    positions over equity. traded: value of the fills since the session before. orders by state, denials by code,
-    verdicts by rating, unpriced and stale positions as symbols.
+    state: done; or missing, or blocked by a halt, with the reason. equity: null while a position has no price.
+    exposure: gross value of the positions over equity. traded: value of the fills since the session before. orders by
+    state, denials by code, verdicts by rating, unpriced and stale positions as symbols.
     """
 
     __table_args__ = (UniqueConstraint("backtest_id", "day"),)

@@ -23,6 +23,7 @@ from chordesk.tools.toolsets import LEFT_OUT
 
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}
+BLOCKED = "blocked"  # status of a step that trading kept from its work; its result has the reason
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
 
 
@@ -41,8 +42,10 @@ def run_state(steps: Sequence[Step]) -> tuple[RunState, list[str]]:
     ]
     cut = Counter(skipped(single))
     notes += [f"skipped: {why} ({count} steps)" for why, count in sorted(cut.items())]
+    off = Counter(str(step.result.get("reason")) for step in single if step.result.get("status") == BLOCKED)
+    notes += [f"blocked: {why}" for why in sorted(off)]
     if all(step.state != StepState.FAILED for step in steps):
-        return (RunState.PARTIAL if skipped(steps) else RunState.DONE), notes
+        return (RunState.PARTIAL if off or skipped(steps) else RunState.DONE), notes
     return (RunState.FAILED if _all_failed(steps) else RunState.PARTIAL), notes
 
 

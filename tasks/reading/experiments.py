@@ -17,7 +17,7 @@ from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.runs import Run, Verdict
 from chordesk.models.text import one_line
 from chordesk.tasks.engine.budgets import Cost, cost_of
-from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tasks.reading.runs import backtest_rows, blocked_summary
 from chordesk.tools.backtests import closes_of, later_session
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market, configured_market
@@ -139,6 +139,9 @@ def _require_pairs(runs: Sequence[Run]) -> None:
             raise UsageError(f"run {run.id} is no backtest but a {run.kind}", remedy="name backtests")
         if run.state not in (RunState.DONE, RunState.PARTIAL):
             raise UsageError(f"backtest {run.id} is {run.state}", remedy="wait for it, or go on with --resume")
+        if (off := blocked_summary(run)) is not None:
+            reason = f"backtest {run.id} is blocked: {off}"
+            raise UsageError(reason, remedy="play it again once its orders can pass: a comparison would be of nothing")
         missing = run.summary.get("missing", [])
         if missing and len(missing) >= len(run.params["days"]):
             reason = f"every session of backtest {run.id} is missing: {missing[0]['reason']}"
@@ -194,6 +197,8 @@ def spread_of_backtests(session: Session, market: str) -> tuple[float, float, in
     backtest; None without one of ten sessions."""
     ended = select(Run).where(Run.kind == RunKind.BACKTEST, Run.market == market, Run.state == RunState.DONE)
     for run in session.exec(ended.order_by(col(Run.created_at).desc()).limit(20)).all():
+        if blocked_summary(run) is not None:
+            continue
         equity = {row.day: row.equity for row in backtest_rows(session, run.params["backtest"])}
         returns = list(Course("", run.id, equity, {}, 0).returns().values())
         if len(equity) >= _LEAST_SESSIONS and len(returns) > 1:

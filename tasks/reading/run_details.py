@@ -39,7 +39,7 @@ from chordesk.tasks.engine.budgets import Cost, cost_of, runs_of_backtest
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
-from chordesk.tasks.reading.runs import Progress, RunView, progress, view
+from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
 
@@ -88,10 +88,13 @@ def _days(session: Session, run: Run) -> str:
     origin = session.get_one(Run, run.params.get("backtest", run.id))  # that it goes on with
     days = origin.params.get("days") or ()
     played = select(BacktestSession).where(BacktestSession.backtest_id == origin.id).order_by(col(BacktestSession.day))
-    equity = [row.equity for row in session.exec(played)]
+    rows = session.exec(played).all()
+    equity = [row.equity for row in rows]
     if not days:
         return "no session"
     told = f"{'' if len(equity) == len(days) else f'{len(equity)} of '}{len(days)} sessions, {days[0]} to {days[-1]}"
+    if (off := blocked(session, origin.id, rows)) is not None:
+        return f"{told}: blocked, {off}"
     returns = (run.summary.get("backtest") or {}).get("returns")
     if returns and returns["desk"] is not None:
         held = f", against {returns['held']:+.1%} bought and held" if returns["held"] is not None else ""

@@ -15,7 +15,13 @@ from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.market import plain_name
 from chordesk.models.room import shortages
 from chordesk.models.settings import REPLAYING, Settings
-from chordesk.models.settings.running_desk import Standing, is_backtest, research_account, standing_of_run
+from chordesk.models.settings.running_desk import (
+    Standing,
+    backtest_account,
+    is_backtest,
+    research_account,
+    standing_of_run,
+)
 from chordesk.models.states import (
     RUN_FINAL,
     STEP_FINAL,
@@ -91,6 +97,33 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
 def backtest_rows(session: Session, backtest_id: str) -> list[BacktestSession]:
     rows = select(BacktestSession).where(BacktestSession.backtest_id == backtest_id)
     return list(session.exec(rows.order_by(col(BacktestSession.day))).all())
+
+
+OFF = "blocked"  # state of a session whose orders a halt denied
+
+
+def blocked_rows(rows: Sequence[BacktestSession]) -> str | None:
+    """Return why a backtest's sessions say nothing of its desk: trading was off, or every single order was denied. None
+    for any other backtest."""
+    if (off := next((row.reason for row in rows if row.state == OFF), None)) is not None:
+        return off
+    orders = sum((Counter(row.orders) for row in rows), Counter[str]())
+    if not orders or set(orders) != {OrderState.DENIED.value}:
+        return None
+    codes = sum((Counter(row.denials) for row in rows), Counter[str]())
+    listed = ", ".join(f"{code} {count}" for code, count in codes.most_common())
+    return f"every order was denied: {listed}"
+
+
+def blocked(session: Session, backtest_id: str, rows: Sequence[BacktestSession]) -> str | None:
+    """Return why a backtest is neither a result nor a trial, None for any other. rows: its sessions."""
+    own = select(Run).where(Run.kind == RunKind.BACKTEST, Run.account == backtest_account(backtest_id))
+    last = session.exec(own.order_by(col(Run.created_at).desc())).first()
+    return blocked_summary(last) or blocked_rows(rows) if last is not None else blocked_rows(rows)
+
+
+def blocked_summary(run: Run) -> str | None:
+    return (run.summary.get("backtest") or {}).get("blocked")
 
 
 class GraphRow(Frozen):

@@ -29,7 +29,8 @@ from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tasks.engine.summary import BLOCKED
+from chordesk.tasks.reading.runs import OFF, backtest_rows
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.backtest_sessions import (
@@ -38,7 +39,9 @@ from chordesk.tasks.workflows.backtest_sessions import (
     backtest_figures,
     cut_trade,
     decided_before,
+    denied_by_halt,
     failure_of,
+    off_now,
     result_of,
     run_of_step,
     screened_before,
@@ -135,6 +138,11 @@ def _open(
     look: Look | None = None,
 ) -> Run:
     """origin: the run that began the walk, where this one goes on with it."""
+    with app.desk.store.read() as session:
+        off = off_now(session, settings, backtest_account(origin) if origin else backtest_account(""))
+    if off is not None:
+        reason = f"a backtest would have every order denied: {off}"
+        raise UsageError(reason, remedy="`desk resume` lets orders pass, then start it again")
     run = new_run(app.desk, RunKind.BACKTEST, {}, settings=settings, market=market, parent=origin)
     backtest_id = origin or run.id
     run.account = backtest_account(backtest_id)
@@ -182,9 +190,9 @@ def open_trade_of_day(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         decided = decided_before(session, walk.account, now)
         screen = run_of_step(session, step.id) or screened_before(session, research_account(walk.account), now)
-        cut = _cut_before(session, step) or (_cut(session, desk, screen) if decided is None else None)
-        if cut is not None:
-            return Done({"status": "skipped", "reason": cut})
+        over = _over_before(session, step) or (_over(session, desk, walk, screen) if decided is None else None)
+        if over is not None:
+            return Done(over)
         reason = None if decided is not None else failure_of(screen, "screen")
         ahead = walk.parallel and later < len(days) and _needs_screen(desk, session, walk, days[later])
         waiting = _trade_step(session, step.run_id, days[later]) if ahead else ""
@@ -202,16 +210,25 @@ def _trade_step(session: Session, run_id: str, day: dt.date) -> str:
     return session.exec(select(Step.id).where(Step.run_id == run_id, *named)).one()
 
 
-def _cut_before(session: Session, step: ClaimedStep) -> str | None:
+Over = dict[str, Any]  # the result of a step from which on a walk does nothing more: `status` and `reason`
+_OVER = ("skipped", BLOCKED)
+
+
+def _over_before(session: Session, step: ClaimedStep) -> Over | None:
     before = session.exec(select(Step).where(Step.parent_id == step.id)).first()
-    return before.result.get("reason") if before is not None and before.result.get("status") == "skipped" else None
+    if before is None or before.result.get("status") not in _OVER:
+        return None
+    return {name: before.result[name] for name in ("status", "reason")}
 
 
-def _cut(session: Session, desk: Desk, screen: Run | None) -> str | None:
-    """Why a budget ends the walk here: later days would fare no better. None when it does not."""
+def _over(session: Session, desk: Desk, walk: Walk, screen: Run | None) -> Over | None:
+    """Why a halt or a budget ends the walk here: later days would fare no better. None when neither does."""
+    if (off := off_now(session, walk.settings, walk.account)) is not None:
+        return {"status": BLOCKED, "reason": off}
     if screen is None or desk.settings_of(screen.id).trade_on_partial:
         return None
-    return budgets.cut_short(session, screen.id)
+    cut = budgets.cut_short(session, screen.id)
+    return None if cut is None else {"status": "skipped", "reason": cut}
 
 
 def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -222,11 +239,19 @@ def mark_session(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.session() as session:
         before = session.exec(select(Step).where(Step.parent_id == step.id)).one()
         opened, trade = before.result, run_of_step(session, step.id)
-        if opened.get("status") == "skipped" or (cut := cut_trade(session, trade)) is not None:
-            return Done(opened if opened.get("status") == "skipped" else {"status": "skipped", "reason": cut})
+        if opened.get("status") in _OVER:
+            return Done(opened)
+        if (cut := cut_trade(session, trade)) is not None:
+            return Done({"status": "skipped", "reason": cut})
         reason = before.error or opened.get("reason") or (failure_of(trade, "trade") if trade is not None else None)
         day = Day(days[number], opened.get("screen"), trade.id if trade is not None else opened.get("trade"), reason)
         row = session_row(session, walk, day, market)
+        off = off_now(session, walk.settings, walk.account)
+        if denied_by_halt(row):
+            off = off or "trading was halted meanwhile"
+            row.state, row.reason = OFF, off
+        if off is not None and (row.state == OFF or number + 1 < len(days)):
+            return Done({"status": BLOCKED, "reason": off, "equity": row.equity}, ([row],))
     if walk.parallel or number + 1 == len(days):
         return Done({"equity": row.equity, "reason": reason}, ([row],))
     following = walk.market(desk, days[number + 1])

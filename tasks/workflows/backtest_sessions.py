@@ -15,9 +15,10 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import ReportStatus
 from chordesk.models.board import QuestionState
 from chordesk.models.market import multiplier_of
+from chordesk.models.orders import DenialCode
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import research_account, with_values
-from chordesk.models.states import RunKind, RunState, StepKind, StepState
+from chordesk.models.states import RunKind, RunState, StepKind, StepState, TradingState
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import (
@@ -35,7 +36,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.budgets import RULES, cost_of, runs_of_backtest, was_run
 from chordesk.tasks.engine.steps import ChildRun, NewStep, named_step
-from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tasks.engine.summary import BLOCKED
+from chordesk.tasks.reading.runs import backtest_rows, blocked, blocked_rows
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
@@ -68,6 +70,7 @@ from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
+from chordesk.tools.orders import halting
 from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
@@ -179,6 +182,22 @@ class Day:
     screen: str | None = None
     trade: str | None = None
     reason: str | None = None
+
+
+def off_now(session: Session, settings: Settings, account: str) -> str | None:
+    """Return why every order that opens would be denied now, whatever it is; None while trading is on."""
+    state, why = halting.trading_state(session, settings, account)
+    return None if state is TradingState.ACTIVE else f"trading is {state}: {why or 'no reason given'}"
+
+
+def denied_by_halt(row: BacktestSession) -> bool:
+    return bool({DenialCode.HALTED.value, DenialCode.REDUCING.value} & row.denials.keys())
+
+
+def trading_off(session: Session, walk: Walk) -> str | None:
+    """Return why a walk ended early for a halt, None for any other."""
+    steps = session.exec(select(Step).where(Step.run_id == walk.run_id).order_by(col(Step.created_at))).all()
+    return next((str(one.result["reason"]) for one in steps if one.result.get("status") == BLOCKED), None)
 
 
 def run_of_step(session: Session, step_id: str) -> Run | None:
@@ -318,8 +337,10 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
         voices, waiting = _voices(voice_forecasts(session, walk.account)), _waiting(session, walk.account)
         fills = list(session.exec(select(Fill).where(Fill.account == walk.account)))
         trials = trials_of(session, walk.backtest_id, [row.day for row in rows])
+        off = trading_off(session, walk) or blocked_rows(rows)
+    blocked_by = {"blocked": off, "status": BLOCKED, "reason": off} if off is not None else {}
     if not rows:
-        return {"sessions": 0}
+        return {"sessions": 0, **blocked_by}
     days, horizon = [row.day for row in rows], walk.settings.question_sessions
     # So much later it is known which names have left the market.
     until = horizon + STALE_DAYS
@@ -338,7 +359,10 @@ def result_of(desk: Desk, walk: Walk) -> dict[str, Any]:
         "forecasts_waiting": waiting,
         **cost,
         "performance": asdict(found),
-        "conclusion": conclusion(found, rules=walk.settings.provider == RULES),
+        "conclusion": f"Blocked, and no result: {off}."
+        if off is not None
+        else conclusion(found, rules=walk.settings.provider == RULES),
+        **blocked_by,
     }
 
 
@@ -405,17 +429,19 @@ def trials_of(session: Session, backtest_id: str, days: Sequence[dt.date]) -> li
     query = select(Run.id).where(
         Run.kind == RunKind.BACKTEST, Run.market == own.market, Run.id != backtest_id, Run.state == RunState.DONE
     )
-    mine, found = _trial(session, backtest_id), dict[Hashable, Trial]()
+    mine, found = _trial(backtest_rows(session, backtest_id)), dict[Hashable, Trial]()
     for other in session.exec(query.order_by(col(Run.created_at))).all():
-        trial = _trial(session, other)
+        rows = backtest_rows(session, other)
+        if blocked(session, other, rows) is not None:
+            continue
+        trial = _trial(rows)
         if trial.days and overlap(days, trial.days) >= LEAST_OVERLAP:
             found.setdefault((*trial.days, *trial.equity), trial)
     found.pop((*mine.days, *mine.equity), None)
     return list(found.values())
 
 
-def _trial(session: Session, backtest_id: str) -> Trial:
-    rows = backtest_rows(session, backtest_id)
+def _trial(rows: Sequence[BacktestSession]) -> Trial:
     return Trial([row.day for row in rows], [row.equity for row in rows], [row.exposure for row in rows])
 
 

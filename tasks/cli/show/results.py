@@ -126,8 +126,8 @@ _MOST_ROWS = 24
 
 def backtest_report(found: BacktestView) -> RenderableType:
     parts: list[RenderableType] = [_head(found), _sessions(found.rows)]
-    missing = [row for row in found.rows if row.state == "missing"]
-    parts += [Text(f"missing {row.day}: {inert(row.reason or 'unknown')}", style="yellow") for row in missing]
+    missing = [row for row in found.rows if row.state != "done"]
+    parts += [Text(f"{row.state} {row.day}: {inert(row.reason or 'unknown')}", style="yellow") for row in missing]
     parts += [Text(note, style="yellow") for row in found.rows for note in _prices(row)]
     if found.result and found.result.get("sessions"):
         parts += ["", *_result(found.result)]

@@ -24,17 +24,20 @@ from sqlmodel import col, select
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.errors import UsageError
 from chordesk.models.room import Shortage
+from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
-from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Attempt, BacktestSession, Run, Step, Verdict
 from chordesk.tasks.cli.start import walking
-from chordesk.tasks.reading.run_details import audits
-from chordesk.tasks.reading.runs import waits
+from chordesk.tasks.reading.experiments import experiment
+from chordesk.tasks.reading.run_details import audits, outcome
+from chordesk.tasks.reading.runs import backtest_rows, blocked, waits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player
-from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed
-from chordesk.tasks.workflows.backtest_sessions import Day, Walk, session_row
+from chordesk.tasks.workflows.backtest import open_backtest, open_experiment, parsed, resume_backtest
+from chordesk.tasks.workflows.backtest_sessions import Day, Walk, session_row, trials_of
+from chordesk.tools.orders import halting
 from tests import homes
 from tests.databases import make_database
 from tests.stack import REPOSITORY, processes, wait_for
@@ -49,6 +52,7 @@ LEFT_OUT = re.compile(
     r"(^|_)id$|^(created|updated|started|finished|sent|processed|claimed|due|deadline|ended|occurred|opened|taken"
     r"|resolved)_at$|^(at|lease_until|owner|sends|booked|sequence|migrations|desk)$|^seconds$|_seconds$|^payload_hash$"
 )
+SECOND = dt.date(2010, 3, 2)
 OF_PROCESSES = {"process", "sweep", "event_head", "identity"}
 
 
@@ -257,6 +261,56 @@ def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
     with playing.store.session() as session:
         mark(session, run.id)
     assert playing.ended(run).state == RunState.STOPPED
+
+
+@pytest.mark.parametrize("memory", ["off", "on"])
+def test_a_halt_refuses_a_backtest_and_ends_one_that_runs(playing: PlayingDesk, memory: str) -> None:
+    app, settings = playing.player.app, playing.player.app.desk.settings
+    walk: dict[str, Any] = {"universe": UNIVERSE, "memory": memory}
+    run = open_backtest(app, FIRST, SECOND, **walk)
+    halting.write_file(settings, "a fire", "me")
+    with pytest.raises(UsageError, match="every order denied: trading is halted: a fire"):
+        open_backtest(app, FIRST, SECOND, **walk)
+    done = playing.ended(run)
+    assert (done.state, [note[:34] for note in done.notes]) == (
+        RunState.PARTIAL,
+        ["blocked: trading is halted: a fire"],
+    )
+    rows = playing.rows(run)
+    states = [row.state for row in rows]
+    assert states in ([], ["done"], ["blocked"])  # with memory the first day is decided on before it is marked
+    with playing.store.read() as session:
+        assert "blocked, trading is halted: a fire" in outcome(session, done)
+        assert blocked(session, run.id, rows) is not None
+    with pytest.raises(UsageError, match="a fire"):
+        resume_backtest(app, run.id)
+    halting.remove_file(settings)
+    went_on = playing.ended(resume_backtest(app, run.id))
+    assert len(playing.rows(run)) == 2
+    assert (went_on.state == RunState.DONE) == ("blocked" not in states)  # a denied order stays so
+
+
+def test_a_backtest_of_which_every_order_was_denied_is_no_trial(playing: PlayingDesk) -> None:
+    run = playing.ended(open_backtest(playing.player.app, FIRST, SECOND, universe="AAPL,KO"))
+    rows, settings, other = playing.rows(run), playing.player.app.desk.settings, new_id()
+    with playing.store.session() as session:
+        own = {"id": other, "account": backtest_account(other), "params": {**run.params, "backtest": other}}
+        session.add(Run(**{**run.model_dump(), **own, "parent_run_id": None, "summary": {}}))
+        session.flush()
+        for row in rows:
+            ids = {"id": new_id(), "backtest_id": other, "run_id": other, "equity": (row.equity or 0) + 1}
+            session.add(BacktestSession(**{**row.model_dump(), **ids, "orders": {"filled": 1}}))
+    days = [row.day for row in rows]
+    with playing.store.session() as session:
+        assert len(trials_of(session, run.id, days)) == 1
+        for row in backtest_rows(session, other):
+            row.orders, row.denials = {"denied": 2}, {"cooldown": 2}
+        session.flush()
+        assert trials_of(session, run.id, days) == []
+        assert outcome(session, session.get_one(Run, other)).endswith("every order was denied: cooldown 4")
+        session.get_one(Run, other).summary = {"backtest": {"blocked": "a halt"}}
+        with pytest.raises(UsageError, match=f"backtest {other} is blocked: a halt"):
+            experiment(session, settings, [run.id, other])
 
 
 def test_a_backtest_that_asks_a_model_is_not_played_here(playing: PlayingDesk) -> None:

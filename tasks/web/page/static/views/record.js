@@ -190,7 +190,8 @@ const came = (row) => row.summary?.backtest;
 const BACKTESTS = [
   column('Backtest', runOf, 'id'), COMMON[1],
   ['Sessions', (row) => (came(row) ? numOf(`${came(row).first} to ${came(row).last}`) : MISSING)],
-  ['Desk', (row) => gainShare(came(row)?.returns?.desk), 'num', (row) => came(row)?.returns?.desk],
+  ['Desk', (row) => (came(row)?.blocked ? 'blocked' : gainShare(came(row)?.returns?.desk)), 'num',
+    (row) => came(row)?.returns?.desk],
   ['Held', (row) => gainShare(came(row)?.returns?.held), 'num'],
   ['Drawdown', (row) => percent(came(row)?.drawdown?.desk), 'num wide'],
   ['Capital', (row) => money(came(row)?.capital, 0), 'num wide'],
