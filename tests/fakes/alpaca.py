@@ -79,7 +79,6 @@ class Alpaca:
     closed: str = ""  # a refusal that the list of activities answers with
     lookups: list[str] = field(default_factory=list)  # refusals of the next lookups by client id
     status: str = "ACTIVE"
-    currency: str = "USD"
     blocked: bool = False
     astray: str = ""  # id of the order that every lookup by client id is answered with
     stuck: bool = False  # the list of activities takes no notice of its page token
@@ -271,7 +270,7 @@ class Alpaca:
             "id": "1d9eed04-be39-4e01-9b84-a48ac5bbafcf",
             "account_number": "PA1",
             "status": self.status,
-            "currency": self.currency,
+            "currency": "USD",
             "cash": str(self.cash),
             "equity": str(self.cash + worth),
             "buying_power": str(self.cash),

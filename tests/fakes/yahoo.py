@@ -44,17 +44,15 @@ class YahooHandler(PromptHandler):
 class FarYahoo(ThreadingHTTPServer):
     """charts: rows (date, open, high, low, close, volume) by symbol; adjusted, events: their adjusted closes, and their
     splits and dividends as Yahoo lists them. modules: what quoteSummary has beside the infos,
-    by symbol and module. metas: what a chart states of a
-    symbol otherwise than of a share in New York. quotes: fields of the quote by symbol. reports: rows (date as on the
-    page, estimate, actual) of the earnings calendar by symbol. intraday: rows as of charts with their starts in place
-    of dates, by symbol and Yahoo's interval. trouble: (status, text) by the path's start."""
+    by symbol and module. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
+    of the earnings calendar by symbol. intraday: rows as of charts with their starts in place of dates, by symbol and
+    Yahoo's interval. trouble: (status, text) by the path's start."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), YahooHandler)
         self.asked: list[str] = []
         self.charts: dict[str, list[tuple[dt.date, float, float, float, float, int | None]]] = {}
         self.adjusted: dict[str, list[float]] = {}
-        self.metas: dict[str, dict[str, Any]] = {}
         self.events: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
         self.intraday: dict[tuple[str, str], list[tuple[dt.datetime, float, float, float, float, int | None]]] = {}
         self.infos: dict[str, dict[str, Any]] = {}
@@ -152,7 +150,6 @@ class FarYahoo(ThreadingHTTPServer):
             "validRanges": ["1d", "2y"],
             "priceHint": 2,
             **more,
-            **self.metas.get(symbol, {}),
         }
         indicators: dict[str, Any] = {"quote": [columns]}
         if not more:  # an intraday chart has no adjusted closes

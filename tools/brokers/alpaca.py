@@ -332,7 +332,6 @@ class AlpacaBroker:
         rows = self._wire.activities(alpaca_shapes.FILLS, _moment(today))
         client_ids = self._client_ids(rows, open_orders, today)
         settled = self._wire.activities(alpaca_shapes.SETTLEMENTS, _moment(today - dt.timedelta(days=_SETTLED_DAYS)))
-        alpaca_shapes.require_dollars(account, positions)
         with _readable():
             return BrokerState(
                 account=self.name,

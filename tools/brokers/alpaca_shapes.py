@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from chordesk.models.errors import SettingError
 from chordesk.models.market import OrderLeg, parse_contract
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import (
@@ -22,7 +21,6 @@ from chordesk.models.orders import (
 )
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.market.clock import usual_close
-from chordesk.tools.market.listing import CURRENCY, REMEDY
 
 FILLS = "FILL"
 SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"
@@ -192,17 +190,6 @@ def answer_of(order: Any, fills: list[BrokerFill]) -> BrokerAnswer:
     return BrokerAnswer.model_validate(
         {"status": state, "broker_order_id": str(order.id), "fills": fills, "message": message}
     )
-
-
-def require_dollars(account: Any, positions: Iterable[Any]) -> None:
-    """Raise BrokerError for an account in another currency, or a position that is no share or option of New York."""
-    currency = str(getattr(account, "currency", None) or CURRENCY)
-    if currency != CURRENCY:
-        raise SettingError(f"the account at Alpaca is in {currency}", remedy=f"take an account in {CURRENCY}")
-    for row in positions:
-        kind = getattr(row.asset_class, "value", row.asset_class)
-        if kind not in (None, "us_equity", "us_option"):
-            raise SettingError(f"the account at Alpaca holds {row.symbol}, of the class {kind}", remedy=REMEDY)
 
 
 def position_of(row: Any) -> BrokerPosition:

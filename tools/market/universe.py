@@ -10,7 +10,6 @@ from pathlib import Path
 from chordesk.models.answers import SYMBOL_PATTERN
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.market import Listing, plain_name
-from chordesk.tools.market.listing import REMEDY, foreign
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
@@ -69,8 +68,6 @@ def _checked(written: Iterable[str], text: str) -> list[str]:
     wrong = [symbol for symbol in symbols if not is_symbol(symbol)]
     if wrong:
         raise UsageError(f"the universe has what is no symbol: {_shown(wrong)}", remedy=_remedy())
-    if strange := [f"{symbol} ({why})" for symbol in symbols if (why := foreign(symbol)) is not None]:
-        raise UsageError(f"the universe has what is not listed in New York: {_shown(strange)}", remedy=REMEDY)
     return symbols
 
 

@@ -9,7 +9,6 @@ from decimal import Decimal
 
 import pytest
 
-from chordesk.models.errors import SettingError
 from chordesk.models.orders import BrokerFill
 from chordesk.tools.brokers.alpaca import AlpacaBroker, BrokerSilent
 from chordesk.tools.brokers.alpaca_shapes import unbroken
@@ -209,9 +208,3 @@ def test_updates_that_a_cut_stream_missed_are_polled_for(alpaca: Alpaca, broker:
     updates.wait(3)
     whole = ask(broker, ticket)
     assert (whole.status, figures(whole)) == ("filled", [("4", 4, 100), ("6", 2, 102), ("10", 4, 103)])
-
-
-def test_an_account_in_another_currency_is_refused(alpaca: Alpaca, broker: AlpacaBroker) -> None:
-    alpaca.currency = "EUR"
-    with pytest.raises(SettingError, match="the account at Alpaca is in EUR"):
-        broker.state()

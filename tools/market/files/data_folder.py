@@ -37,7 +37,6 @@ from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, car
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
-from chordesk.tools.market.listing import REMEDY, foreign
 from chordesk.tools.market.protocol import Action, Floats
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
 
@@ -340,9 +339,6 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     rows, adjusted = carried(rows, adjusted, changes)
     if not len(rows.day) and not problems.errors:
         problems.error("bars", "no bar with a price")
-    for symbol in rows.symbols:
-        if (why := foreign(symbol)) is not None:
-            problems.error("bars", f"{symbol} is {why}: {REMEDY}")
     first = np.flatnonzero(np.r_[True, rows.owner[1:] != rows.owner[:-1]]) if len(rows.day) else np.empty(0, int)
     symbols = np.array(rows.symbols, dtype=np.str_)[rows.owner[first]] if len(first) else np.empty(0, dtype=np.str_)
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]

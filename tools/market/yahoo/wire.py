@@ -19,7 +19,6 @@ from chordesk.models.features import require_source
 from chordesk.models.market import ChainRow, Headline, parse_contract
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
-from chordesk.tools.market.listing import require_new_york
 
 T = TypeVar("T")
 
@@ -46,13 +45,10 @@ class YahooWire:
         self._lock = threading.Lock()
 
     def history(self, symbol: str) -> Any:
-        def request(ticker: Any) -> Any:
-            found = ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS)
-            require_new_york(symbol, ticker.history_metadata)
-            return found
-
-        require_new_york(symbol)
-        return self._request(symbol, request)
+        return self._request(
+            symbol,
+            lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS),
+        )
 
     def info(self, symbol: str) -> dict[str, Any]:
         return self._request(symbol, lambda ticker: dict(ticker.info))
@@ -85,7 +81,7 @@ class YahooWire:
         start = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
 
         def request(ticker: Any) -> Any:
-            found = ticker.history(
+            return ticker.history(
                 start=start,
                 interval=f"{minutes}m",
                 actions=False,
@@ -93,14 +89,10 @@ class YahooWire:
                 prepost=False,
                 timeout=REQUEST_SECONDS,
             )
-            require_new_york(symbol, ticker.history_metadata)
-            return found
 
-        require_new_york(symbol)
         return self._request(symbol, request)
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
-        require_new_york(symbol)
         return self._request(symbol, lambda ticker: tuple(ticker.options))
 
     def chain(self, symbol: str, expiry: str) -> tuple[Any, Any]:
@@ -112,8 +104,6 @@ class YahooWire:
         self._source.wait()
         try:
             return request(library.Ticker(yahoo_symbol(symbol), session=self._session))
-        except DeskError:
-            raise
         except Exception as error:
             if isinstance(error, library.exceptions.YFRateLimitError) or _status(error) == 429:
                 raise self._source.limited() from None
