@@ -46,7 +46,8 @@ class FarYahoo(ThreadingHTTPServer):
     splits and dividends as Yahoo lists them. modules: what quoteSummary has beside the infos,
     by symbol and module. quotes: fields of the quote by symbol. reports: rows (date as on the page, estimate, actual)
     of the earnings calendar by symbol. intraday: rows as of charts with their starts in place of dates, by symbol and
-    Yahoo's interval. trouble: (status, text) by the path's start."""
+    Yahoo's interval. listed: what a chart's meta says of a symbol that is no US share. trouble: (status, text) by the
+    path's start."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), YahooHandler)
@@ -61,6 +62,7 @@ class FarYahoo(ThreadingHTTPServer):
         self.reports: dict[str, list[tuple[str, str, str]]] = {}
         self.articles: dict[str, list[dict[str, Any]]] = {}
         self.options: dict[str, dict[str, Any]] = {}
+        self.listed: dict[str, dict[str, str]] = {}
         self.trouble: dict[str, tuple[int, str]] = {}
 
     def start(self) -> None:
@@ -149,6 +151,7 @@ class FarYahoo(ThreadingHTTPServer):
             "range": "2y",
             "validRanges": ["1d", "2y"],
             "priceHint": 2,
+            **self.listed.get(symbol, {}),
             **more,
         }
         indicators: dict[str, Any] = {"quote": [columns]}

@@ -341,7 +341,7 @@ class AlpacaBroker:
                 open_orders=[alpaca_shapes.open_order_of(row) for row in open_orders],
                 fills=[alpaca_shapes.account_fill(row, client_ids) for row in rows],
                 settlements=alpaca_shapes.settlements_of(settled),
-                blocked=alpaca_shapes.blocked_of(account),
+                blocked=alpaca_shapes.blocked_of(account, positions),
             )
 
     def listen(self, changed: Callable[[str], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,7 @@ from chordesk.models.orders import (
 )
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.market.clock import usual_close
+from chordesk.tools.market.home import foreign
 
 FILLS = "FILL"
 SETTLEMENTS = "OPASN,OPEXC,OPEXP,OPTRD"
@@ -248,10 +249,18 @@ def settlements_of(rows: Iterable[Mapping[str, Any]]) -> list[Settlement]:
     return found
 
 
-def blocked_of(account: Any) -> str | None:
+_LISTED = {"exchange": "exchange", "kind": "asset_class"}
+
+
+def blocked_of(account: Any, positions: Sequence[Any] = ()) -> str | None:
+    """Return why the desk may not open at this account: as Alpaca says, or for what is not US dollars in New York."""
     names = ("trading_blocked", "account_blocked", "trade_suspended_by_user")
     reasons = [name for name in names if getattr(account, name, None)]
     status = getattr(account.status, "value", str(account.status))
     if status != "ACTIVE":
         reasons.append(f"status {status}")
+    reasons += [found] if (found := foreign("its cash", currency=getattr(account, "currency", None))) else []
+    for row in positions:
+        stated = {ours: getattr(getattr(row, theirs, None), "value", None) for ours, theirs in _LISTED.items()}
+        reasons += [found] if (found := foreign(str(row.symbol), **stated)) else []
     return f"Alpaca reports of the account: {', '.join(reasons)}" if reasons else None

@@ -10,6 +10,7 @@ from pathlib import Path
 from chordesk.models.answers import SYMBOL_PATTERN
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.market import Listing, plain_name
+from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
@@ -45,6 +46,8 @@ def resolve_universe(text: str, market: MarketData) -> list[str]:
 
 def _written(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
+    if parts and all(foreign(part) for part in parts) and not Path(text).is_file():
+        return parts  # a pair such as BTC/USDT looks like a path
     if all(is_symbol(part.upper()) for part in parts) and not _looks_like_path(text):
         return parts
     if not _looks_like_path(text) and not Path(text).is_file():
@@ -65,6 +68,9 @@ def _checked(written: Iterable[str], text: str) -> list[str]:
     symbols = list(dict.fromkeys(part.upper() for part in written))
     if not symbols:
         raise UsageError(f"the universe {text!r} names no symbol", remedy=_remedy())
+    if abroad := [found for symbol in symbols if (found := foreign(symbol)) is not None]:
+        more = f" and {len(abroad) - _SHOWN} more" if len(abroad) > _SHOWN else ""
+        raise UsageError(f"the universe has {'; '.join(abroad[:_SHOWN])}{more}", remedy=HOME_REMEDY)
     wrong = [symbol for symbol in symbols if not is_symbol(symbol)]
     if wrong:
         raise UsageError(f"the universe has what is no symbol: {_shown(wrong)}", remedy=_remedy())

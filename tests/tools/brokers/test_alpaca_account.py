@@ -64,6 +64,14 @@ def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> 
     assert blocked_of(SimpleNamespace(status="CLOSED")) == "Alpaca reports of the account: status CLOSED"
 
 
+def test_an_account_or_a_position_in_other_money_is_reported_by_name() -> None:
+    coin = SimpleNamespace(symbol="BTCUSD", asset_class=SimpleNamespace(value="crypto"), exchange=None)
+    told = blocked_of(SimpleNamespace(status="ACTIVE", currency="EUR"), [coin])
+    assert told == "Alpaca reports of the account: its cash is priced in EUR, BTCUSD is a cryptocurrency"
+    share = SimpleNamespace(symbol="AAPL", asset_class=SimpleNamespace(value="us_equity"), exchange=None)
+    assert blocked_of(SimpleNamespace(status="ACTIVE", currency="USD"), [share]) is None
+
+
 @pytest.mark.parametrize("name", sorted(CREDENTIALS))
 def test_credentials_come_from_the_environment_and_are_never_shown(
     alpaca: Alpaca, connect: Callable[..., AlpacaBroker], name: str

@@ -196,7 +196,7 @@ def _note_unknown(folder: DataFolder, problems: Problems) -> None:
 
 
 # Raised when the reading or the layout of the cached arrays changes.
-CACHE_LAYOUT = 3
+CACHE_LAYOUT = 4
 _CACHES_KEPT = 4
 
 

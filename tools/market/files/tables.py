@@ -21,6 +21,7 @@ import numpy.typing as npt
 import orjson
 
 from chordesk.models.errors import NotConfigured
+from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 T = TypeVar("T")
@@ -135,6 +136,8 @@ def text_of(text: str) -> str | None:
 
 def symbol_of(text: str) -> str:
     symbol = text.strip().upper()
+    if (abroad := foreign(symbol)) is not None:
+        raise Unreadable(f"{abroad}; {HOME_REMEDY}")
     if not is_symbol(symbol):
         raise Unreadable(f"{text.strip()[:40]!r} is no symbol: {SYMBOL_RULE}")
     return symbol
@@ -467,10 +470,41 @@ def _cells(arrow: Any, column: Any) -> Cells:
 _PARTS = {PARQUET: _parquet_parts, JSON_LINES: _json_parts}
 
 
+# What a table may say of the market of its rows; where it says nothing they are US dollars in New York.
+_LISTED: Columns = {
+    "stated_currency": Column(("currency", "ccy", "currencycode")),
+    "stated_exchange": Column(("exchange", "mic", "exchangecode", "primaryexchange", "stockexchange")),
+}
+
+
+def _at_home(part: Part, problems: Problems) -> Part:
+    """Return the part without the columns that name its market, and without the rows of another currency or exchange,
+    each of which is a problem."""
+    if not part.cells.keys() & _LISTED.keys():
+        return part
+    symbols = part.texts("symbol")
+    listed = list(zip(part.texts("stated_currency"), part.texts("stated_exchange"), strict=True))
+    abroad = {one for one in set(listed) if foreign("", currency=text_of(one[0]), exchange=text_of(one[1]))}
+    home = np.array([one not in abroad for one in listed], dtype=bool)
+    for at in np.flatnonzero(~home).tolist():
+        name, (currency, exchange) = symbols[at].strip().upper() or "the row", listed[at]
+        column = "stated_currency" if foreign("", currency=text_of(currency)) else "stated_exchange"
+        found = foreign(name, currency=text_of(currency), exchange=text_of(exchange))
+        part.unreadable(Unreadable(f"{found}; {HOME_REMEDY}"), at, column, problems)
+    cells = {
+        ours: each[home] if isinstance(each, np.ndarray) else list(compress(each, home))
+        for ours, each in part.cells.items()
+        if ours not in _LISTED
+    }
+    written = {ours: theirs for ours, theirs in part.written.items() if ours not in _LISTED}
+    return Part(part.file, cells, part.rows[home], written)
+
+
 def parts_of(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
     """Yield the table's parts. A table that cannot be read is an error in `problems`. Raises NotConfigured for a
     Parquet file without the library."""
     try:
-        yield from _PARTS.get(path.suffix.lower(), _csv_parts)(path, name, columns, problems)
+        for part in _PARTS.get(path.suffix.lower(), _csv_parts)(path, name, {**columns, **_LISTED}, problems):
+            yield _at_home(part, problems)
     except OSError as error:
         problems.error(name, f"cannot be read: {error.strerror}")

@@ -37,6 +37,7 @@ from chordesk.tools.market.files.tables import (
     parts_of,
     plain,
 )
+from chordesk.tools.market.home import foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _SHOWN = 8
@@ -230,7 +231,9 @@ def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
     found: dict[str, list[Cells]] = defaultdict(list)
     for cells in _rows(given, aside):
         symbol = (cells.symbol or named or "").strip().upper().removesuffix(".US")
-        if is_symbol(symbol):
+        if (abroad := foreign(symbol)) is not None:
+            aside.add(given.name, cells.row, "no US dollars in New York", abroad)
+        elif is_symbol(symbol):
             found[symbol].append(cells)
         elif cells.symbol:
             aside.add(given.name, cells.row, f"no symbol, which is {SYMBOL_RULE}", repr(cells.symbol[:40]))

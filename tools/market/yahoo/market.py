@@ -35,6 +35,7 @@ from chordesk.tools.market.actions import is_split
 from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours, usual_close
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
+from chordesk.tools.market.home import require_home
 from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, intraday_of
 from chordesk.tools.market.protocol import Action, Bars, Floats, Intraday, MarketClock, OptionMarket, Shares
 from chordesk.tools.market.yahoo import wire as shapes
@@ -489,6 +490,7 @@ class YahooMarket(YahooCompanies):
             self._history(symbol, BARS_AGE)
 
     def _history(self, symbol: str, age: dt.timedelta) -> Kept:
+        require_home(symbol)  # also of bars that were kept before
         return self._cache.get(f"daily-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
 
     def _fetch_options(self, symbol: str) -> Section | None:

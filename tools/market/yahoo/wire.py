@@ -19,6 +19,7 @@ from chordesk.models.features import require_source
 from chordesk.models.market import ChainRow, Headline, parse_contract
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
+from chordesk.tools.market.home import require_home
 
 T = TypeVar("T")
 
@@ -45,13 +46,19 @@ class YahooWire:
         self._lock = threading.Lock()
 
     def history(self, symbol: str) -> Any:
-        return self._request(
-            symbol,
-            lambda ticker: ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS),
-        )
+        def request(ticker: Any) -> tuple[Any, Section]:
+            frame = ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS)
+            return frame, _stated(ticker)
+
+        frame, stated = self._request(symbol, request)
+        require_home(symbol, **stated)
+        return frame
 
     def info(self, symbol: str) -> dict[str, Any]:
-        return self._request(symbol, lambda ticker: dict(ticker.info))
+        found = self._request(symbol, lambda ticker: dict(ticker.info))
+        names = {"currency": "currency", "zone": "exchangeTimezoneName", "exchange": "exchange", "kind": "quoteType"}
+        require_home(symbol, **{ours: found.get(theirs) for ours, theirs in names.items()})
+        return found
 
     def news(self, symbol: str, count: int) -> list[dict[str, Any]]:
         return self._request(symbol, lambda ticker: list(ticker.get_news(count=count)))
@@ -81,7 +88,7 @@ class YahooWire:
         start = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
 
         def request(ticker: Any) -> Any:
-            return ticker.history(
+            frame = ticker.history(
                 start=start,
                 interval=f"{minutes}m",
                 actions=False,
@@ -89,17 +96,24 @@ class YahooWire:
                 prepost=False,
                 timeout=REQUEST_SECONDS,
             )
+            return frame, _stated(ticker)
 
-        return self._request(symbol, request)
+        frame, stated = self._request(symbol, request)
+        require_home(symbol, **stated)
+        return frame
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
         return self._request(symbol, lambda ticker: tuple(ticker.options))
 
     def chain(self, symbol: str, expiry: str) -> tuple[Any, Any]:
         chain = self._request(symbol, lambda ticker: ticker.option_chain(expiry))
+        for frame in (chain.calls, chain.puts):
+            for currency in frame["currency"].dropna().unique() if "currency" in frame else ():
+                require_home(symbol, currency=currency)
         return chain.calls, chain.puts
 
     def _request(self, symbol: str, request: Callable[[Any], T]) -> T:
+        require_home(symbol)
         library = self._yfinance()
         self._source.wait()
         try:
@@ -127,6 +141,18 @@ def _import_yfinance(home: Path) -> Any:
     # By default it logs an error and gives an empty frame, which would read as "no data".
     library.config.debug.hide_exceptions = False
     return library
+
+
+def _stated(ticker: Any) -> Section:
+    """Return what the newest chart says of its listing, as `foreign` asks for it."""
+    meta = ticker.history_metadata
+    names = {
+        "currency": "currency",
+        "zone": "exchangeTimezoneName",
+        "exchange": "exchangeName",
+        "kind": "instrumentType",
+    }
+    return {ours: plain(meta.get(theirs)) for ours, theirs in names.items()}
 
 
 def yahoo_symbol(symbol: str) -> str:

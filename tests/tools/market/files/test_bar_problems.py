@@ -69,6 +69,11 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
     assert f"`desk data check {folder}` lists them" in str(caught.value)
 
 
+def test_a_file_of_a_foreign_name_is_an_error_that_says_where_it_is_listed(tmp_path: Path) -> None:
+    folder = one_file(tmp_path, "date,close,currency\n2020-01-02,10,\n", "AZN.L.csv")
+    assert "AZN.L is listed in London (.L); the desk trades US dollars in New York" in found(folder, "error")[0]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -82,6 +87,11 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
         ("date,close ,close \n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
         (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv: is no UTF-8 text"),
+        (
+            "date,close,currency\n2020-01-02,10,USD\n2020-01-03,10,GBp\n",
+            "A.csv, row 3, column currency: the row is priced",
+        ),
+        ("date,close,exchange\n2020-01-02,10,LSE\n", "column exchange: the row is on the exchange LSE (London)"),
         ("date;close\n2020-01-02;10,5\n", "'10,5' is no number; write decimals with a point"),
     ],
 )

@@ -361,3 +361,31 @@ def test_the_pace_lets_a_burst_through_and_then_so_many_a_second(monkeypatch: py
     now[0] += 1
     source.wait()
     assert len(slept) == 2
+
+
+@pytest.mark.parametrize(
+    ("listed", "says"),
+    [
+        ({"currency": "GBp", "exchangeTimezoneName": "Europe/London"}, "priced in GBp, a hundredth of GBP, traded by"),
+        ({"currency": "CAD"}, "priced in CAD"),
+        ({"exchangeTimezoneName": "Asia/Tokyo"}, "traded by the clock of Asia/Tokyo"),
+        ({"instrumentType": "CRYPTOCURRENCY"}, "a cryptocurrency"),
+    ],
+)
+def test_a_chart_that_is_not_dollars_in_new_york_prices_nothing(
+    market: YahooMarket, far: FarYahoo, listed: dict[str, str], says: str
+) -> None:
+    far.listed["AAPL"] = listed
+    for ask in (market.quote, market.fill_price, lambda symbol: market.bars(symbol, 5)):
+        with pytest.raises(MarketError, match=f"AAPL is {says}") as caught:
+            ask("AAPL")
+        assert "New York" in caught.value.remedy
+    with pytest.raises(MarketError, match="BTC-USD is a pair"):
+        market.quote("BTC-USD")
+    assert far.asked_for("/v8/finance/chart/BTC-USD") == 0, "a name that tells by itself is not asked for"
+
+
+def test_a_page_in_another_currency_gives_no_figures(market: YahooMarket, far: FarYahoo) -> None:
+    far.infos["SHEL"] = {"currency": "GBP", "targetMeanPrice": 28.0}
+    with pytest.raises(MarketError, match="SHEL is priced in GBP"):
+        market.section("SHEL", "ratings")
