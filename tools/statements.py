@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
 from collections import defaultdict
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from chordesk.models.company import Statement
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.tools.decimals import rounded
+from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import splits_since, traded_bars
 from chordesk.tools.market.protocol import MarketData
 
@@ -30,6 +32,7 @@ _PLAIN = re.compile(r"[^a-z0-9]")
 _PAST, _SHOWN_PAST = 8, 3  # filings of a valuation's history: those of its percentiles, and those that are shown
 _SOON = dt.timedelta(days=5)  # from a filing to a bar that is of its day
 _QUARTER, _YEAR = (80, 100), (350, 380)  # days
+_REPORT_DAYS, _GRACE = 90, 7  # SEC: at most 90 days to a year's report, 45 to a quarter's; days late beside its own
 _FOUR_QUARTERS = (260, 290)  # days from the end of the first to that of the fourth
 
 
@@ -70,6 +73,53 @@ def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.dat
     return any(filed > first[0] and rank == first[1] and value != first[2] for filed, rank, value in given)
 
 
+def standing(known: Sequence[Period], today: dt.date) -> dict[str, str]:
+    """Return the newest period with its age, and under `absent` the later reports that should be there by today.
+
+    A report is due as many days after its period's end as that of a year before was, and a week; where that is not
+    known, after 90 days, the most that the SEC allows. Periods end a quarter apart, or a year where a company's are all
+    years. Only rows that were filed by today may be among `known`.
+    """
+    newest = known[0]
+    noun = _noun(newest.length)
+    found = {"newest": f"{noun} to {newest.end}, {(today - newest.end).days} days old"}
+    yearly = all(one.length is not None and _YEAR[0] <= one.length <= _YEAR[1] for one in known)
+    late, end = list[dt.date](), newest.end
+    while len(late) < _MOST_LATE:
+        end = _later(end, 12 if yearly else 3)
+        before = next((one for one in known if _YEAR[0] <= (end - one.end).days <= _YEAR[1]), None)
+        days = min((before.filed - before.end).days + _GRACE, _REPORT_DAYS) if before else _REPORT_DAYS
+        if today <= end + dt.timedelta(days=days):
+            break
+        late.append(end)
+    if late:
+        what = "year" if yearly else "quarter"
+        ends = " and ".join(str(one) for one in late)
+        plural = len(late) > 1
+        found["absent"] = (
+            f"the report{'s' * plural} of the {what}{'s' * plural} to {ends} {'are' if plural else 'is'} not there"
+        )
+    return found
+
+
+_MOST_LATE = 4
+
+
+def _noun(length: int | None) -> str:
+    if length is None or not (_QUARTER[0] <= length <= _QUARTER[1] or _YEAR[0] <= length <= _YEAR[1]):
+        return "period"
+    return "quarter" if length <= _QUARTER[1] else "year"
+
+
+def _later(end: dt.date, months: int) -> dt.date:
+    """Return the end of the period so many months later: of a month's end a month's end."""
+    month = end.month - 1 + months
+    year, month = end.year + month // 12, month % 12 + 1
+    last = calendar.monthrange(year, month)[1]
+    whole = end.day == calendar.monthrange(end.year, end.month)[1]
+    return dt.date(year, month, last if whole else min(end.day, last))
+
+
 def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
     """Return growth on the year, profit margin and price to earnings over the last year, None where unknown or, for
     the last, without a profit or a price. Raises MarketError without a figure that has a name of ours."""
@@ -82,10 +132,11 @@ def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]
         ratio = None
     else:
         ratio, _ = _price_to_earnings(market, symbol, known, price)
-    return {**_growths(known), "profitMargin": margin, "trailingPE": ratio, "knownAt": _known_at(rows)}
+    figures = {**_growths(known), "profitMargin": margin, "trailingPE": ratio}
+    return {**figures, **standing(known, exchange_day(market.clock.now())), "knownAt": _known_at(rows)}
 
 
-def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
+def statements_part(symbol: str, rows: Sequence[Statement], today: dt.date) -> dict[str, Any]:
     """Return the newest period and the same of the year before, or the one before where that is not there, and growth
     on the year. Raises MarketError without a figure that has a name of ours."""
     known = _known(symbol, rows)
@@ -95,7 +146,7 @@ def statements_part(symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:
         for one in (known[0], _year_before(known) or next(iter(known[1:]), None))
         if one is not None
     ]
-    return {**_growths(known), "periods": shown, "knownAt": _known_at(rows)}
+    return {**_growths(known), **standing(known, today), "periods": shown, "knownAt": _known_at(rows)}
 
 
 def _known(symbol: str, rows: Sequence[Statement]) -> list[Period]:
@@ -195,13 +246,14 @@ def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -
         ratios, _ = _ratios(market, symbol, [one for one in known if one.filed <= at], closes[day])
         if ratios:
             past.append((day, ratios))
-    standing = {
+    percentiles = {
         f"{name}Percentile": rounded(sum(one <= value for one in before) / len(before), 2)
         for name, value in now.items()
         if len(before := [ratios[name] for _, ratios in past if name in ratios]) > 1
     }
     history = [{"day": day.isoformat(), **ratios} for day, ratios in past[:_SHOWN_PAST]]
-    found = {**now, **standing, "history": history, "knownAt": _known_at(rows)}
+    aged = standing(known, exchange_day(market.clock.now()))
+    found = {**now, **percentiles, **aged, "history": history, "knownAt": _known_at(rows)}
     return {**found, "lacks": lacks} if lacks else found
 
 

@@ -369,7 +369,9 @@ _PARTS: Mapping[str, Callable[[ToolContext, str], PartData]] = {
     "correlation": correlation_part,
     "valuation": valuation,
     "fundamentals": fundamentals,
-    "statements": lambda context, symbol: statements_part(symbol, _statements(context, symbol)),
+    "statements": lambda context, symbol: statements_part(
+        symbol, _statements(context, symbol), exchange_day(context.clock.now())
+    ),
     "earnings": earnings,
     "ratings": ratings,
     "options": options,

@@ -13,7 +13,7 @@ from chordesk.models.market import Listing
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.universe import same_company
-from chordesk.tools.statements import periods, statements_part, year_of
+from chordesk.tools.statements import periods, standing, statements_part, year_of
 from tests.tools.conftest import Call
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
@@ -36,10 +36,33 @@ def test_the_first_filing_of_a_figure_counts_and_a_restatement_is_named() -> Non
 
 
 def test_growth_is_on_the_same_quarter_of_the_year_before() -> None:
-    part = statements_part("A", [row(end, "eps", value) for end, value in zip(ENDS, (1.0, 2, 3, 4, 1.5), strict=True)])
+    rows = [row(end, "eps", value) for end, value in zip(ENDS, (1.0, 2, 3, 4, 1.5), strict=True)]
+    part = statements_part("A", rows, dt.date(2024, 5, 10))
+    assert part["newest"] == "quarter to 2024-03-31, 40 days old"
+    assert "absent" not in part
     assert part["epsGrowth"] == 0.5
     assert part["revenueGrowth"] is None
     assert [one["period"] for one in part["periods"]] == [ENDS[-1].isoformat(), ENDS[0].isoformat()]
+
+
+@pytest.mark.parametrize(
+    ("today", "absent"),
+    [
+        (dt.date(2024, 8, 6), None),  # that of the year before was filed after 30 days, and a week is left
+        (dt.date(2024, 8, 7), "the report of the quarter to 2024-06-30 is not there"),
+        (dt.date(2024, 11, 7), "the reports of the quarters to 2024-06-30 and 2024-09-30 are not there"),
+    ],
+)
+def test_a_report_that_should_be_there_is_said_to_be_missing(today: dt.date, absent: str | None) -> None:
+    assert standing(periods([row(end, "eps", 1.0) for end in ENDS]), today).get("absent") == absent
+
+
+def test_where_no_year_before_is_known_the_longest_allowed_time_counts_and_years_follow_years() -> None:
+    one = periods([row(ENDS[-1], "eps", 1.0)])
+    assert "absent" not in standing(one, dt.date(2024, 9, 28))
+    assert standing(one, dt.date(2024, 9, 29))["absent"] == "the report of the quarter to 2024-06-30 is not there"
+    years = periods([row(ENDS[3], "eps", 5.0, days=365)])
+    assert standing(years, dt.date(2024, 12, 1)) == {"newest": "year to 2023-12-31, 336 days old"}
 
 
 def test_a_year_needs_four_quarters_in_a_row() -> None:
