@@ -36,6 +36,14 @@ def function_tool(name: str, description: str, parameters: Mapping[str, Any]) ->
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
+def same_model(one: str, other: str) -> bool:
+    """Return whether two names are of one model: folders, endings and dates of versions may be left out."""
+    first, second = (
+        name.rpartition("/")[2].lower().removesuffix(".gguf").removesuffix(":latest") for name in (one, other)
+    )
+    return first.startswith(second) or second.startswith(first)
+
+
 def is_object(text: str) -> bool:
     try:
         return isinstance(orjson.loads(text), dict)

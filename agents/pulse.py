@@ -79,6 +79,7 @@ REASONING = 8  # times the tokens of an answer that a model may reason before it
 QUICK_SECONDS = 3.0  # a phase that is over sooner is not reported
 REPORT_SECONDS = 60.0
 CHARS_PER_TOKEN = 4  # of text that comes in pieces of unknown size, and only there
+MOST_NOTES = 12  # of a turn, on how its answers were read
 SHORT_CHARS = 16  # most servers send each token by itself, and few tokens are longer
 
 
@@ -101,8 +102,8 @@ class Pulse:
     their tokens, where a gateway sees it. way: how the answer's schema and the tools were put to the server, of those
     that a gateway translates for. cut: the answer was cut off at its length. tools_first: an answer is of use only
     after a call of a tool. context: tokens of the last request's prompt, where a gateway counts several requests as
-    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody. on_item: gets each whole item of
-    an answer that a gateway sees.
+    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody. read: what was done to read its
+    answers. on_item: gets each whole item of an answer that a gateway sees.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
@@ -115,6 +116,7 @@ class Pulse:
         self.cut = self.tools_first = False
         self.context: int | None = None
         self.unanswered: list[tuple[str, str]] = []
+        self.read: dict[str, None] = {}
         self.on_item: Callable[[Mapping[str, Any]], None] | None = None
         self.since = self.touched = time.monotonic()
 
@@ -127,6 +129,17 @@ class Pulse:
         """A model call is due: the turn waits for its first token."""
         self.reasoned = self.written = 0.0
         self._enter("waiting")
+
+    def reads(self, notes: Iterable[str]) -> None:
+        """Keep what was done to read an answer, the first few notes of a turn."""
+        for note in notes:
+            if len(self.read) < MOST_NOTES:
+                self.read.setdefault(note)
+
+    @property
+    def record(self) -> str | None:
+        """Return the turn's way, with what was done to read its answers."""
+        return "; ".join(filter(None, (self.way, *self.read))) or None
 
     def ends_item(self, item: Mapping[str, Any]) -> None:
         if self.on_item is not None:

@@ -324,7 +324,7 @@ class CodexConversation:
             *(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal),
             context_tokens=watch.pulse.context or watch.context_tokens,
             searches=tuple(watch.searches),
-            way=watch.pulse.way,
+            way=watch.pulse.record,
             cut=watch.pulse.cut,
         )
 

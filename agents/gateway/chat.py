@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -20,18 +20,21 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in, continued
+from chordesk.agents.call_texts import may_be_call
+from chordesk.agents.calls import MadeCall, is_json
+from chordesk.agents.completions import same_model
 from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.stream import (
     DONE,
     ChatAnswer,
-    MadeCall,
     Piece,
     Repeats,
     added,
     beginning,
+    body_of,
+    chunks_in,
     events,
-    is_json,
     sendable,
     usage_of,
     with_own_ids,
@@ -137,7 +140,6 @@ REASONING_TOKENS = 32_000  # beyond those of the answer, for a model that reason
 CHARS_FIRST = 3.0  # of a token of a prompt, before a server has counted one; of figures a token is less than of prose
 LEAST_CHARS = 1.5
 AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
-STREAMS = ("text/event-stream", "application/octet-stream", "text/plain")  # the last two: of servers that say none
 ERROR_BYTES = 64 * 1024
 PROSE_CHARS = 2_400
 TOGETHER_SECONDS = 0.2
@@ -209,9 +211,9 @@ class ChatCalls:
             return False
         # A server may serve a model that it lists by another name of its own, which must stay the same.
         first = self._answering.setdefault(facts.model, now)
-        if _same_model(facts.model, now):
+        if same_model(facts.model, now):
             return False
-        return now in facts.models or not _same_model(first, now)
+        return now in facts.models or not same_model(first, now)
 
 
 class Call:
@@ -232,7 +234,8 @@ class Call:
         self._server = calls.server(facts, planned.prompt)
         self._pending: list[Piece] = []
         self._sent_at = 0.0
-        self._prose = True
+        self._prose, self._reasoned = True, False
+        self._held: str | None = ""  # the beginning of the text, None once it has been shown
 
     async def run(self) -> None:
         planned, pulse = self._plan, self._pulse
@@ -252,6 +255,7 @@ class Call:
         if pulse.cut and planned.short is not None and self._begun(reply):
             reply, usage = await self._shorter(planned.short, reply, usage)
         text, calls = self._checked(reply)
+        pulse.reads(reply.done)
         for call in calls:
             pulse.ends_item(made(call))
         await self._send(self._told.ends(text, calls, usage))
@@ -310,6 +314,10 @@ class Call:
         if self._pulse.cut:
             told = f"{model} wrote {self._pulse.tokens:,} tokens of reasoning and no answer"
             raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
+        if self._reasoned:
+            told = "wrote reasoning alone, and neither an answer nor a call of a tool"
+            remedy = "its server may take the answer for reasoning: start it without a reasoning parser"
+            raise Problem("invalid_output", f"{model} {told}; {remedy}, or lower the effort")
         raise Problem("invalid_output", f"{model} ended its answer without a word and without a call of a tool")
 
     def _without_calls(self, reply: Reply) -> Reply:
@@ -325,7 +333,8 @@ class Call:
         """Pieces are told as they come. prose: the answer may be prose; otherwise waiting for it is bounded. Raises
         Problem."""
         self._prose, self._repeats = prose, Repeats()
-        answer = ChatAnswer(thinks=bool(self._facts.reasoning))
+        answer = ChatAnswer(thinks=bool(self._facts.reasoning), tools=self._plan.offered)
+        self._held = ""
         self._pulse.requested()
         try:
             async with self._calls.post(body, self._headers) as response:
@@ -339,17 +348,19 @@ class Call:
         await self._tell(answer.end())
         await self._send_pending()
         self._pulse.cut = self._pulse.cut or answer.finish == "length"
+        self._reasoned = answer.reasoned
         return answer
 
     async def _read(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
         if response.status >= 300:
             raise await self._refused(response)
-        if response.content_type == "application/json":
-            await self._whole(answer, response)
-        elif response.content_type in STREAMS:
-            await self._stream(answer, response)
+        body = await body_of(response.content, self._pulse.heard)
+        if body.kind == "events" or (body.kind is None and response.content_type == wire.STREAM):
+            await self._stream(answer, body.parts)
+        elif body.kind == "json":
+            await self._whole(answer, response, body.parts)
         else:
-            raise self._another(response, (await beginning(response.content, ERROR_BYTES)).decode(errors="replace"))
+            raise self._another(response, (await beginning(body.parts, ERROR_BYTES)).decode(errors="replace"))
 
     def _another(self, response: aiohttp.ClientResponse, text: str) -> Problem:
         return wire.wrong_api(masked(str(response.url)), response.content_type, text)
@@ -360,23 +371,24 @@ class Call:
         body = await beginning(response.content, ERROR_BYTES)
         return self._server.of_status(response.status, response.headers, body)
 
-    async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
-        body = await beginning(response.content, BODY_BYTES, self._pulse.heard)
-        try:
-            found = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise self._server.cut(0, "its JSON is not whole") from None
-        if not isinstance(found, Mapping) or not (found.get("choices") or found.get("error")):
+    async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse, parts: AsyncIterator[bytes]) -> None:
+        body = await beginning(parts, BODY_BYTES, self._pulse.heard)
+        found = chunks_in(body)
+        if found is None:
+            raise self._server.cut(0, "its JSON is not whole")
+        told = [one for one in found if isinstance(one, Mapping) and (one.get("choices") or one.get("error"))]
+        if not told:
             raise self._another(response, body[:500].decode(errors="replace"))
-        await self._take(answer, found)
+        for one in told:
+            await self._take(answer, one)
         answer.finish = answer.finish or "stop"
 
-    async def _stream(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
+    async def _stream(self, answer: ChatAnswer, parts: AsyncIterator[bytes]) -> None:
         """Take an answer piece by piece, until it ends or is too long. Raises Problem where it ends too early."""
         done = False
         try:
             async with asyncio.timeout(None) as after:
-                async for data in events(response.content):
+                async for data in events(parts):
                     if data == DONE:
                         done = True
                         break
@@ -385,7 +397,7 @@ class Call:
                     if self._pulse.too_long or self._repeats.found is not None:
                         self._pulse.cut = True
                         return
-                    if not self._prose and answer.calls == [] and is_prose(answer.text):
+                    if not self._prose and not answer.pieces and is_prose(answer.text):
                         return
                     if answer.finish is not None and after.when() is None:
                         after.reschedule(asyncio.get_running_loop().time() + AFTER_SECONDS)
@@ -394,8 +406,15 @@ class Call:
         except aiohttp.ClientError:
             if answer.finish is None:
                 raise
-        if not done and answer.finish is None:
+        if not done and answer.finish is None and not self._is_whole(answer):
             raise self._server.cut(self._pulse.tokens)
+
+    def _is_whole(self, answer: ChatAnswer) -> bool:
+        """Whether an answer is complete by what it says: some servers end a stream without a word."""
+        reply = self._plan.read(answer)
+        if reply.calls:
+            return all(call.arguments and is_json(call.arguments) for call in reply.calls)
+        return self._plan.answer(reply) is not None
 
     async def _take(self, answer: ChatAnswer, chunk: Any) -> bool:
         pieces = answer.take(chunk)
@@ -418,10 +437,21 @@ class Call:
             else:
                 self._pulse.writes(text)
             self._repeats.add(text)
-            if text and (kind == "reasoning" or (kind == "text" and self._plan.live)):
+            if text and kind == "reasoning":
                 self._pending.append(Piece(kind, text))
+            elif text and kind == "text" and self._plan.live:
+                self._pending += self._shown(text)
         if self._pending and time.monotonic() - self._sent_at >= TOGETHER_SECONDS:
             await self._send_pending()
+
+    def _shown(self, text: str) -> list[Piece]:
+        """A text that begins as a call does is not shown: it goes on as a call, or as a whole."""
+        if self._plan.offered and self._held is not None:
+            self._held += text
+            if may_be_call(self._held):
+                return []
+            text, self._held = self._held, None
+        return [Piece("text", text)]
 
     async def _send_pending(self) -> None:
         self._sent_at = time.monotonic()
@@ -461,10 +491,3 @@ def _loaded(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-
-
-def _same_model(one: str, other: str) -> bool:
-    first, second = (
-        name.rpartition("/")[2].lower().removesuffix(".gguf").removesuffix(":latest") for name in (one, other)
-    )
-    return first.startswith(second) or second.startswith(first)

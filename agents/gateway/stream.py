@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 import structlog
 
+from chordesk.agents.calls import CallPieces, MadeCall, OfferedTools
 from chordesk.agents.completions import Apart, count
 
 log = structlog.get_logger(__name__)
@@ -39,31 +40,38 @@ class TooLarge(ValueError):
 
 
 @dataclass(slots=True)
-class MadeCall:
-    """A tool call of the model. arguments: text, which may be no JSON."""
-
-    id: str
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass(slots=True)
 class ChatAnswer:
     """An answer as far as it came."""
 
     thinks: bool = False  # the model reasons, so that its text may begin within its reasoning
-    calls: list[MadeCall] = field(default_factory=list)
+    tools: OfferedTools | None = None  # that it may call, as far as calls are read by them
+    pieces: CallPieces = field(default_factory=CallPieces)
     finish: str | None = None  # why it ended, None where the server did not say so
     usage: Any = None
     model: str | None = None
     error: Mapping[str, Any] | None = None  # that the server told within the stream
     reasoned: bool = False
     _apart: Apart | None = None
-    _places: dict[Any, MadeCall] = field(default_factory=dict)
+    _raw: list[str] = field(default_factory=list)
+    _reasoning: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return self._apart.answer if self._apart is not None else ""
+
+    @property
+    def raw(self) -> str:
+        """The text with the marks and the reasoning that the model wrote into it."""
+        return "".join(self._raw)
+
+    @property
+    def reasoning(self) -> str:
+        """What came as reasoning, apart from the text."""
+        return "".join(self._reasoning)
+
+    @property
+    def calls(self) -> list[MadeCall]:
+        return self.pieces.calls(self.tools)
 
     def take(self, chunk: Any) -> list[Piece]:
         if not isinstance(chunk, Mapping):
@@ -79,7 +87,8 @@ class ChatAnswer:
         first = next((one for one in given if isinstance(one, Mapping) and not one.get("index")), None)
         if first is None:
             return []
-        self.finish = first.get("finish_reason") or self.finish
+        finish = first.get("finish_reason")
+        self.finish = _LENGTHS.get(str(finish).lower(), str(finish)) if finish else self.finish
         delta = first.get("delta") or first.get("message")
         return list(self._pieces(delta)) if isinstance(delta, Mapping) else []
 
@@ -94,60 +103,141 @@ class ChatAnswer:
             content = "".join(_part(part, "text") for part in content)
         if reasoning:
             self.reasoned = True
+            self._reasoning.append(reasoning)
             yield Piece("reasoning", reasoning)
         content = content or delta.get("refusal")
         if isinstance(content, str) and content:
             if self._apart is None:
                 self._apart = Apart(hidden=self.thinks and not self.reasoned)
+            self._raw.append(content)
             told = _pieces(self._apart.feed(content))
             yield from told or [Piece("held", content)]  # it counts, whatever it turns out to be
         called = delta.get("tool_calls")
         single = delta.get("function_call")
         for call in called if isinstance(called, list) else [{"function": single}] if single else ():
-            if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-                yield self._call(call, call["function"])
-
-    def _call(self, piece: Mapping[str, Any], function: Mapping[str, Any]) -> Piece:
-        """A piece with an index or id of its own begins or continues that call, one with neither the last, unless it
-        has a name."""
-        name, arguments = function.get("name") or "", function.get("arguments")
-        text = (
-            arguments if isinstance(arguments, str) else "" if arguments is None else orjson.dumps(arguments).decode()
-        )
-        place = found if type(found := piece.get("index")) is int else None
-        id_ = str(piece.get("id") or "")
-        made = self._places.get(place) if place is not None else self.calls[-1] if self.calls else None
-        # Some servers give every call of an answer the index 0.
-        another = made is not None and bool(name) and bool(made.name) and (id_ not in ("", made.id) or bool(text))
-        if made is None or (place is None and name) or (another and is_json(made.arguments)):
-            made = MadeCall(id_)
-            self.calls.append(made)
-            self._places[place] = made
-        made.id = made.id or id_
-        made.name = made.name or str(name)
-        made.arguments += text
-        return Piece("call", text or str(name))
+            if isinstance(call, Mapping):
+                function = inner if isinstance(inner := call.get("function"), Mapping) else call
+                text = self.pieces.add(call.get("index"), call.get("id"), function.get("name"), _given(function))
+                yield Piece("call", text)
 
 
-async def events(content: aiohttp.StreamReader) -> AsyncIterator[bytes | None]:
+def _given(function: Mapping[str, Any]) -> Any:
+    return function["arguments"] if "arguments" in function else function.get("parameters")
+
+
+# Why an answer ended at its length, as servers say it.
+_LENGTHS = dict.fromkeys(("max_tokens", "max_output_tokens", "model_length", "token_limit", "max_length"), "length")
+
+
+class Body(NamedTuple):
+    """A body by how it begins, whatever its label says. kind: None where it is neither."""
+
+    kind: Literal["events", "json"] | None
+    parts: AsyncIterator[bytes]
+
+
+async def body_of(content: aiohttp.StreamReader, heard: Callable[[], None] = lambda: None) -> Body:
+    """Waits for the first characters. heard: called with each part that says nothing yet."""
+    source, first = content.iter_any(), b""
+    async for part in source:
+        first += part
+        begun = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if begun[:1] in (b"{", b"[", b":") or len(begun) >= LONGEST_FIELD:
+            break
+        heard()
+    begun = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+    is_json = begun[:1] in (b"{", b"[") and not begun.startswith(DONE)
+    kind: Literal["events", "json"] | None = "json" if is_json else "events" if begun.startswith(_FIELDS) else None
+    return Body(kind, _again(begun, source))
+
+
+async def _again(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    async for part in rest:
+        yield part
+
+
+_FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", DONE)
+LONGEST_FIELD = max(map(len, _FIELDS))
+
+
+async def events(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
     """Yield the data of each event of a stream, and None for whatever else comes, such as a comment or a blank line.
-    Raises TooLarge, and what reading raises."""
-    buffer = b""
-    async for part in content.iter_any():
+
+    Lines end with CR, LF or both. An event may have its data in several lines; some servers leave the blank line
+    between two events out, or the name of the field. Raises TooLarge, and what reading raises."""
+    buffer, lines, half = b"", EventLines(), False
+    async for part in parts:
+        part = part[1:] if half and part.startswith(b"\n") else part
         buffer = buffer + part if buffer else part
-        lines = buffer.splitlines(keepends=True)
-        buffer = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
-        if len(buffer) > EVENT_BYTES:
+        found = buffer.splitlines(keepends=True)
+        buffer = found.pop() if found and not found[-1].endswith((b"\n", b"\r")) else b""
+        half = bool(found) and not buffer and found[-1].endswith(b"\r")
+        if len(buffer) + lines.size > EVENT_BYTES:
             raise TooLarge(f"one event has more than {EVENT_BYTES:,} bytes")
-        for line in lines:
-            if (told := line.strip()).startswith(b"data:"):
-                yield told[5:].strip()
-            else:
-                yield None
-        if not lines:
+        for line in found:
+            for data in lines.take(line.strip()):
+                yield data
+        if not found:
             yield None  # a part of an event
-    if (told := buffer.strip()).startswith(b"data:"):
-        yield told[5:].strip()
+    for data in (*lines.take(buffer.strip()), *lines.take(b"")):
+        yield data
+
+
+class EventLines:
+    """The lines of events. size: bytes of the event that is not whole yet."""
+
+    def __init__(self) -> None:
+        self._data: list[bytes] = []
+        self.size = 0
+
+    def take(self, line: bytes) -> list[bytes | None]:
+        """line: without its end."""
+        if not line:
+            return self._end() or [None]
+        if line.startswith(b"data:"):
+            return self._add(line[5:].strip())
+        if not self._data and (line == DONE or (line[:1] == b"{" and _is_whole(line))):
+            return [line]
+        return [None]
+
+    def _add(self, data: bytes) -> list[bytes | None]:
+        if data == DONE:
+            return [*self._end(), data]
+        if not self._data and _is_whole(data):
+            return [data]
+        self._data.append(data)
+        self.size += len(data)
+        joined = b"\n".join(self._data)
+        return self._end() if _is_whole(joined) or _is_whole(b"".join(self._data)) else [None]
+
+    def _end(self) -> list[bytes | None]:
+        data, self._data, self.size = self._data, [], 0
+        joined = b"\n".join(data)
+        return [joined if _is_whole(joined) else b"".join(data)] if data else []
+
+
+def _is_whole(data: bytes) -> bool:
+    if data[:1] + data[-1:] not in (b"{}", b"[]"):
+        return False
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def chunks_in(body: bytes) -> list[Any] | None:
+    """Return what a whole body says: one JSON, or one a line; None where it is no JSON."""
+    try:
+        return [orjson.loads(body)]
+    except orjson.JSONDecodeError:
+        pass
+    lines = [line for line in body.splitlines() if line.strip()]
+    if len(lines) > 1 and all(map(_is_whole, (line.strip() for line in lines))):
+        return [orjson.loads(line) for line in lines]
+    return None
 
 
 def sendable(body: bytes) -> bytes | io.BytesIO:
@@ -155,10 +245,12 @@ def sendable(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) < LARGE_BYTES else io.BytesIO(body)
 
 
-async def beginning(content: aiohttp.StreamReader, most: int, heard: Callable[[], None] = lambda: None) -> bytes:
+async def beginning(
+    content: aiohttp.StreamReader | AsyncIterator[bytes], most: int, heard: Callable[[], None] = lambda: None
+) -> bytes:
     """Return a body, or so many bytes of one that is longer. heard: called with each part that comes."""
     parts, size = [], 0
-    async for part in content.iter_any():
+    async for part in content.iter_any() if isinstance(content, aiohttp.StreamReader) else content:
         heard()
         parts.append(part)
         if (size := size + len(part)) >= most:
@@ -204,14 +296,6 @@ def with_own_ids(calls: list[MadeCall], used: set[str]) -> list[MadeCall]:
             call.id = new_call_id()
         seen.add(call.id)
     return calls
-
-
-def is_json(arguments: str) -> bool:
-    try:
-        orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def new_call_id() -> str:

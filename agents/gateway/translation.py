@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in
+from chordesk.agents.call_texts import calls_in
+from chordesk.agents.calls import MadeCall, OfferedTools, fits
 from chordesk.agents.completions import function_tool, is_object, sendable
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, MadeCall, new_call_id, shortened
+from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, new_call_id, shortened
 
 # The input of a Responses request as the messages of chat completions.
 #
@@ -204,10 +206,11 @@ _BEGUN = re.compile(r'\s*\{\s*"reply"\s*:\s*\{\s*"answer"\s*:\s*')
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an answer says: a text, calls of tools, or both."""
+    """What an answer says: a text, calls of tools, or both. done: what was done to read it."""
 
     text: str
     calls: tuple[MadeCall, ...] = ()
+    done: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,19 +227,41 @@ class Plan:
     prompt: int  # characters
     schema: Mapping[str, Any] | None
     in_words: bool
+    offered: OfferedTools
     answering: bool = False  # the model has called tools often enough, and has to answer
 
     def read(self, answer: ChatAnswer) -> Reply:
-        if self.in_words:
-            return _of_words(answer)
-        given = [call for call in answer.calls if call.name == ANSWER]
-        others = tuple(call for call in answer.calls if call.name != ANSWER)
+        """Return what an answer says. A call may stand in the text or among the reasoning; an answer among the
+        reasoning is one where nothing else was written, and where it fits the schema."""
+        calls = answer.pieces.calls(self.offered)
+        if not calls and self.in_words and (reply := _of_words(answer)) is not None:
+            return _noted(Reply(reply.text, tuple(map(self.offered.read, reply.calls))))
+        if calls:
+            return _noted(self._without_answer(Reply(answer.text, tuple(calls))))
+        if self.answer(Reply(answer.text)) is None:
+            for text in (answer.raw, "" if answer.text.strip() else answer.reasoning):
+                if (found := self._calls_in(text, answer.text)) is not None:
+                    return _noted(self._without_answer(found))
+        if not answer.text.strip() and (told := self.answer(Reply(answer.reasoning))) is not None:
+            return Reply(told, (), ("the answer stood among the reasoning",))
+        return Reply(_BEGUN.sub("", answer.text, count=1) if self.in_words else answer.text)
+
+    def _calls_in(self, text: str, answer: str) -> Reply | None:
+        found = calls_in(text, self.offered) if not self.answering else None
+        if found is None:
+            return None
+        prose = found.prose if found.prose and answer.startswith(found.prose) else ""
+        return Reply(prose, tuple(found.calls))
+
+    def _without_answer(self, reply: Reply) -> Reply:
+        given = [call for call in reply.calls if call.name == ANSWER]
+        others = tuple(call for call in reply.calls if call.name != ANSWER)
         if not given or ANSWER in self._tools:
-            return Reply(answer.text, tuple(answer.calls))
+            return reply
         if others:
             log.info("gateway.answer_beside_calls", calls=[call.name for call in others])
-            return Reply(answer.text, others)
-        return Reply(given[0].arguments)
+            return Reply(reply.text, others)
+        return Reply(given[0].arguments, (), given[0].read)
 
     def fits(self, reply: Reply) -> bool:
         if reply.calls or self.schema is None:
@@ -304,31 +329,8 @@ def plan(
     }
     live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
     used = frozenset(messages.used)
-    return Plan(body, again, short or None, live, facts.way, used, chars, schema, in_words, answering)
-
-
-def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
-    """Types, names and literals alone: formats and bounds are the role's own check."""
-    root = root if root is not None else schema
-    if "$ref" in schema:
-        found = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2])
-        return found is None or fits(found, value, root)
-    if branches := schema.get("anyOf") or schema.get("oneOf"):
-        return any(fits(branch, value, root) for branch in branches)
-    if "const" in schema or "enum" in schema:
-        return bool(value == schema["const"] if "const" in schema else value in schema["enum"])
-    kinds = schema.get("type")
-    if kinds is not None and not any(_is_a(kind, value) for kind in (kinds if isinstance(kinds, list) else [kinds])):
-        return False
-    if isinstance(value, dict):
-        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
-        return all(name in value for name in schema.get("required") or ()) and all(
-            fits(properties[name], one, root) if name in properties else others is not False
-            for name, one in value.items()
-        )
-    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        return all(fits(schema["items"], one, root) for one in value)
-    return True
+    offered = OfferedTools.of(body.get("tools") or tools)
+    return Plan(body, again, short or None, live, facts.way, used, chars, schema, in_words, offered, answering)
 
 
 def _beside(
@@ -488,14 +490,19 @@ def _said(calls: Sequence[tuple[str, str]], text: str) -> str:
     return f'{{"reply":{{"answer":{answer}}}}}'
 
 
-def _of_words(answer: ChatAnswer) -> Reply:
+def _noted(reply: Reply) -> Reply:
+    notes = (*reply.done, *(note for call in reply.calls for note in call.read))
+    return replace(reply, done=tuple(dict.fromkeys(notes)))
+
+
+def _of_words(answer: ChatAnswer) -> Reply | None:
     found = answer_in(answer.text)
     try:
         reply = orjson.loads(found.text)["reply"] if found.problem is None else None
     except (orjson.JSONDecodeError, KeyError):
         reply = None
     if not isinstance(reply, Mapping):
-        return Reply(_BEGUN.sub("", answer.text, count=1))
+        return None
     calls = reply.get("tool_calls")
     if isinstance(calls, list) and calls:
         return Reply("", tuple(_made(call) for call in calls if isinstance(call, Mapping)))
@@ -507,15 +514,3 @@ def _made(call: Mapping[str, Any]) -> MadeCall:
     arguments = call.get("arguments")
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
     return MadeCall("", str(call.get("name")), text)
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "object": (dict,), "array": (list,), "string": (str,), "number": (int, float), "integer": (int,),
-    "boolean": (bool,), "null": (type(None),),
-}  # fmt: skip
-
-
-def _is_a(kind: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _TYPES.get(kind, (object,)))

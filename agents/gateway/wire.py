@@ -19,8 +19,10 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 
+from chordesk.agents.call_texts import calls_in
+from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.completions import OVERFLOW, kind_of_status
-from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, events
+from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, body_of, chunks_in, events
 from chordesk.agents.pulse import failure, reset_in
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
@@ -85,8 +87,17 @@ class Answer:
         return self.chat.usage
 
     @property
+    def made(self) -> list[MadeCall]:
+        """The calls, also those that stand in the text or the reasoning."""
+        found, tools = self.chat.calls, self.chat.tools
+        for text in (self.chat.raw, self.chat.reasoning):
+            if not found and tools and (told := calls_in(text, tools)) is not None:
+                found = told.calls
+        return found
+
+    @property
     def calls(self) -> list[tuple[str, str]]:
-        return [(call.name, call.arguments) for call in self.chat.calls]
+        return [(call.name, call.arguments) for call in self.made]
 
     def take(self, chunk: Any) -> bool:
         pieces = self.chat.take(chunk)
@@ -133,7 +144,8 @@ class ModelServer:
 
     async def chat(self, body: Mapping[str, Any], seconds: float) -> Answer:
         """As a stream. Raises ServerAway where the server cannot be reached."""
-        answer, began = Answer(), time.monotonic()
+        answer = Answer(ChatAnswer(tools=OfferedTools.of(body.get("tools") or ())))
+        began = time.monotonic()
         try:
             async with asyncio.timeout(seconds), self._session.post(
                 f"{self.url}/chat/completions", json={**body, "stream": True}, allow_redirects=False
@@ -191,18 +203,21 @@ def loaded(text: str | bytes) -> Any:
 
 
 async def _take(response: aiohttp.ClientResponse, answer: Answer, began: float, key: str | None) -> None:
-    if response.status >= 300 or response.content_type != STREAM:
-        raw = await _read(response, key)
+    body = await body_of(response.content)
+    if response.status >= 300 or body.kind != "events":
+        raw = without_key((await beginning(body.parts, PAGE_BYTES)).decode(errors="replace"), key)
         page = Page(response.status, raw, loaded(raw), response.content_type)
-        if page.code < 300 and isinstance(page.content, Mapping) and page.content.get("choices"):
-            answer.take(page.content)
+        chunks = chunks_in(raw.encode()) if page.code < 300 else None
+        if chunks and all(isinstance(one, Mapping) and one.get("choices") for one in chunks[:1]):
+            for chunk in chunks:
+                answer.take(chunk)
         else:
             answer.error, answer.page = f"{page.code} {page.error}".rstrip(), page
         answer.pieces, answer.first = 0, time.monotonic() - began
         answer.last = answer.first
         return
     size = 0
-    async for data in events(response.content):
+    async for data in events(body.parts):
         if data is None:
             continue
         if data == DONE:

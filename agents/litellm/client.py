@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,7 +17,9 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in
-from chordesk.agents.completions import Apart, function_tool, is_object, sendable
+from chordesk.agents.call_texts import calls_in
+from chordesk.agents.calls import CallPieces, MadeCall, OfferedTools, fits
+from chordesk.agents.completions import Apart, function_tool, is_object, same_model, sendable
 from chordesk.agents.gateway.translation import Messages
 from chordesk.agents.litellm.library import (
     POLICY,
@@ -59,11 +61,12 @@ class DeskMessage:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A tool call as the model made it. arguments: text, which may be no JSON."""
+    """A tool call as the model made it. arguments: text, which may be no JSON. read: what was done to read it."""
 
     id: str
     name: str
     arguments: str
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +173,6 @@ def tool_list(specs: Sequence[ToolSpec], schema: Mapping[str, Any]) -> list[Mess
     return [function_tool(*one) for one in described]
 
 
-@dataclass(slots=True)
-class _Call:
-    """A tool call on its way. place: of its pieces; id: None where the provider gives none."""
-
-    place: int
-    id: str | None
-    name: str
-    arguments: list[str] = field(default_factory=list)
-
-
 class Reply:
     """A reply on its way. finish: why it ended, None where it did not end. cut: it ended at the bound of its length.
 
@@ -187,14 +180,17 @@ class Reply:
     one is counted and left out.
     """
 
-    def __init__(self, pulse: Pulse) -> None:
-        self._pulse = pulse
+    def __init__(self, pulse: Pulse, tools: OfferedTools | None = None, *, must: bool = False) -> None:
+        """must: it has to answer, so that no call of another tool stands in its text."""
+        self._pulse, self._tools, self._must = pulse, tools, must
         self._text: list[str] = []
+        self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        self._calls: list[_Call] = []
+        self._pieces = CallPieces()
         self._apart = Apart()
         self.thinking: list[Any] = []
         self.finish: str | None = None
+        self.model: str | None = None  # that it says it is of
 
     def take(self, delta: Any) -> None:
         blocks = getattr(delta, "thinking_blocks", None) or ()
@@ -202,33 +198,27 @@ class Reply:
         reasoning = getattr(delta, "reasoning_content", None)
         if reasoning or blocks:
             self._pulse.reasons(reasoning or "")
+            self._reasoning.append(reasoning or "")
         if text := getattr(delta, "content", None):
             self._text.append(text)
             self._apart.heard(text, self._pulse)
         for place, call in enumerate(getattr(delta, "tool_calls", None) or ()):
-            self._take_call(call, getattr(call, "index", None) or place)
+            function = call.function
+            index = getattr(call, "index", None) or place
+            self._pulse.writes(self._pieces.add(index, call.id, function.name, function.arguments))
 
     def refuse(self, piece: str) -> None:
         self._pulse.writes(piece)
         self._refusal.append(piece)
 
-    def _take_call(self, piece: Any, place: int) -> None:
-        """Take a piece of a tool call. Some providers give no ids, one place to several calls, or a name each time."""
-        name, arguments = piece.function.name or "", piece.function.arguments or ""
-        self._pulse.writes(name + arguments)
-        last = next((one for one in reversed(self._calls) if one.place == place), None)
-        another = last is not None and piece.id and last.id and piece.id != last.id
-        again = last is not None and name and not piece.id and last.arguments
-        if last is None or another or again:
-            last = _Call(place, piece.id, name)
-            self._calls.append(last)
-        last.id, last.name = last.id or piece.id, last.name or name
-        if arguments:
-            last.arguments.append(arguments)
-
     @property
     def text(self) -> str:
         return "".join(self._text)
+
+    @property
+    def beside(self) -> str:
+        """The text of the message, which is no call."""
+        return self.bare_text if self._pieces or not self.calls else ""
 
     @property
     def bare_text(self) -> str:
@@ -242,10 +232,28 @@ class Reply:
     @property
     def calls(self) -> tuple[ModelCall, ...]:
         found: dict[str, ModelCall] = {}
-        for call in self._calls:
+        for call in self._pieces.calls(self._tools) or self._written():
             id_ = call.id if call.id and call.id not in found else new_id()
-            found[id_] = ModelCall(id_, call.name, "".join(call.arguments) or "{}")
+            found[id_] = ModelCall(id_, call.name, call.arguments or "{}", call.read)
         return tuple(found.values())
+
+    def _written(self) -> Sequence[MadeCall]:
+        """Calls that stand in the text, or among the reasoning where there is no text."""
+        for text in (self.text, "" if self.bare_text.strip() else "".join(self._reasoning)):
+            if self._tools and (found := calls_in(text, self._tools)) is not None:
+                return () if self._must and any(call.name != ANSWER for call in found.calls) else found.calls
+        return ()
+
+    def answer_within(self, schema: Mapping[str, Any]) -> str | None:
+        """Return the answer among the reasoning, where nothing else was written and it fits the schema."""
+        if self.bare_text.strip() or self._pieces or self._refusal:
+            return None
+
+        def fit(text: str) -> bool:
+            return fits(schema, orjson.loads(text))
+
+        found = answer_in("".join(self._reasoning), fit)
+        return found.text if found.problem is None and fit(found.text) else None
 
     @property
     def cut(self) -> bool:
@@ -253,22 +261,21 @@ class Reply:
 
     @property
     def begun(self) -> bool:
-        return bool(self._text or self._calls or self._refusal or self.thinking or self._pulse.tokens)
+        return bool(self._text or self._pieces or self._refusal or self.thinking or self._pulse.tokens)
 
     @property
     def whole(self) -> bool:
         """Whether it is complete by what it says: some providers do not say why a stream ended."""
-        return (
-            all(is_object(call.arguments) for call in self.calls)
-            if self._calls
-            else answer_in(self.text).problem is None
-        )
+        if calls := self.calls:
+            return all(is_object(call.arguments) for call in calls)
+        return answer_in(self.text).problem is None
 
 
 async def refusals_to(reply: Reply, chunks: Any) -> AsyncIterator[Any]:
     """Yield the chunks of OpenAI's stream as they are; the library drops the pieces of a refusal in them."""
     try:
         async for chunk in chunks:
+            reply.model = getattr(chunk, "model", None) or reply.model
             for choice in getattr(chunk, "choices", None) or ():
                 if piece := getattr(getattr(choice, "delta", None), "refusal", None):
                     reply.refuse(piece)
@@ -448,6 +455,7 @@ class Answered:
     cut: bool  # it ended at the bound of its length
     usage: Usage
     cost_usd: float | None  # None where its price or its tokens are not known
+    done: tuple[str, ...] = ()  # what was done to read it, and who else answered
 
 
 class ModelClient:
@@ -497,7 +505,8 @@ class ModelClient:
         try:
             answer = await library().acompletion(**given)
             streamed = stream and hasattr(answer, "__aiter__")
-            found = await _streamed(model, answer, pulse) if streamed else _whole(model, answer, pulse)
+            take = _streamed if streamed else _taken_whole
+            found = await take(model, answer, request, pulse)
         except ModelError:
             raise
         except Exception as error:
@@ -524,9 +533,13 @@ async def _while_alive(reading: asyncio.Future[Answered], pulse: Pulse) -> None:
             raise ModelError(why)
 
 
-async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
+def _reply(request: Request, pulse: Pulse) -> Reply:
+    return Reply(pulse, OfferedTools.of(request.tools), must=request.way is not None)
+
+
+async def _streamed(model: str, stream: Any, request: Request, pulse: Pulse) -> Answered | None:
     """None where the server sent one JSON instead. Raises ModelError and the library's errors."""
-    reply = Reply(pulse)
+    reply = _reply(request, pulse)
     counted: list[Any] = []
     try:
         async with aclosing(stream):
@@ -544,7 +557,7 @@ async def _streamed(model: str, stream: Any, pulse: Pulse) -> Answered | None:
         if not reply.whole:
             raise ModelError(failure("stream_cut", f"the stream of {model} ended before its answer did"))
     passed_on = [getattr(chunk, "usage", None) for chunk in getattr(stream, "chunks", ())]
-    return _answered(model, reply, None if pulse.too_long else total_of([*passed_on, *counted]))
+    return _answered(model, request, reply, None if pulse.too_long else total_of([*passed_on, *counted]))
 
 
 async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any]) -> None:
@@ -578,24 +591,35 @@ def _content_type(stream: Any) -> str:
     return str((hidden.get("additional_headers") or {}).get("llm_provider-content-type") or "")
 
 
-def _whole(model: str, answer: Any, pulse: Pulse) -> Answered:
+async def _taken_whole(model: str, answer: Any, request: Request, pulse: Pulse) -> Answered:
     if not getattr(answer, "choices", None):
         raise ModelError(failure("stream_cut", f"the answer of {model} has no message in it"))
-    choice, reply = answer.choices[0], Reply(pulse)
+    choice, reply = answer.choices[0], _reply(request, pulse)
+    reply.model = getattr(answer, "model", None)
     reply.take(choice.message)
     fields = getattr(choice.message, "provider_specific_fields", None) or {}
     if refusal := fields.get("refusal") or getattr(choice.message, "refusal", None):
         reply.refuse(str(refusal))
     reply.finish = choice.finish_reason
-    return _answered(model, reply, total_of([getattr(answer, "usage", None)]))
+    return _answered(model, request, reply, total_of([getattr(answer, "usage", None)]))
 
 
-def _answered(model: str, reply: Reply, counted: Any) -> Answered:
-    refusal, usage = reply.refusal, usage_of(counted)
+def _answered(model: str, request: Request, reply: Reply, counted: Any) -> Answered:
+    refusal, usage, text, done = reply.refusal, usage_of(counted), reply.text, [*_notes(model, reply)]
     if refusal is None and reply.finish == _FILTERED:
         refusal = reply.bare_text or f"the content filter of the provider ({POLICY}) stopped the answer"
-    message = ModelMessage(model, reply.bare_text, reply.calls, tuple(reply.thinking))
-    return Answered(message, reply.text, refusal, reply.cut, usage, cost_of(model, counted, usage))
+    message = ModelMessage(model, reply.beside, reply.calls, tuple(reply.thinking))
+    if not message.calls and refusal is None and (told := reply.answer_within(request.schema)) is not None:
+        message, text = replace(message, text=told), told
+        done.append("the answer stood among the reasoning")
+    return Answered(message, text, refusal, reply.cut, usage, cost_of(model, counted, usage), tuple(done))
+
+
+def _notes(model: str, reply: Reply) -> Iterator[str]:
+    if reply.model and not same_model(model, reply.model):
+        yield f"answered by {reply.model}"
+    for call in reply.calls:
+        yield from call.read
 
 
 def _missing_keys(model: str) -> list[str]:

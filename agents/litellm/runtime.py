@@ -267,6 +267,7 @@ class TurnLoop:
 
     def _count(self, model: str, reply: Answered) -> None:
         self.usage += reply.usage
+        self.pulse.reads(reply.done)
         self.context_tokens, self.model = reply.usage.input_tokens, model
         known = self.cost_usd is not None and reply.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (reply.cost_usd or 0.0) if known else None
@@ -491,12 +492,13 @@ class LitellmConversation:
         if work is None:
             return TurnResult(self.thread_id, turn_id, status, text, Usage(), why, refusal)
         why = with_spent(why, work.usage.total_tokens)
+        work.pulse.way = way
         return TurnResult(
             *(self.thread_id, turn_id, status, text, work.usage, why, refusal),
             context_tokens=work.context_tokens,
             model=work.model,
             cost_usd=work.cost_usd if work.model is not None else None,
-            way=way,
+            way=work.pulse.record,
             cut=cut,
         )
 

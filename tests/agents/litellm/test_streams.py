@@ -16,6 +16,7 @@ from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, LOCAL, OPENAI, Seen, o
 from tests.agents.litellm.test_turns import GOOD
 from tests.fakes import local_server
 from tests.fakes.chat import ChatReply, FakeChat, Paced, Reasoned, answer, outputs
+from tests.fakes.dialects import ASKING, BOTH
 from tests.fakes.local_server import HTML, LocalServer, Says
 from tests.fakes.responses import Call, Silence, Text
 
@@ -189,8 +190,22 @@ def test_reasoning_is_no_answer_wherever_it_stands(server: LocalServer) -> None:
         Says(f"<|channel|>analysis<|message|>{WHOLE}<|end|><|start|>assistant<|channel|>final<|message|>{no}"),
     ):
         assert local_turn(server, reasoned).text == no
+    # Where nothing else was written, it is the only answer there is.
     server.policy = lambda _body: Says("", reasoning=WHOLE)
-    assert "ok" not in local_turn(server).text
+    found = local_turn(server)
+    assert (found.text, str(found.way).endswith("among the reasoning")) == (WHOLE, True)
+
+
+def test_a_call_in_any_dialect_is_that_call(server: LocalServer) -> None:
+    """Those that the library passes on: it names the end of a stream without one as cut."""
+    wrong = {}
+    for name, reply in {**ASKING, **BOTH}.items():
+        kit, wanted = Kit(), ["ACME", "IBM"] if name in BOTH else ["ACME"]
+        result = local_turn(server, reply, Says(WHOLE), kit=kit)
+        symbols = [symbol for _, arguments in kit.calls for symbol in arguments["symbols"]]
+        if (result.text, symbols, kit.rogue) != (WHOLE, wanted, []):
+            wrong[name] = (result.text, kit.calls, kit.rogue, result.failure)
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("name", [OPENAI, ANTHROPIC])
