@@ -21,7 +21,9 @@ import structlog
 from langchain_core.messages.tool import ToolCall, tool_call
 from langchain_core.utils.json import parse_partial_json
 
-from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, repair_text
+from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, loaded, repair_text
+from chordesk.agents.call_texts import calls_in
+from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.gateway.wire import KEY_REMEDY
 from chordesk.agents.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
@@ -193,7 +195,7 @@ class AnswerShape:
 class ReplyFormat:
     """The schema that a call is sent with. tools: the decoder of the arguments of each; structured: of the value,
     which raises ValueError for one that does not fit; unchecked: of a part of the value. wrapped: the value is under
-    `answer`."""
+    `answer`. offered: the tools with the schemas that are sent."""
 
     schema: dict[str, Any]
     tools: Mapping[str, Decoder]
@@ -201,9 +203,16 @@ class ReplyFormat:
     unchecked: Decoder | None = None
     calls_only: bool = False
     wrapped: bool = False
+    offered: OfferedTools = field(default_factory=lambda: OfferedTools({}))
 
     def read(self, text: str, begun: str | None = None) -> ChatReply:
-        return self._reply(_object(text, begun, self._fits))
+        try:
+            return self._reply(_object(text, begun, self._fits))
+        except InvalidReply:
+            found = calls_in(text, self.offered) if begun is None else None
+            if found is None or any(call.name not in self.tools for call in found.calls):
+                raise
+            return ChatReply(found.prose, tuple(map(self._made, found.calls)))
 
     def _fits(self, text: str) -> bool:
         try:
@@ -215,7 +224,8 @@ class ReplyFormat:
     def _reply(self, value: dict[str, Any]) -> ChatReply:
         if not self.tools:
             return ChatReply(self._final(value, "answer"))
-        reply = value if self.calls_only else value.get("reply")
+        bare = value if self.calls_only or "mode" in value else None
+        reply = value.get("reply", bare)
         if not isinstance(reply, dict):
             raise InvalidReply("the answer has no object `reply`")
         if reply.get("mode") == "final":
@@ -236,13 +246,20 @@ class ReplyFormat:
 
     def _call(self, given: Any) -> ToolCall:
         name = given.get("name") if isinstance(given, dict) else None
-        if not isinstance(name, str) or name not in self.tools:
+        arguments = given.get("arguments") if isinstance(given, dict) else None
+        text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        if not isinstance(name, str) or self.offered.named(name) is None:
             raise InvalidReply(f"there is no tool {name!r}; there are {', '.join(self.tools)}", tool=str(name))
-        arguments = given.get("arguments")
-        if not isinstance(arguments, dict):
+        if arguments is None:
             raise InvalidReply(f"the arguments of {name} are no object")
-        decoded = _decoded(self.tools[name], arguments, f"the arguments of {name}")
-        return tool_call(name=name, args=decoded, id=f"call_{uuid.uuid4().hex}")
+        return self._made(self.offered.read(MadeCall("", name, text)))
+
+    def _made(self, call: MadeCall) -> ToolCall:
+        arguments = loaded(call.arguments)
+        if arguments is None:
+            raise InvalidReply(f"the arguments of {call.name} are no object")
+        decoded = _decoded(self.tools[call.name], arguments, f"the arguments of {call.name}")
+        return tool_call(name=call.name, args=decoded, id=f"call_{uuid.uuid4().hex}")
 
 
 def reply_format(
@@ -272,6 +289,7 @@ def reply_format(
         _checking(answer, shape) if answer is not None and shape is not None else None,
         calls_only=forced,
         wrapped=True,
+        offered=OfferedTools({name: found.schema for name, found in made.items()}),
     )
 
 

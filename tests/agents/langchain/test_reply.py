@@ -89,3 +89,19 @@ def test_tools_that_cannot_be_sent_are_named(tools: list[dict[str, Any]], choice
 def test_an_answer_that_does_not_fit_names_its_fault(text: str, reason: str) -> None:
     with pytest.raises(InvalidReply, match=reason):
         reply_format([NEWS]).read(text)
+
+
+def test_a_call_in_another_form_is_that_call() -> None:
+    form = reply_format([NEWS, BARS])
+    bare = '{"name":"functions.bars","arguments":"{\\"days\\":\\"5\\"}"}'
+    for text in (
+        calls(("functions.bars", {"days": "5"})),
+        calls(("bars", '{"days":5}')),
+        f"<tool_call>{bare}</tool_call>",
+        bare,
+        '{"mode":"tool_calls","content":"","tool_calls":[{"name":"bars","arguments":{"days":5}}]}',
+    ):
+        assert [(one["name"], one["args"]) for one in form.read(text).calls] == [("bars", {"days": 5})], text
+    for text in ('<tool_call>{"name":"sell","arguments":{}}</tool_call>', calls(("sell", {})), calls(("bars", "five"))):
+        with pytest.raises(InvalidReply):
+            form.read(text)
