@@ -218,6 +218,13 @@ class Pulse:
             what = f"the model wrote more than {self.limits.output_tokens:,} tokens in one answer"
         return failure("length", f"{what}; {RAISE['output']}")
 
+    def without_text(self) -> Failure:
+        """The answer ended at a limit of tokens, the provider's or the desk's, before any of its text came."""
+        if self.too_long:
+            return self.length()
+        what = f"the answer came to its limit of tokens after {self.tokens:,} of reasoning, without any text"
+        return failure("length", f"{what}; lower the effort, or {RAISE['output']}")
+
     def timeout(self, seconds: float | None = None) -> Failure:
         """seconds: what the turn had, where that was less than its limit."""
         what = f"the turn did not end within {seconds or self.limits.turn_seconds:.0f} s; it was {self.phase}"

@@ -299,6 +299,8 @@ class CodexConversation:
 
     def _ended(self, watch: TurnWatch, turn_id: str) -> TurnResult:
         turn = watch.done.result()
+        if turn["status"] == "completed" and watch.pulse.cut and not (watch.text or "").strip():
+            return self._result(turn_id, watch, "failed", watch.pulse.without_text())
         if turn["status"] == "completed":
             return self._result(turn_id, watch, "completed", None, refusal_in(watch.text))
         if turn["status"] == "interrupted":

@@ -15,7 +15,7 @@ import structlog
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.wire import failure_in
-from chordesk.agents.pulse import Pulse, declines, failure, masked_message, reset_in
+from chordesk.agents.pulse import RAISE, Pulse, declines, failure, masked_message, reset_in
 from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
@@ -55,6 +55,7 @@ _BY_STATUS = {
     503: "overloaded",
 }  # fmt: skip
 _STREAM, _UNREACHED = "stream disconnected", "Connection failed"
+_INCOMPLETE = "Incomplete response returned, reason:"
 _STATUS_IN_TEXT = re.compile(r"unexpected status (\d{3})")
 _LIMIT_IN_STREAM = "rate limit exceeded"
 NO_ANSWER = "the model ended its turn without an answer (the app-server does not pass on the text of a refusal)"
@@ -66,6 +67,8 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     message = str(error.get("message") or "no message")
     if (told := failure_in(message)) is not None:
         return told
+    if message.startswith(_INCOMPLETE):
+        return failure("length", f"{message}: the provider's limit of tokens for one answer; {RAISE['output']}")
     kind = _kind(error.get("codexErrorInfo"), message)
     return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
 
@@ -96,7 +99,8 @@ def failure_of_error(error: DeskError) -> Failure:
 
 def is_policy(error: Mapping[str, Any] | None) -> bool:
     info = (error or {}).get("codexErrorInfo")
-    return isinstance(info, str) and info in POLICY
+    filtered = str((error or {}).get("message") or "").startswith(f"{_INCOMPLETE} content_filter")
+    return filtered or (isinstance(info, str) and info in POLICY)
 
 
 def refusal_in(text: str | None) -> str | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ import structlog
 from aiohttp import web
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
+from chordesk.agents.call_texts import calls_in
+from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
-from chordesk.agents.gateway.stream import beginning, sendable
+from chordesk.agents.gateway.stream import Body, beginning, body_of, sendable
 from chordesk.agents.gateway.wire import Problem, Server, proxy_of, without_key
 from chordesk.agents.pulse import Pulse
 from chordesk.models.urls import masked
@@ -75,15 +78,21 @@ class PassedCalls:
             async with self._session.request(
                 method, self._url + path, data=sendable(body) if body else None, headers=given, allow_redirects=False
             ) as response:
-                first = await self._accepted(response, body)
+                told = await body_of(response.content, pulse.heard)
+                signs = Signs(pulse, lambda: self._server(body), self._without_key, lambda: _tools_in(body))
+                if self._is_stream(response, told):
+                    begun = True
+                    await begin(response.status, {**_passed(response.headers), "content-type": STREAM})
+                    await self._stream(told.parts, signs, pulse, send)
+                    return
+                whole = await self._accepted(response, body, told)
                 begun = True
+                if (events := _as_events(whole)) is not None and response.method == "POST":
+                    await begin(200, STREAM_HEADERS)
+                    await send(signs.passed(events))
+                    return
                 await begin(response.status, _passed(response.headers))
-                if response.status == 200 and response.content_type == STREAM:
-                    await self._stream(
-                        response, Signs(pulse, lambda: self._server(body), self._without_key), pulse, send
-                    )
-                else:
-                    await send(first)
+                await send(whole)
         except Problem as problem:
             await self._tell(problem, begin, send)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -97,12 +106,16 @@ class PassedCalls:
     def _server(self, body: bytes) -> Server:
         return Server(self._name, _model_in(body))
 
-    async def _accepted(self, response: aiohttp.ClientResponse, asked: bytes) -> bytes:
+    def _is_stream(self, response: aiohttp.ClientResponse, body: Body) -> bool:
+        said = body.kind is None and response.content_type == STREAM
+        return response.status == 200 and (said or body.kind == "events")
+
+    async def _accepted(self, response: aiohttp.ClientResponse, asked: bytes, told: Body) -> bytes:
         """Return the whole body of an answer that is not a stream. Raises Problem for one that is not passed back."""
-        if response.status == 200 and response.content_type == STREAM:
-            return b""
-        body = self._without_key(await beginning(response.content, BODY_BYTES))
-        if response.status == 200 and response.method == "POST":
+        body = self._without_key(await beginning(told.parts, BODY_BYTES))
+        if response.status == 200 and response.method == "POST" and _as_events(body) is None:
+            if (error := wire.error_in(body)) is not None:
+                raise self._server(asked).of_error(error)
             text = body[:500].decode(errors="replace")
             raise wire.wrong_api(masked(str(response.url)), response.content_type, text)
         if 300 <= response.status < 400:
@@ -127,8 +140,8 @@ class PassedCalls:
         told = failed(problem.told(self._key))
         await send(event("response.created", response={"id": "resp_0"}) + told)
 
-    async def _stream(self, response: aiohttp.ClientResponse, signs: Signs, pulse: Pulse, send: Send) -> None:
-        async for part in response.content.iter_any():
+    async def _stream(self, parts: AsyncIterator[bytes], signs: Signs, pulse: Pulse, send: Send) -> None:
+        async for part in parts:
             await send(signs.passed(part))
             if pulse.too_long:
                 pulse.cut = True
@@ -141,13 +154,18 @@ class Signs:
     """The signs of life in a stream of events, which passes through.
 
     An event is passed on once it is whole: then a stream can be ended between two of them. server: what failures say of
-    it, made when there is one. without_key: hides the provider's key in what failed.
+    it, made when there is one. without_key: hides the provider's key in what failed. tools: that the model may call,
+    made when it calls one.
     """
 
     def __init__(
-        self, pulse: Pulse, server: Callable[[], Server], without_key: Callable[[bytes], bytes] = lambda told: told
+        self,
+        pulse: Pulse,
+        server: Callable[[], Server],
+        without_key: Callable[[bytes], bytes] = lambda told: told,
+        tools: Callable[[], OfferedTools] = lambda: OfferedTools({}),
     ) -> None:
-        self._pulse, self._server, self._without_key = pulse, server, without_key
+        self._pulse, self._server, self._without_key, self._tools = pulse, server, without_key, tools
         self._buffer = b""
         self._text: list[str] = []
         self._item = ""
@@ -156,13 +174,13 @@ class Signs:
     def passed(self, part: bytes) -> bytes:
         """Return what is to be passed on after a further part of the stream."""
         buffer = self._buffer + part if self._buffer else part
-        end = max(buffer.rfind(b"\n\n") + 2, buffer.rfind(b"\r\n\r\n") + 4)
-        if end < 4:
+        end = max((buffer.rfind(mark) + len(mark) for mark in _BREAKS if mark in buffer), default=0)
+        if not end:
             self._buffer = buffer
             self._pulse.heard()
             return b""
         whole, self._buffer = buffer[:end], buffer[end:]
-        events = whole.split(b"\r\n\r\n" if b"\r\n\r\n" in whole else b"\n\n")
+        events = _BREAK.split(whole)
         changed = [self._event(one) for one in events if one.strip()]
         if all(new is None for new in changed):
             return whole
@@ -183,13 +201,15 @@ class Signs:
         """Look at one event; return another one in its place, or None."""
         found = _KIND.match(told)
         kind = found[1] or found[2] if found is not None else b""
+        if found is not None and not found[1] and not kind.startswith(b"response."):  # the type of a part comes first
+            kind = str(_data(told).get("type") or "").encode()
         if kind.endswith(b".delta"):
             self._delta(kind, told)
         elif kind == b"response.output_item.added":
             self._opens(told)
         elif kind == b"response.output_item.done":
-            self._closes(told)
-        elif kind == b"response.incomplete":
+            return self._closes(told)
+        elif kind == b"response.incomplete" or (kind == b"response.completed" and b'"incomplete"' in told):
             return self._incomplete(told)
         elif kind == b"response.failed":
             return self._failed(told)
@@ -223,16 +243,42 @@ class Signs:
         else:
             self._pulse.heard()
 
-    def _closes(self, told: bytes) -> None:
-        """An item that came whole is a sign that the model wrote."""
+    def _closes(self, told: bytes) -> bytes | None:
+        """An item that came whole is a sign that the model wrote. Returns the calls that it is, said otherwise."""
         item = _item(told)
         if not self._told:
             reasoning = item.get("type") == "reasoning"
             (self._pulse.reasons if reasoning else self._pulse.writes)()
         else:
             self._pulse.heard()
-        self._pulse.ends_item(item)
         self._text, self._told = [], False
+        calls = self._read(item)
+        if calls is None:
+            self._pulse.ends_item(item)
+            return None
+        index, parts = _data(told).get("output_index") or 0, []
+        for place, call in enumerate(calls):
+            self._pulse.reads(call.read)
+            id_ = str(item.get("call_id") or f"call_{uuid.uuid4().hex}")
+            named = {"type": "function_call", "id": f"fc_{uuid.uuid4().hex}", "call_id": id_}
+            new = {**(item if item.get("type") == "function_call" else named)}
+            new |= {"name": call.name, "arguments": call.arguments or "{}"}
+            self._pulse.ends_item(new)
+            parts.append(event("response.output_item.done", output_index=index + place, item=new))
+        return b"".join(parts).rstrip(b"\n")
+
+    def _read(self, item: Mapping[str, Any]) -> list[MadeCall] | None:
+        """Return the calls of an item in another form than it has; None for one that is to stay as it is."""
+        if item.get("type") == "function_call" and not item.get("namespace"):
+            name, given = str(item.get("name") or ""), item.get("arguments")
+            arguments = given if isinstance(given, str) else orjson.dumps(given).decode()
+            found = self._tools().read(MadeCall("", name, arguments))
+            return [found] if (found.name, found.arguments) != (name, given) else None
+        parts = item.get("content") if item.get("type") == "message" else None
+        texts = [part.get("text") for part in parts or () if isinstance(part, Mapping)]
+        text = "".join(one for one in texts if isinstance(one, str))
+        calls = calls_in(text, self._tools()) if text else None
+        return calls.calls if calls is not None else None
 
     def _failed(self, told: bytes) -> bytes | None:
         """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent."""
@@ -244,11 +290,35 @@ class Signs:
     def _incomplete(self, told: bytes) -> bytes | None:
         """An answer that was cut off at its length is one for the desk to look at, which the app-server would drop."""
         response = _data(told).get("response") or {}
-        if (response.get("incomplete_details") or {}).get("reason") != "max_output_tokens":
+        reason = str((response.get("incomplete_details") or {}).get("reason") or "")
+        if "filter" in reason or (not reason and response.get("status") == "completed"):
             return None
         self._pulse.cut = True
         self._counted(told)
         return event("response.completed", response={**response, "status": "completed"}).rstrip(b"\n")
+
+
+_BREAKS = (b"\r\n\r\n", b"\n\n", b"\r\r")
+_BREAK = re.compile(b"|".join(_BREAKS))
+
+
+def _as_events(body: bytes) -> bytes | None:
+    """Return the events of an answer that came as one JSON; None for any other body."""
+    found = wire.loaded(body)
+    items = found.get("output") if isinstance(found, Mapping) else None
+    if not isinstance(items, list) or not isinstance(found, Mapping):
+        return None
+    done = [event("response.output_item.done", output_index=at, item=item) for at, item in enumerate(items)]
+    status = found.get("status") if found.get("status") in ("incomplete", "failed") else "completed"
+    created = event("response.created", response={"id": found.get("id") or "resp_0", "status": "in_progress"})
+    return b"".join((created, *done, event(f"response.{status}", response=found)))
+
+
+def _tools_in(body: bytes) -> OfferedTools:
+    given = wire.loaded(body)
+    tools = given.get("tools") if isinstance(given, Mapping) else None
+    functions = [one for one in tools or () if isinstance(one, Mapping) and one.get("type") == "function"]
+    return OfferedTools({str(one.get("name")): one.get("parameters") or {} for one in functions})
 
 
 def _data(told: bytes) -> Mapping[str, Any]:

@@ -292,3 +292,48 @@ def test_an_answer_that_the_endpoint_cut_at_its_length_is_kept(tmp_path: Path, r
         result = asked(served, tmp_path, registry)
     assert (result.status, result.text, result.cut) == ("completed", "half", True)
     assert result.usage.total_tokens == 120
+
+
+@pytest.mark.parametrize("reason", ["max_output_tokens", "length"])
+def test_reasoning_that_came_to_the_limit_of_tokens_is_no_refusal(reason: str, tmp_path: Path, registry: str) -> None:
+    item = {"id": "r", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Let me think."}]}
+    response = {"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "usage": responses.USAGE}
+    body = _event("response.output_item.done", output_index=0, item=item)
+    with Endpoint() as served:
+        served.raw = (200, SSE_HEADERS, [(0.0, body + _event("response.incomplete", response=response))])
+        result = asked(served, tmp_path, registry)
+    assert (result.refusal, result.failure and result.failure.kind) == (None, "length")
+    assert "limit of tokens" in str(result.failure)
+
+
+@pytest.mark.parametrize("name", ["functions", "a token in the name", "in the text", "a text in a text"])
+async def test_a_call_in_a_dialect_is_that_call(name: str, tmp_path: Path, registry: str) -> None:
+    told, arguments = '{"symbols":["ACME"]}', '{"symbols":"ACME"}'
+    replies = {
+        "functions": Call("functions.quotes_get", arguments),
+        "a token in the name": Call("quotes_get<|channel|>commentary", told),
+        "in the text": Text(f'<tool_call>{{"name":"quotes_get","arguments":{told}}}</tool_call>'),
+        "a text in a text": Call("quotes_get", orjson.dumps(told).decode()),
+    }
+    kit = Kit()
+    with FakeResponses() as served:
+        served.script(replies[name], Text(FINAL))
+        async with endpoint(served, tmp_path, registry) as runtime:
+            result = await one_turn(runtime, spec(kit))
+    assert (result.text, result.rogue) == (FINAL, ())
+    assert kit.calls == [("quotes_get", {"symbols": ["ACME"]})]
+
+
+@pytest.mark.parametrize("name", ["a stream that is called JSON", "JSON that is called a stream"])
+def test_what_comes_counts_and_not_its_label(name: str, tmp_path: Path, registry: str) -> None:
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": FINAL}]}
+    response = {"id": "r", "status": "completed", "output": [item], "usage": responses.USAGE}
+    body = _event("response.output_item.done", output_index=0, item=item)
+    body += _event("response.completed", response={**response, "output": []})
+    with Endpoint() as served:
+        if name.startswith("a stream"):
+            served.raw = (200, [(b"content-type", b"application/json")], [(0.0, body)])
+        else:
+            served.raw = (200, SSE_HEADERS, [(0.0, orjson.dumps(response))])
+        result = asked(served, tmp_path, registry)
+    assert (result.status, result.text, result.usage.total_tokens) == ("completed", FINAL, 120)
