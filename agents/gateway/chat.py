@@ -25,6 +25,7 @@ from chordesk.agents.calls import MadeCall, is_json
 from chordesk.agents.completions import same_model
 from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.look import same_name
 from chordesk.agents.gateway.stream import (
     DONE,
     ChatAnswer,
@@ -139,6 +140,7 @@ SENT_ON = ("session-id", "thread-id", "x-codex-turn-metadata")  # headers that t
 REASONING_TOKENS = 32_000  # beyond those of the answer, for a model that reasons
 CHARS_FIRST = 3.0  # of a token of a prompt, before a server has counted one; of figures a token is less than of prose
 LEAST_CHARS = 1.5
+LISTED_SECONDS = 5.0
 AFTER_SECONDS = 2.0  # for what follows the last piece of an answer: its tokens, and the end of the stream
 ERROR_BYTES = 64 * 1024
 PROSE_CHARS = 2_400
@@ -158,7 +160,7 @@ class ChatCalls:
         self._url, self._name, self._facts, self._session = url.rstrip("/"), masked(url), facts, session
         self._key = key
         self._chars: dict[str, float] = {}
-        self._answering: dict[str, str] = {}
+        self._answering: dict[str, set[str]] = {}  # other models that answered for each
 
     async def answer(self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, send: Send) -> None:
         told = AnswerEvents()
@@ -205,15 +207,32 @@ class ChatCalls:
         if chars > 1_000 and tokens > 100:
             self._chars[model] = max(LEAST_CHARS, min(self._chars.get(model, chars / tokens), chars / tokens))
 
-    def other_model(self, facts: ServerFacts, now: str | None) -> bool:
-        """Whether an answer names another model than was asked, or than its answers before."""
-        if now is None:
-            return False
-        # A server may serve a model that it lists by another name of its own, which must stay the same.
-        first = self._answering.setdefault(facts.model, now)
-        if same_model(facts.model, now):
-            return False
-        return now in facts.models or not same_model(first, now)
+    async def require_served(self, facts: ServerFacts, now: str) -> None:
+        """Accept another model's name on an answer while the model that was asked for is served: a router answers by
+        the name of the model that it chose, and chooses another one the next time. Raises Problem for a server of one
+        model that was started anew with another one."""
+        known = self._answering.setdefault(facts.model, set())
+        if now in known or same_model(facts.model, now):
+            return
+        listed = await self._listed()
+        asked = any(same_name(facts.model, one) for one in listed)
+        if len(listed) == 1 and not asked and tuple(listed) != facts.models and not same_model(facts.model, listed[0]):
+            raise self.server(facts, 0).other_model(now)
+        known.add(now)
+        log.info("gateway.answered_by", asked=facts.model, model=now, server=self._name)
+
+    async def _listed(self) -> list[str]:
+        """Return the names of the server's models now, none where it does not say them."""
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            async with asyncio.timeout(LISTED_SECONDS), self._session.get(
+                f"{self._url}/models", headers=headers, allow_redirects=False
+            ) as response:  # fmt: skip
+                found = wire.loaded(await beginning(response.content, wire.PAGE_BYTES))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return []
+        rows = found.get("data") if isinstance(found, Mapping) else None
+        return [str(row["id"]) for row in rows or () if isinstance(row, Mapping) and row.get("id")]
 
 
 class Call:
@@ -235,6 +254,7 @@ class Call:
         self._pending: list[Piece] = []
         self._sent_at = 0.0
         self._prose, self._reasoned = True, False
+        self._answered_by: str | None = None
         self._held: str | None = ""  # the beginning of the text, None once it has been shown
 
     async def run(self) -> None:
@@ -421,8 +441,11 @@ class Call:
         if answer.error is not None:
             raise self._server.of_error(answer.error)
         if pieces:
-            if answer.model is not None and self._calls.other_model(self._facts, answer.model):
-                raise self._server.other_model(answer.model)
+            if answer.model is not None and answer.model != self._answered_by:
+                await self._calls.require_served(self._facts, answer.model)
+                self._answered_by = answer.model
+                if not same_model(self._facts.model, answer.model):
+                    self._pulse.reads([f"answered by {answer.model}"])
             await self._tell(pieces)
         return bool(pieces)
 

@@ -37,6 +37,7 @@ class ServerFacts(ServerWords):
     model: str
     schema_way: SchemaWay = "json_schema"
     tool_way: ToolWay = "native"
+    dialect: tuple[str, ...] = ()  # what is done to read its calls of tools, where they are not in the common form
     beside: bool | None = None  # a schema is kept to where tools are offered too, and tools are called
     parallel_tools: bool | None = None
     streaming: bool | None = None

@@ -10,13 +10,18 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
+import structlog
+
 from chordesk.agents.gateway.facts import ServerWords
-from chordesk.agents.gateway.wire import STREAM, ModelServer, Page, names_of, told_error
+from chordesk.agents.gateway.wire import PAUSES, STREAM, ModelServer, Page, names_of, told_error
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from chordesk.models.urls import masked
+
+log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 5.0
 # Pages that tell one kind from another.
@@ -38,6 +43,8 @@ class Look(ServerWords):
 
 def same_name(model: str, listed: str) -> bool:
     """A tag may be left out where it is the latest, and of a file its folder and ending."""
+    if "*" in listed:  # as a router lists all that it passes on
+        return fnmatchcase(model, listed)
     return listed in (model, f"{model}:latest") or PurePath(listed).name in (model, f"{model}.gguf")
 
 
@@ -165,7 +172,7 @@ async def require_chat(server: ModelServer, page: Page) -> None:
     if isinstance(wrong, KeyRefused | ServerAway):
         raise wrong
     chat = await server.page(f"{server.url}/chat/completions", {}, LOOK_SECONDS)
-    if has_endpoint(chat):
+    if has_endpoint(chat) or await _stumbles(server, "/chat/completions", chat):
         return
     told = f"{chat.code} {chat.error}".rstrip()
     raise (
@@ -196,7 +203,7 @@ async def _elsewhere(server: ModelServer) -> WrongApi | None:
 async def require_responses(server: ModelServer) -> None:
     """Raise WrongApi, KeyRefused or ServerAway for a server without the Responses API at its URL."""
     page = await server.page(f"{server.url}/responses", {}, LOOK_SECONDS)
-    if page.kind == STREAM or has_endpoint(page):
+    if page.kind == STREAM or has_endpoint(page) or await _stumbles(server, "/responses", page):
         return
     wrong = server.refusal(page)
     if isinstance(wrong, KeyRefused | ServerAway):
@@ -213,6 +220,22 @@ async def require_responses(server: ModelServer) -> None:
     remedy = "set DESK_PROVIDER_URL to the base URL of a Responses API, which mostly ends in /v1"
     told = str(wrong.args[0]) if wrong is not None else f"it answers {page.code} {page.error}".rstrip()
     raise WrongApi(f"{server.name} has no Responses API: {told}", remedy=remedy)
+
+
+async def _stumbles(server: ModelServer, path: str, page: Page) -> bool:
+    """Return whether a server has an address, and fails at an empty request to it: one that it does not have it
+    answers otherwise. page: its answer at that address, also when it was asked again. Raises ServerAway for a server
+    that fails at whatever it is asked."""
+    if page.code < 500 or page.code in (501, 503) or page.is_page:
+        return False
+    nowhere = await server.page(f"{server.url}{path}-of-nobody", {}, LOOK_SECONDS)
+    if nowhere.code < 500:
+        log.warning("model_server.probe_failed", server=server.name, path=path, code=page.code, said=page.error)
+        return True
+    raise ServerAway(
+        f"the probe got {page.code} from {server.name}{path}, {len(PAUSES) + 1} times: {page.error}",
+        remedy="see the server's own log, then try again",
+    )
 
 
 def has_endpoint(page: Page) -> bool:

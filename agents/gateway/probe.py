@@ -10,6 +10,7 @@ import asyncio
 import base64
 import datetime as dt
 import json
+import re
 import struct
 import time
 import uuid
@@ -23,7 +24,7 @@ from typing import Any
 from chordesk.agents.completions import function_tool
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.look import Look, missing, require_chat
-from chordesk.agents.gateway.wire import Answer, ModelServer, loaded
+from chordesk.agents.gateway.wire import PAUSES, Answer, ModelServer, loaded
 from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
 from chordesk.models.urls import masked
 
@@ -122,6 +123,9 @@ async def first_call(asked: Questions) -> dict[str, Any]:
     if answer is not None and answer.error and answer.page is not None and answer.page.code in (400, 422):
         asked.usage = False  # some servers refuse options that they do not know
         answer = await asked.call(hello, share=FIRST_SHARE)
+    if answer is not None and answer.page is not None and answer.page.code >= 500:
+        await asyncio.sleep(PAUSES[-1])
+        answer = await asked.call(hello, share=FIRST_SHARE) or answer
     if answer is None:
         raise ServerAway(asked.tired)
     if answer.error:
@@ -195,11 +199,20 @@ async def ask_tools(asked: Questions) -> dict[str, Any]:
             asked.why["tool_way"] = "a tool is called where it is forced, and only there"
         return {"tool_way": "schema"}
     found: dict[str, Any] = {"tool_way": "native"}
+    if notes := _dialect(answer):
+        found["dialect"] = notes
     if len(called) > 1:
         found["parallel_tools"] = True
     elif asked.seen.parallel is None:
         asked.why["parallel_tools"] = "one tool was called where two were asked for"
     return found
+
+
+def _dialect(answer: Answer) -> tuple[str, ...]:
+    """Return what is done to read a server's calls, without the name of the tool."""
+    names = "|".join(tool["function"]["name"] for tool in _TOOLS)
+    notes = [re.sub(rf"^(?:{names})(?:: | )", "", note) for call in answer.made for note in call.read]
+    return tuple(dict.fromkeys(re.sub(names, "NAME", note) for note in notes))
 
 
 def _called(answer: Answer) -> list[tuple[str, str]]:

@@ -34,6 +34,8 @@ PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0
 STREAM = "text/event-stream"
 SHOWN_CHARS = 200
+PAUSES = (0.2, 0.6)  # seconds before a page is asked for again, whose answer is one of these
+_PASSING = frozenset({500, 502, 504})
 TEXT_CHARS = 400  # of an answer's text, beyond which the rest is not waited for
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
 
@@ -128,7 +130,15 @@ class ModelServer:
         self.name = masked(self.url)
 
     async def page(self, path: str, body: Mapping[str, Any] | None = None, seconds: float = 5.0) -> Page:
-        """Return what a URL answers: to a GET, or to a POST with a body. Raises ServerAway."""
+        """Return what a URL answers: to a GET, or to a POST with a body. What passes by itself is tried again. Raises
+        ServerAway."""
+        for pause in PAUSES:
+            if (found := await self._page(path, body, seconds)).code not in _PASSING:
+                return found
+            await asyncio.sleep(pause)
+        return await self._page(path, body, seconds)
+
+    async def _page(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> Page:
         method = "GET" if body is None else "POST"
         try:
             async with asyncio.timeout(seconds), self._session.request(

@@ -113,6 +113,7 @@ def _findings(facts: ServerFacts) -> dict[str, str]:
         "writes": _with(_speed(facts.write_speed), why.get("write_speed")),
     }
     if facts.tool_way == "native":
+        found["tools"] = _with(found["tools"], "in a dialect: " + "; ".join(facts.dialect) if facts.dialect else None)
         several = _with(_said(facts.parallel_tools), why.get("parallel_tools"))
         both = _with(_BESIDE[facts.beside], why.get("beside"))
         found = {

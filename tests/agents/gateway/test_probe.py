@@ -10,6 +10,7 @@ import pytest
 
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.probe import ask_server
+from chordesk.tasks.doctor.model import table
 from tests.fakes.local_server import Abilities, Call, Kind, LocalServer, Pace, Reply, Says
 from tests.fakes.responses import Status
 from tests.patience import PATIENCE
@@ -186,3 +187,20 @@ async def test_usage_that_is_missing_or_absurd(usage: Mapping[str, Any] | None) 
         found = await asked(server)
     assert (found.usage, found.cached_tokens) == (False, False)
     assert found.why["usage"]
+
+
+async def test_the_dialect_of_a_server_is_found() -> None:
+    with LocalServer() as server:
+
+        def written(body: Mapping[str, Any]) -> Reply:
+            reply = server.able(body)
+            if not isinstance(reply, Says) or not reply.calls or len(body["tools"]) < 2:
+                return reply
+            calls = [f'{{"name":"functions.{call.name}","arguments":{call.arguments}}}' for call in reply.calls]
+            return Says("".join(f"<tool_call>{call}</tool_call>" for call in calls))
+
+        server.policy = written
+        found = await asked(server)
+    assert (found.tool_way, found.parallel_tools, found.beside) == ("native", True, True)
+    assert found.dialect == ("a call in the text, as <tool_call>", "read from the name 'functions.NAME'")
+    assert "in a dialect: a call in the text, as <tool_call>" in table(found)

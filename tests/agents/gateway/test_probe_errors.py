@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
-from chordesk.agents.gateway.probe import ask_server, look_at_server
+from chordesk.agents.gateway.probe import ask_server, look_at_endpoint, look_at_server
 from chordesk.models.errors import DeskError, KeyRefused, ModelMissing, ModelServerError, ServerAway, WrongApi
 from tests.fakes.local_server import HTML, LocalServer, Pace, Raw, Reply, Says
 from tests.fakes.responses import Status
@@ -144,3 +145,32 @@ async def test_a_server_without_a_list_of_models_says_by_itself_that_one_is_miss
         server.pages[MODELS] = NOWHERE
         assert isinstance(await error_of(server, model="huge"), ModelMissing)
         assert (await ask_server(server.url, None, "small")).models == ()
+
+
+ONCE = Raw(b"Internal Server Error", "text/plain", 500)
+
+
+async def test_a_server_that_fails_at_an_empty_request_has_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once is no reason not to start; one that fails at whatever it is asked is named as that."""
+    with LocalServer(kind="unknown") as server:
+        server.pages = {RESPONSES: ONCE}
+        await look_at_endpoint(server.url, None)
+        server.pages = {MODELS: ONCE, CHAT: ONCE}
+        assert (await look_at_server(server.url, None, "small")).models == ()
+        server.pages = {RESPONSES: ONCE, f"{RESPONSES}-of-nobody": ONCE}
+        with pytest.raises(ServerAway, match="the probe got 500 from"):
+            await look_at_endpoint(server.url, None)
+        server.pages = {RESPONSES: WITHOUT}
+        monkeypatch.setattr(server, "_page", Stumbling(server._page))
+        await look_at_endpoint(server.url, None)
+
+
+class Stumbling:
+    """Answers once with a 500, then as the server does."""
+
+    def __init__(self, then: Callable[..., Reply]) -> None:
+        self.then, self.left = then, 1
+
+    def __call__(self, *given: Any) -> Reply:
+        self.left -= 1
+        return ONCE if self.left >= 0 else self.then(*given)
