@@ -269,11 +269,15 @@ def research_roles(settings: Settings) -> tuple[str, ...]:
 
 
 def required_roles(settings: Settings) -> tuple[str, ...]:
-    """Raises SettingError for a role that does not research: no verdict could be BUY then."""
+    """Return the roles without whose completed report no verdict is BUY. Unless they are named: risk, and of the roles
+    that research those whose REJECT ends it, for its absence would pass for its consent. Raises SettingError for a role
+    that does not research: no verdict could be BUY then."""
     if settings.required_roles == ("none",):
         return ()
     asked = research_roles(settings)
-    for key in settings.required_roles:
+    ending = (one for one in rejecting() if one in asked and one not in PLANNERS)
+    required = settings.required_roles if settings.required_roles is not None else (*ending, "risk")
+    for key in required:
         if key in PLANNERS:
             raise SettingError(
                 f"required_roles (DESK_REQUIRED_ROLES) has {key!r}, which judges the plan and never rates the share",
@@ -284,7 +288,7 @@ def required_roles(settings: Settings) -> tuple[str, ...]:
                 f"required_roles (DESK_REQUIRED_ROLES) has {key!r}, which does not research: no verdict could be BUY",
                 remedy=f"choose among {', '.join(asked)} (DESK_RESEARCH_ROLES), or none",
             )
-    return settings.required_roles
+    return tuple(dict.fromkeys(required))
 
 
 def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:

@@ -255,7 +255,16 @@ def proxy_of(url: str) -> str | None:
     if is_loopback(host) or proxy_bypass(host):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+
+
+def is_proxy(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https", "socks5", "socks5h") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _shown_answer(text: str) -> str:

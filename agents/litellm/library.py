@@ -8,20 +8,23 @@ import re
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
 from chordesk.agents.completions import OVERFLOW, count, kind_of_status
+from chordesk.agents.gateway.wire import is_proxy, proxy_of
 from chordesk.agents.pulse import TurnLimits, failure, reset_in
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import SUFFIX, from_files
+from chordesk.models.urls import is_loopback
 from chordesk.tools.market.fetching import retry_after
 
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
@@ -55,6 +58,7 @@ def library() -> Any:
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # the desk has a bound of its own, and says so
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)  # of its own objects
     _hear_bytes()
+    _pass_by_proxies()
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
@@ -83,6 +87,35 @@ def _hear_bytes() -> None:
                 yield piece
 
     Body.__aiter__ = heard
+
+
+def _pass_by_proxies() -> None:
+    """The library sends what is on loopback to the proxy of the environment too, and with a proxy that is no URL it
+    makes no client at all. Can go when it does neither."""
+    from litellm.llms.custom_httpx import http_handler
+    from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport as Transport
+
+    given = http_handler.get_environment_proxies
+    if isinstance(given, partial):
+        return  # done already
+    http_handler.get_environment_proxies = partial(_proxies, given)
+    Transport._proxy_from_env = lambda self, url: proxy_of(str(url))
+
+
+def _proxies(given: Callable[[], dict[str, str | None]]) -> dict[str, str | None]:
+    """Return the proxies of the environment by pattern of a URL, None for no proxy: those that can be used, and none
+    for loopback."""
+    import httpx
+
+    bases = [urlsplit(url).hostname or "" for url in os.environ.values() if url.startswith(("http://", "https://"))]
+    hosts = {"127.0.0.1", "localhost", "::1", *filter(is_loopback, bases)}
+    found: dict[str, str | None] = {}
+    for pattern, url in given().items():
+        with suppress(httpx.InvalidURL, ValueError):
+            httpx.URL(pattern)
+            if url is None or is_proxy(url):
+                found[pattern] = url
+    return found | {f"all://{f'[{host}]' if ':' in host else host}": None for host in hosts}
 
 
 @lru_cache(maxsize=64)

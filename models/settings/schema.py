@@ -284,8 +284,8 @@ class Settings(BaseModel):
     research_roles: RoleNames | None = of_run(
         None, "roles of research, by comma; unset: quick, fundamentals, risk, catalyst", "quick,risk"
     )
-    required_roles: RoleNames = of_run(
-        ("risk",), "roles without whose report no verdict is BUY, by comma; or none", "risk,catalyst"
+    required_roles: RoleNames | None = of_run(
+        None, "roles without whose report no verdict is BUY, by comma, or none; unset: quick, risk", "risk,catalyst"
     )
     conclude: str = of_run(
         "theses", "what a verdict follows from: stances, or theses and their thresholds", "theses,buy=0.55,sure=0.8"

@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 
 from chordesk.agents.prompting import instructions, require_prompts
 from chordesk.agents.role_models import RULES, require_maskable, runtimes_of
-from chordesk.agents.roles import ROLES, offered, research_roles
+from chordesk.agents.roles import ROLES, offered, required_roles, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account, owner_of, research_account, snapshot, with_values
@@ -365,8 +365,8 @@ def ablated(what: str, settings: Settings) -> list[Arm]:
     for one in names:
         left = {"without_tools": ",".join((*settings.without_tools, one))}
         changed = left if what == "tools" else {what: _without(names, one)}
-        if what == "research_roles" and one in settings.required_roles:
-            changed["required_roles"] = _without(settings.required_roles, one) or "none"
+        if what == "research_roles" and one in (required := required_roles(settings)):
+            changed["required_roles"] = _without(required, one) or "none"
         arms.append(Arm(f"without {one}", changed))
     return arms
 

@@ -335,7 +335,7 @@ def announce(desk: Desk, step: ClaimedStep, grounding: Grounding) -> None:
 
 def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
-        required = session.get_one(Run, step.run_id).params.get("required_roles", desk.settings.required_roles)
+        required = session.get_one(Run, step.run_id).params.get("required_roles", required_roles(desk.settings))
         own = select(Report).where(Report.run_id == step.run_id, Report.symbol == step.subject)
         found: Sequence[Report] = session.exec(own).all()
         joins = [step.id, *filter(None, [step.payload.get("before")])]

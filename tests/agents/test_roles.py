@@ -132,7 +132,8 @@ def test_the_settings_choose_the_roles_that_research_and_screen() -> None:
 
 
 def test_the_settings_choose_the_roles_that_a_buy_requires() -> None:
-    assert required_roles(SETTINGS) == ("risk",)
+    assert required_roles(SETTINGS) == ("quick", "risk")
+    assert required_roles(Settings(research_roles="risk,fundamentals")) == ("risk",)
     assert required_roles(Settings(required_roles="risk,catalyst")) == ("risk", "catalyst")
     assert required_roles(Settings(required_roles="none", research_roles="quick")) == ()
     for wrong, settings in (

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.agents.roles import required_roles
 from chordesk.agents.verdict import COMPANY, cap_confidence, counted, deciding_rule
 from chordesk.agents.verdict import reduce_reports as reduce_with
 from chordesk.models.analysis import RoleReport, VerdictResult
@@ -147,7 +148,7 @@ reports_strategy = st.lists(
 )
 
 
-RISK = Settings().required_roles
+RISK = ("risk",)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +169,9 @@ RISK = Settings().required_roles
         ([done("quick", NO), absent("risk")], RISK, Rating.PASS),
         ([done("quick", OK), absent("risk")], RISK, Rating.INSUFFICIENT),
         ([], RISK, Rating.INSUFFICIENT),
+        # A role that may end the research does not consent by its failure.
+        ([absent("quick"), *all_of(OK, OK, OK, OK)[1:]], required_roles(Settings()), Rating.HOLD),
+        ([absent("quick"), *all_of(OK, OK, OK, OK)[1:]], required_roles(Settings(required_roles="risk")), Rating.BUY),
     ],
 )
 def test_without_a_required_role_no_verdict_is_better_than_hold(

@@ -196,6 +196,16 @@ def test_reasoning_is_no_answer_wherever_it_stands(server: LocalServer) -> None:
     assert (found.text, str(found.way).endswith("among the reasoning")) == (WHOLE, True)
 
 
+@pytest.mark.parametrize("proxy", ["nonsense", "http://127.0.0.1:9", "http://127.0.0.1:notaport", "foo://x"])
+def test_what_is_on_loopback_is_asked_without_a_proxy(
+    proxy: str, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, proxy)
+    monkeypatch.setenv("NO_PROXY", "example.com,[::1")
+    assert local_turn(server, Says(WHOLE), Says(WHOLE)).text == WHOLE
+
+
 def test_a_call_in_any_dialect_is_that_call(server: LocalServer) -> None:
     """Those that the library passes on: it names the end of a stream without one as cut."""
     wrong = {}

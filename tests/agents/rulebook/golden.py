@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.agents.conclusion import Rule, kept
-from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, shards
+from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, required_roles, shards
 from chordesk.agents.subjects import (
     JudgedSymbol,
     Thesis,
@@ -47,7 +47,7 @@ def answers(found: RealDesk) -> dict[str, Any]:
         theses = [Thesis(lens=hit.lens, confidence=hit.confidence, thesis=hit.thesis) for hit in candidate.hits]
         subject = validator_subject(candidate.symbol, candidate.instrument, theses, found.settings)
         reports = [report(found, key, subject) for key in default_roles()]
-        verdict = conclude(reports, found.settings.required_roles, Rule())
+        verdict = conclude(reports, required_roles(found.settings), Rule())
         told[f"verdict {candidate.symbol}"] = [one.model_dump(mode="json") for one in reports]
         kept = verdict.model_dump(include={"rating", "confidence", "summary", "missing"})
         judged.append(
