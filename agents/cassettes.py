@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import orjson
@@ -39,6 +38,7 @@ from chordesk.models.answers import Failure, Frozen, Usage
 from chordesk.models.database.blobs import pack, unpack
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
+from chordesk.models.files import user_home
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.settings.schema import SECRETS
@@ -67,7 +67,7 @@ class StableForm:
 
     def __init__(self, settings: Settings, *, masked: bool = False) -> None:
         self._masked = masked
-        folders = {"home": settings.home, "data": settings.data, "user": Path.home()}
+        folders = {"home": settings.home, "data": settings.data, "user": user_home()}
         places = {str(path): f"⟦{name}⟧" for name, path in folders.items() if path is not None and len(path.parts) > 1}
         self._folders = [
             (re.compile(re.escape(path) + r"(?![\w-])"), name)

@@ -9,7 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from chordesk.models.errors import UsageError
+from platformdirs import user_data_path
+
+from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.text import redacted
 from chordesk.models.urls import masked
 
@@ -27,6 +29,34 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             os.unlink(aside)
         raise
+
+
+def user_home() -> Path | None:
+    """Return the home of this process's user; None where no variable names one and the system does not know the user,
+    as in a container with a user id of its own."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def data_folder() -> Path:
+    """Return the desk's folder where no setting names one. Raises SettingError."""
+    try:
+        return user_data_path("chordesk")
+    except RuntimeError:
+        raise SettingError(
+            "home (DESK_HOME) is not set, and the user of this process has no home folder",
+            remedy="set DESK_HOME to a folder that this user may write to",
+        ) from None
+
+
+def expanded(path: Path | str) -> Path:
+    """Return a path with the home in place of its tilde. Raises UsageError."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path}: there is no such home folder", remedy="set HOME, or write the whole path") from None
 
 
 def sync_folder(folder: Path) -> None:

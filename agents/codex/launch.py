@@ -27,7 +27,7 @@ from chordesk.agents.role_models import (
 )
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ROLLOUT_DAYS, THREAD_ANSWERS
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
-from chordesk.models.files import replacing
+from chordesk.models.files import replacing, user_home
 from chordesk.models.settings import Settings
 from chordesk.models.settings.types import thread_limits
 from chordesk.models.states import MODES, RunMode
@@ -47,7 +47,7 @@ class ThreadLimits(NamedTuple):
 
 
 def login_home() -> Path:
-    return Path.home() / ".codex"
+    return (user_home() or Path("/")) / ".codex"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
-from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, model_validator
 
 from chordesk.agents.langchain.bridge import (
@@ -56,6 +55,7 @@ from chordesk.agents.langchain.runtimes import (
     require_known,
 )
 from chordesk.models.answers import Usage
+from chordesk.models.files import data_folder
 from chordesk.tools.toolsets import IMAGE_TOKENS, tokens_of
 
 # LangChain messages as items of the Responses API, each with its real role.
@@ -570,7 +570,7 @@ class ChatCodex(BaseChatModel):
         if (bridge := current()) is not None:
             return bridge
         require_known(self.model_name, self.provider)
-        home = self.home or user_data_path("chordesk")
+        home = self.home or data_folder()
         key = self.api_key.get_secret_value() if self.api_key is not None else None
         return own_bridge(
             Connection(

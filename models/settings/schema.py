@@ -16,7 +16,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from platformdirs import user_data_path
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -31,6 +30,7 @@ from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
 from chordesk.models.features import Broker, Market
+from chordesk.models.files import data_folder
 from chordesk.models.settings.types import (
     Absolute,
     Channels,
@@ -176,7 +176,7 @@ class Settings(BaseModel):
     # Those of a paper account, for data alone: in the environment of each worker that reads chains, in no file either.
     DATA_CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 
-    home: Absolute = of_process(lambda: user_data_path("chordesk"), "data folder", "/srv/desk")
+    home: Absolute = of_process(data_folder, "data folder", "/srv/desk")
     database_url: SqlUrl | None = of_process(
         None, "SQLAlchemy URL; unset: SQLite in the home", "postgresql+psycopg://desk:password@db/desk"
     )

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
+from chordesk.models.files import expanded
 from chordesk.models.settings import ALIASES, Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, counts, snapshot_value
 from chordesk.models.settings.schema import SECRETS
@@ -224,7 +225,7 @@ def _under(origins: dict[str, Value], weaker: Mapping[str, Value]) -> None:
 
 def _home(origins: Mapping[str, Value]) -> Path:
     if "home" in origins:
-        return Path(origins["home"].value).expanduser()
+        return expanded(origins["home"].value)
     return Path(Settings.model_fields["home"].get_default(call_default_factory=True))
 
 
@@ -241,7 +242,7 @@ def _dotenv(cwd: Path) -> Mapping[str, str | None]:
 
 
 def _from_toml(named: str | None, cwd: Path, home: Path) -> dict[str, Value]:
-    path = Path(named).expanduser() if named else (_upward(cwd, "desk.toml") or home / "desk.toml")
+    path = expanded(named) if named else (_upward(cwd, "desk.toml") or home / "desk.toml")
     if not path.is_file():
         if named:
             raise SettingError(f"{CONFIG_VARIABLE}={named!r}: no such file")
@@ -257,7 +258,7 @@ def _from_json(text: str | None) -> dict[str, Value]:
     if not text:
         return {}
     try:
-        raw = text if text.lstrip().startswith("{") else Path(text).expanduser().read_text(encoding="utf-8")
+        raw = text if text.lstrip().startswith("{") else expanded(text).read_text(encoding="utf-8")
         table = json.loads(raw)
     except (OSError, ValueError) as error:
         # The message does not repeat inline JSON: there may be a key in it.

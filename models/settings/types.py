@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter
 
 from chordesk.models import model_prices, notifications, urls
+from chordesk.models.errors import UsageError
+from chordesk.models.files import expanded
 from chordesk.models.order_terms import require_protection
 from chordesk.models.states import MODES
 from chordesk.models.urls import readable_hosts
@@ -162,7 +164,7 @@ def _prompt_texts(value: str) -> str:
     if value.lstrip().startswith("{"):
         texts = TypeAdapter(dict[str, str]).validate_json(value)
         return json.dumps(texts, sort_keys=True)
-    folder = Path(value).expanduser()
+    folder = _expanded(value)
     if folder.is_dir():
         files = {path.stem: path for path in sorted(folder.glob("*.md"))}
         if not files:
@@ -171,7 +173,7 @@ def _prompt_texts(value: str) -> str:
         parts = [part.partition("=") for part in value.split(",")]
         if not all(role.strip() and path.strip() for role, _, path in parts):
             raise ValueError(f"{value!r} is no folder: write ROLE=FILE by comma, or a folder of ROLE.md")
-        files = {role.strip(): Path(path.strip()).expanduser() for role, _, path in parts}
+        files = {role.strip(): _expanded(path.strip()) for role, _, path in parts}
     try:
         texts = {role: path.read_text(encoding="utf-8") for role, path in files.items()}
     except (OSError, UnicodeDecodeError) as error:
@@ -179,15 +181,22 @@ def _prompt_texts(value: str) -> str:
     return json.dumps(texts, sort_keys=True)
 
 
+def _expanded(path: Path | str) -> Path:
+    try:
+        return expanded(path)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
 def _place(value: str) -> str:
-    return value if "://" in value or "::" in value else str(Path(value).expanduser().absolute())
+    return value if "://" in value or "::" in value else str(_expanded(value).absolute())
 
 
 def _venue_names(value: Any) -> Any:
     return tuple(name for name in _names(value) if name != "none")
 
 
-Absolute = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+Absolute = Annotated[Path, AfterValidator(lambda path: _expanded(path).absolute())]
 WebUrl = Annotated[str, AfterValidator(urls.require_http)]
 RedisUrl = Annotated[SecretStr, _secret(urls.require_redis)]
 SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]

@@ -6,11 +6,11 @@ import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
+from chordesk.models.files import expanded
 from chordesk.models.settings.schema import ALIASES, SECRETS, Settings
 
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
@@ -38,7 +38,7 @@ def both_given(name: str) -> SettingError:
 def read_secret(variable: str, path: str) -> str:
     """One line but for channels, without spaces around it. Raises SettingError, which names nothing of the content."""
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with expanded(path).open("rb") as file:
             text = file.read(_MOST_BYTES + 1).decode("utf-8").strip()
     except OSError as error:
         raise _unusable(variable, path, f"cannot be read: {error.strerror}", "let this process read it") from None

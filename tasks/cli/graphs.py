@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chordesk.models.errors import UsageError
+from chordesk.models.files import expanded
 from chordesk.tasks.cli.output import emit, table
 from chordesk.tasks.cli.shell import Json, day_of, opened, run_of
 from chordesk.tasks.cli.start import Wait, connected, see
@@ -98,7 +98,7 @@ def _object(given: str, option: str) -> dict[str, Any]:
     if given.startswith("@"):
         place = f"{option} {given}"
         try:
-            text = Path(given[1:]).expanduser().read_text(encoding="utf-8")
+            text = expanded(given[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{place} cannot be read: {error}", remedy="name a file of JSON after @") from None
     try:

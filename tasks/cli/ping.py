@@ -47,11 +47,14 @@ def ping(role: str, name: str | None) -> int:
 def _home(environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the desk's home. The settings are loaded only where something besides DESK_HOME may name it."""
     if given := environ.get("DESK_HOME"):
-        return Path(given).expanduser().absolute()
+        return Path(os.path.expanduser(given)).absolute()
     if not any(environ.get(name) for name in _POINTERS):
         from platformdirs import user_data_path
 
-        home = user_data_path("chordesk")
+        try:
+            home = user_data_path("chordesk")
+        except RuntimeError:  # a user that the system does not know
+            sys.exit("error: no home folder is known\nremedy: set DESK_HOME to the desk's")
         files = [folder / name for folder in (cwd, *cwd.parents) for name in _FILES]
         if not any(map(_may_name_a_home, (*files, home / "desk.toml"))):
             return home

@@ -23,7 +23,7 @@ from platformdirs import user_config_path
 
 from chordesk.models.errors import UsageError
 from chordesk.models.features import require_extra
-from chordesk.models.files import replacing
+from chordesk.models.files import replacing, user_home
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.settings.variables import OWN_SECRETS, both_forms, unneeded
@@ -75,7 +75,7 @@ def server_of(home: Path, run: str | None) -> Server:
 
 def file_of(client: McpClient) -> Path:
     """Return the file of a client's servers for all folders of this person."""
-    home = Path.home()
+    home = user_home() or Path("/")
     if client is McpClient.CLAUDE:
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     if client is McpClient.CODEX:

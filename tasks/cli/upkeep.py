@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from rich.console import Group, RenderableType
 
 from chordesk.models.errors import UsageError
+from chordesk.models.files import expanded
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load_settings
@@ -198,7 +199,7 @@ def _target(settings: Settings, into: str | None) -> Settings:
         return settings
     if "://" in into:
         return settings.model_copy(update={"database_url": SecretStr(into)})
-    return settings.model_copy(update={"home": Path(into).expanduser().absolute(), "database_url": None})
+    return settings.model_copy(update={"home": expanded(into).absolute(), "database_url": None})
 
 
 def _made(made: Made) -> str:
@@ -249,7 +250,7 @@ def check(
     from chordesk.tools.market.files.data_folder import check_folder
 
     settings = load_settings()
-    path = folder.expanduser().absolute() if folder is not None else settings.data
+    path = expanded(folder).absolute() if folder is not None else settings.data
     if path is None:
         raise UsageError("no folder to check", remedy="name one, or set DESK_DATA")
     report = check_folder(path, settings.data_prices, most)
@@ -277,8 +278,8 @@ def import_(
     from chordesk.tools.market.files.data_folder import check_folder
     from chordesk.tools.market.samples.importing import import_data
 
-    folder = to.expanduser().absolute() if to is not None else None
-    source = source.expanduser().absolute() if source is not None else None
+    folder = expanded(to).absolute() if to is not None else None
+    source = expanded(source).absolute() if source is not None else None
     done = import_data(sources, folder, force=force, source=source)
     report = check_folder(done.folder, load_settings().data_prices, 3)
     if not done.made:

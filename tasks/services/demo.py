@@ -16,6 +16,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.files import expanded
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import names_setting
@@ -85,7 +86,7 @@ def left_out(environ: Mapping[str, str]) -> list[str]:
 
 
 def fresh_home(home: Path) -> Path:
-    home = home.expanduser().absolute()
+    home = expanded(home).absolute()
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / MARK).is_file()):
             raise UsageError(f"{home} was not made by an earlier demo", remedy="name another folder with --home")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chordesk.models.answers import SYMBOL_PATTERN
 from chordesk.models.errors import MarketError, UsageError
+from chordesk.models.files import expanded
 from chordesk.models.market import Listing, plain_name
 from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.protocol import ClosedSet, MarketData
@@ -53,7 +54,7 @@ def _written(text: str) -> list[str]:
     if not _looks_like_path(text) and not Path(text).is_file():
         return parts
     try:
-        lines = Path(text).expanduser().read_text(encoding="utf-8-sig").splitlines()
+        lines = expanded(text).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
         raise UsageError(f"the universe file {text!r} cannot be read: {why}", remedy=_remedy()) from None

@@ -18,6 +18,7 @@ import typer
 from chordesk.models import urls
 from chordesk.models.errors import DeskError, KeyRefused, ModelMissing, ServerAway, SettingError, UsageError, WrongApi
 from chordesk.models.features import require_extra
+from chordesk.models.files import expanded
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import read_secret
 from chordesk.models.text import inert, without_secrets
@@ -210,7 +211,7 @@ def key_for(flags: Flags, before: Before, person: Person, url: str, *, needed: b
     if flags.key_env is not None:
         return Key(_checked(_of_variable(flags.key_env), "--key-env"), key_path(before.settings.home, url), kept=True)
     if flags.key_file is not None:
-        path = flags.key_file.expanduser().absolute()
+        path = expanded(flags.key_file).absolute()
         return Key(_checked(_of_file(path), "--key-file"), path)
     if before.of(URL) in (url, f"{url}/v1") and (found := before.of(KEY) or before.of(KEY_FILE)):
         return Key(found if before.of(KEY) else read_secret(KEY_FILE, found), known=True)

@@ -24,7 +24,7 @@ from chordesk.agents.role_models import LOCAL, RoleModel, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, ServiceError, UsageError
-from chordesk.models.files import replacing
+from chordesk.models.files import expanded, replacing
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
@@ -431,7 +431,7 @@ def setup(
     nothing is written.
     """
     flags = Flags(provider, url, model, key_env, key_file, no_key, market_name, look=not no_try)
-    path = (env.expanduser().absolute() if env is not None else find_env_file(Path.cwd())).absolute()
+    path = (expanded(env).absolute() if env is not None else find_env_file(Path.cwd())).absolute()
     with signals.raised():
         try:
             code = _set_up(flags, path, Person(), yes=yes)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from chordesk.models.errors import UsageError
-from chordesk.models.files import replacing
+from chordesk.models.files import expanded, replacing
 from chordesk.models.market import contract_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
@@ -406,7 +406,7 @@ def _content(path: Path) -> bytes:
 
 
 def _path(source: str) -> Path:
-    path = Path(source).expanduser()
+    path = expanded(source)
     if not path.exists():
         raise UsageError(f"{source!r} is no sample and no file", remedy=_remedy())
     return path
