@@ -101,9 +101,10 @@ class Pulse:
     estimated from its pieces where the provider counts none. calls: model calls so far. counts: how many of them told
     their tokens, where a gateway sees it. way: how the answer's schema and the tools were put to the server, of those
     that a gateway translates for. cut: the answer was cut off at its length. tools_first: an answer is of use only
-    after a call of a tool. context: tokens of the last request's prompt, where a gateway counts several requests as
-    one call. unanswered: calls (name, arguments) that a gateway passed on to nobody. read: what was done to read its
-    answers. on_item: gets each whole item of an answer that a gateway sees.
+    after a call of a tool. bounded: the answer's schema with all that a server may enforce. context: tokens of the last
+    request's prompt, where a gateway counts several requests as one call. unanswered: calls (name, arguments) that a
+    gateway passed on to nobody. read: what was done to read its answers. on_item: gets each whole item of an answer
+    that a gateway sees.
     """
 
     def __init__(self, limits: TurnLimits) -> None:
@@ -114,6 +115,7 @@ class Pulse:
         self.written = 0.0
         self.way: str | None = None
         self.cut = self.tools_first = False
+        self.bounded: Mapping[str, Any] | None = None
         self.context: int | None = None
         self.unanswered: list[tuple[str, str]] = []
         self.read: dict[str, None] = {}

@@ -18,7 +18,7 @@ from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.agents.conclusion import kept
-from chordesk.agents.prompting import Fit, Prompt, fitted, own_prompts, render
+from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,
@@ -44,7 +44,16 @@ from chordesk.agents.runtime import (
     has_history,
 )
 from chordesk.models.analysis import Depth
-from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, RogueKind, output_schema, plain_name
+from chordesk.models.answers import (
+    Completed,
+    Failed,
+    Interrupted,
+    Outcome,
+    RogueKind,
+    bounded_schema,
+    output_schema,
+    plain_name,
+)
 from chordesk.models.database.blobs import digest_of
 from chordesk.models.errors import DeskError, Postponed, kind_of
 from chordesk.models.settings import Settings
@@ -287,6 +296,7 @@ class Runner:
             limits=limits_of(record.settings, job.role.key, model),
             mask=record.settings.mask,
             tools_first=not rests_on_data(job, ()),
+            bounded=bounded_schema(job.role.schema, known_choices(job, record.settings)),
             on_rogue=record.rogue,
         )
 
@@ -488,6 +498,18 @@ def thread_scope(settings: Settings, model: RoleModel, market: MarketData) -> st
     day = market.clock.day
     place = market.name if day is None else f"{market.name}-{day}"
     return f"{provider}/{place}/{settings.account}"
+
+
+def known_choices(job: Assignment, settings: Settings) -> dict[str, Any]:
+    """Return what an answer's fields may be, as far as the subject says it: its symbols, unless they are hidden from
+    the model, and the beginning of the turn's cites."""
+    symbols = job.brief.get("symbols")
+    hidden = bool(settings.mask) or not isinstance(symbols, list)
+    return {
+        "symbols": [] if hidden else [str(one) for one in symbols or ()],
+        "candidates": HITS_WANTED,
+        "cites": cite_tag(job.step_id, job.attempt),
+    }
 
 
 def toolset_hash(

@@ -88,6 +88,8 @@ class ConversationSpec:
     # an answer before any call of a tool is worth nothing, so that a server that is held to a form may ask for a call
     # first
     tools_first: bool = False
+    # the answer's schema with all that a server may enforce of it (`models.answers.bounded_schema`), where known
+    bounded: Mapping[str, Any] | None = None
     on_rogue: Callable[[RogueCall], None] | None = None  # gets rogue calls while the turn runs, where they are seen
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal, Self
@@ -76,8 +77,12 @@ class Rating(StrEnum):
     INSUFFICIENT = "INSUFFICIENT"
 
 
+# What of a schema only its subject says: the values of a field (CHOICES), the most items of a list (MOST).
+CHOICES, MOST = "choices", "most"
+
+
 class ScreenCandidate(Wire):
-    symbol: str = Field(min_length=1, max_length=21)
+    symbol: str = Field(min_length=1, max_length=21, json_schema_extra={CHOICES: "symbols"})
     instrument: Instrument
     confidence: ScreenConfidence
     thesis: str = Field(min_length=1, max_length=4000)
@@ -86,7 +91,7 @@ class ScreenCandidate(Wire):
 class ScreenOutput(Wire):
     """The answer of a screener for one shard."""
 
-    candidates: list[ScreenCandidate]
+    candidates: list[ScreenCandidate] = Field(json_schema_extra={MOST: "candidates"})
 
 
 class GraphDebate(Wire):
@@ -285,41 +290,57 @@ def output_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Strict: every property required, nothing else allowed, no references, fields' descriptions alone. Shared: do not
     change it."""
     schema = model.model_json_schema(by_alias=True)
-    strict: dict[str, Any] = _strict(_undescribed(schema), schema.get("$defs", {}))
+    strict: dict[str, Any] = _strict(_undescribed(schema), schema.get("$defs", {}), _OF_NO_USE | _BOUNDS)
     return strict
 
 
-# Keywords that strict mode refuses, and those of no use to a model.
-_DROPPED = {
-    "$defs",
-    "title",
-    "default",
-    "minLength",
-    "maxLength",
-    "exclusiveMinimum",
-    "minimum",
-    "maximum",
-    "maxItems",
-    "discriminator",
-}
+def bounded_schema(model: type[BaseModel], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of `output_schema` with all that a server may enforce: lengths, bounds, numbers of items.
+    known: what CHOICES and MOST stand for; a field whose choices it does not have has none."""
+    schema = model.model_json_schema(by_alias=True)
+    strict = _strict(_undescribed(schema), schema.get("$defs", {}), _OF_NO_USE)
+    found: dict[str, Any] = _told(strict, known)
+    return found
 
 
-def _strict(node: Any, defs: dict[str, Any]) -> Any:
+def _told(node: Any, known: Mapping[str, Any]) -> Any:
     if isinstance(node, list):
-        return [_strict(item, defs) for item in node]
+        return [_told(item, known) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _told(value, known) for key, value in node.items() if key not in (CHOICES, MOST, "properties")}
+    if "properties" in node:
+        made["properties"] = {name: _told(one, known) for name, one in node["properties"].items()}
+    if isinstance(node.get(CHOICES), str) and known.get(node[CHOICES]):
+        made[CHOICES] = known[node[CHOICES]]
+    if isinstance(node.get(MOST), str) and known.get(node[MOST]):
+        made["maxItems"] = known[node[MOST]]
+    return made
+
+
+# Keywords that the strict mode of hosted providers refuses, and those of no use to a model.
+_BOUNDS = frozenset({
+    "minLength", "maxLength", "exclusiveMinimum", "minimum", "maximum", "maxItems", CHOICES, MOST,
+})  # fmt: skip
+_OF_NO_USE = frozenset({"$defs", "title", "default", "discriminator"})
+
+
+def _strict(node: Any, defs: dict[str, Any], dropped: frozenset[str]) -> Any:
+    if isinstance(node, list):
+        return [_strict(item, defs, dropped) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
         own = {key: value for key, value in node.items() if key != "$ref"}
-        return _strict(_undescribed(defs[node["$ref"].rsplit("/", 1)[-1]]) | own, defs)
-    if (value := _nullable(node, defs)) is not None:
+        return _strict(_undescribed(defs[node["$ref"].rsplit("/", 1)[-1]]) | own, defs, dropped)
+    if (value := _nullable(node, defs, dropped)) is not None:
         return value
-    kept = {key: value for key, value in node.items() if key not in _DROPPED}
+    kept = {key: value for key, value in node.items() if key not in dropped}
     if isinstance(kept.get("properties"), dict):
-        kept["properties"] = {name: _strict(value, defs) for name, value in node["properties"].items()}
+        kept["properties"] = {name: _strict(value, defs, dropped) for name, value in node["properties"].items()}
         kept["required"] = list(kept["properties"])
         kept["additionalProperties"] = False
-    return {key: value if key == "properties" else _strict(value, defs) for key, value in kept.items()}
+    return {key: value if key == "properties" else _strict(value, defs, dropped) for key, value in kept.items()}
 
 
 def _undescribed(node: dict[str, Any]) -> dict[str, Any]:
@@ -327,15 +348,15 @@ def _undescribed(node: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key != "description"}
 
 
-def _nullable(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any] | None:
+def _nullable(node: dict[str, Any], defs: dict[str, Any], dropped: frozenset[str]) -> dict[str, Any] | None:
     """Return "a value or null" as one schema with two types, which is the shortest form; None for any other schema."""
     branches = node.get("anyOf", ())
     if len(branches) != 2 or branches[1] != {"type": "null"}:
         return None
-    value = _strict(branches[0], defs)
+    value = _strict(branches[0], defs, dropped)
     if not isinstance(value.get("type"), str):
         return None
-    own = {key: text for key, text in node.items() if key not in ("anyOf", *_DROPPED)}
+    own = {key: text for key, text in node.items() if key != "anyOf" and key not in dropped}
     choices = {"enum": [*value["enum"], None]} if "enum" in value else {}
     return {**value, **choices, "type": [value["type"], "null"], **own}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from chordesk.models.answers import Frozen, Wire
+from chordesk.models.answers import CHOICES, Frozen, Wire
 
 MOST_POINTS = 3  # for a thesis, and as many against it
 MOST_SESSIONS = 120  # of a horizon
@@ -17,6 +17,7 @@ Horizon = Annotated[int, Field(ge=1, le=MOST_SESSIONS)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Move = Annotated[float, Field(gt=-1, le=10, allow_inf_nan=False)]
 Source = Annotated[str, Field(min_length=1, max_length=40)]
+Cite = Annotated[str, Field(min_length=1, max_length=40, json_schema_extra={CHOICES: "cites"})]
 Text = Annotated[str, Field(min_length=1, max_length=600)]
 Day = Annotated[str, Field(min_length=10, max_length=10)]
 
@@ -48,7 +49,7 @@ class Invalidation(Wire):
 class Catalyst(Wire):
     event: Text
     day: Day = Field(description="YYYY-MM-DD, to come")
-    source: Source
+    source: Cite
 
     @model_validator(mode="after")
     def _has_day(self) -> Self:
@@ -58,7 +59,7 @@ class Catalyst(Wire):
 
 class Point(Wire):
     text: Text
-    source: Source
+    source: Cite
 
 
 class Thesis(Wire):

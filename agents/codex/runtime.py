@@ -127,6 +127,7 @@ class CodexConversation:
             watch, result = None, None
             pulse = Pulse(self._limits)
             pulse.tools_first = self._spec.tools_first and not self.turns
+            pulse.bounded = self._spec.bounded
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", interrupted())

@@ -160,6 +160,7 @@ class ChatCalls:
         self._url, self._name, self._facts, self._session = url.rstrip("/"), masked(url), facts, session
         self._key = key
         self._chars: dict[str, float] = {}
+        self._unbounded: set[str] = set()  # models whose server refuses what it kept to when it was asked
         self._answering: dict[str, set[str]] = {}  # other models that answered for each
 
     async def answer(self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, send: Send) -> None:
@@ -178,8 +179,17 @@ class ChatCalls:
             facts = await self._known(str(request.get("model")))
             wanted = pulse.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
             chars = self._chars.get(facts.model, CHARS_FIRST)
-            planned = plan(request, facts, wanted, chars, tools_first=pulse.tools_first)
-            await Call(self, planned, facts, headers, pulse, told, send).run()
+            bounded = None if facts.model in self._unbounded else pulse.bounded
+            planned = plan(request, facts, wanted, chars, tools_first=pulse.tools_first, bounded=bounded)
+            try:
+                await Call(self, planned, facts, headers, pulse, told, send).run()
+            except Problem as problem:
+                if not planned.bounds or pulse.tokens or problem.kind not in ("bad_request", "server_error"):
+                    raise
+                plain = plan(request, facts, wanted, chars, tools_first=pulse.tools_first)
+                await Call(self, plain, facts, headers, pulse, told, send).run()
+                log.warning("gateway.bounds_refused", model=facts.model, server=self._name, why=problem.message)
+                self._unbounded.add(facts.model)
         except (Problem, ConnectionResetError):
             raise
         except Exception as error:  # whatever a server may send

@@ -16,6 +16,7 @@ from chordesk.models.files import replacing
 SchemaWay = Literal["json_schema", "forced_tool", "json_object", "words"]
 # How tools are put to the model: by the server's own tool calls, or as a part of the answer's schema.
 ToolWay = Literal["native", "schema"]
+Keywords = Literal["lengths", "bounds", "items", "patterns"]
 
 
 class ServerWords(Frozen):
@@ -37,6 +38,9 @@ class ServerFacts(ServerWords):
     model: str
     schema_way: SchemaWay = "json_schema"
     tool_way: ToolWay = "native"
+    # keywords: of a schema that the server keeps to beside types and literals; choices: most values of an enumeration
+    keywords: tuple[Keywords, ...] = ()
+    choices: int = 0
     dialect: tuple[str, ...] = ()  # what is done to read its calls of tools, where they are not in the common form
     beside: bool | None = None  # a schema is kept to where tools are offered too, and tools are called
     parallel_tools: bool | None = None

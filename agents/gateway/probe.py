@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.agents.completions import function_tool
-from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
+from chordesk.agents.gateway.facts import Keywords, SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.look import Look, missing, require_chat
 from chordesk.agents.gateway.wire import PAUSES, Answer, ModelServer, loaded
 from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
@@ -176,6 +176,66 @@ async def ask_schema(asked: Questions) -> SchemaWay | None:
         tried.append(f"{way}: {'' if answer.error else 'ignored, '}{_told(answer)}")
     asked.why["schema_way"] = "; ".join(tried)
     return "words"
+
+
+_BOUNDED: Mapping[Keywords, tuple[Mapping[str, Any], Any]] = {  # the schema of a field, and a value that breaks it
+    "lengths": ({"type": "string", "minLength": 2, "maxLength": 4}, "extraordinary"),
+    "bounds": ({"type": "integer", "minimum": 3, "maximum": 7}, 4096),
+    "items": ({"type": "array", "items": {"type": "string", "enum": [ODD]}, "minItems": 2, "maxItems": 3}, []),
+    "patterns": ({"type": "string", "pattern": "^[0-9]{3}$"}, "abc"),
+}
+_MANY = (200, 40)  # values of an enumeration
+
+
+async def ask_keywords(asked: Questions) -> dict[str, Any]:
+    """Return the keywords of a schema that a server keeps to: one call for all, and where that is refused one each; and
+    of how many values an enumeration may be."""
+    names = list(_BOUNDED)
+    found = await _kept_to(asked, names)
+    if found is None:
+        each = [await _kept_to(asked, [name]) for name in names]
+        found = [name for one in each for name in one or ()]
+    if missing := [name for name in names if name not in found]:
+        asked.why["keywords"] = asked.tired or f"not kept to: {', '.join(missing)}"
+    for many in _MANY:
+        values = [f"{ODD}{place}" for place in range(many)]
+        answer = await asked.call([user(_PLAIN)], **_formatted({"word": {"type": "string", "enum": values}}))
+        if answer is None or answer.late:
+            break
+        if answer.answered and _object(answer.text).get("word") in values:
+            return {"keywords": tuple(found), "choices": many}
+    return {"keywords": tuple(found)}
+
+
+async def _kept_to(asked: Questions, names: Sequence[Keywords]) -> list[Keywords] | None:
+    """None where the server refuses one of them."""
+    wrong = json.dumps({name: _BOUNDED[name][1] for name in names})
+    text = f"Answer with this JSON as it is, and with nothing else: {wrong}"
+    answer = await asked.call([user(text)], 2 * TOKENS, **_formatted({name: _BOUNDED[name][0] for name in names}))
+    if answer is None or answer.late:
+        return []
+    if answer.error:
+        return None
+    told = _object(answer.text)
+    return [name for name in names if name in told and _keeps(name, told[name])]
+
+
+def _keeps(name: Keywords, value: Any) -> bool:
+    match name:
+        case "lengths":
+            return isinstance(value, str) and 2 <= len(value) <= 4
+        case "bounds":
+            return isinstance(value, int) and 3 <= value <= 7
+        case "items":
+            return isinstance(value, list) and 2 <= len(value) <= 3
+        case "patterns":
+            return isinstance(value, str) and re.fullmatch("[0-9]{3}", value) is not None
+
+
+def _formatted(properties: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {**_SCHEMA, "properties": dict(properties), "required": list(properties)}
+    wanted = {"name": "answer", "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 
 
 def _fits(way: SchemaWay, answer: Answer) -> bool:
@@ -432,6 +492,8 @@ async def _ask(server: ModelServer, url: str, model: str, seen: Look, seconds: f
         found["beside"] = await probe.ask_beside(asked, found["schema_way"])
     found["images"] = await probe.ask_images(asked)
     found |= await probe.ask_speed(asked)
+    if found["schema_way"] == "json_schema":
+        found |= await probe.ask_keywords(asked)
     if asked.thinks:
         found["reasoning"] = True
     return _facts(url, model, seen, asked.why, whole=not asked.tired, **found)

@@ -14,8 +14,9 @@ from chordesk.agents.answers import answer_in
 from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools, fits
 from chordesk.agents.completions import function_tool, is_object, sendable
-from chordesk.agents.gateway.facts import ServerFacts
+from chordesk.agents.gateway.facts import Keywords, ServerFacts
 from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, new_call_id, shortened
+from chordesk.models.answers import CHOICES
 
 # The input of a Responses request as the messages of chat completions.
 #
@@ -25,6 +26,8 @@ from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, 
 
 Message = dict[str, Any]
 NO_PICTURE = "(A picture stood here. It was left out: this model takes none.)"
+CITE_CHARS = 200  # of an answer of a tool, which begins with its id
+_CITE = re.compile(r'"cite": ?"([a-z]+-[a-z]+)"')
 IMAGE_CHARS = 4_000  # a picture costs about as much as so much text
 # Items of a conversation that are of no use to another model than the one that wrote them.
 _DROPPED = frozenset({"reasoning"})
@@ -36,6 +39,7 @@ class Messages:
 
     def __init__(self, images: bool, in_words: Callable[[Sequence[tuple[str, str]], str], str] | None = None) -> None:
         self.used: set[str] = set()
+        self.cites: list[str] = []
         self.rounds = self.repeats = 0
         self._made: set[tuple[str, str]] = set()
         self._images, self._in_words = images, in_words
@@ -125,6 +129,7 @@ class Messages:
         parts = self._parts(item.get("output"))
         text, pictures = _text(parts), [part for part in parts if part["type"] == "image_url"]
         name = self._names.get(id_ or "", "a tool")
+        self.cites += _CITE.findall(text[:CITE_CHARS])
         if id_ is None or self._in_words is not None:
             self._append("user", f"The answer of {name}:\n{text}")
         else:
@@ -229,6 +234,7 @@ class Plan:
     in_words: bool
     offered: OfferedTools
     answering: bool = False  # the model has called tools often enough, and has to answer
+    bounds: bool = False  # the schema that is sent says more than the role's own
 
     def read(self, answer: ChatAnswer) -> Reply:
         """Return what an answer says. A call may stand in the text or among the reasoning; an answer among the
@@ -289,18 +295,26 @@ class Plan:
 
 
 def plan(
-    request: Mapping[str, Any], facts: ServerFacts, tokens: int, chars_a_token: float, *, tools_first: bool = False
+    request: Mapping[str, Any],
+    facts: ServerFacts,
+    tokens: int,
+    chars_a_token: float,
+    *,
+    tools_first: bool = False,
+    bounded: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """tokens: most of its answer. chars_a_token: of its prompts. tools_first: a tool has to be called before an
-    answer."""
+    """tokens: most of its answer. chars_a_token: of its prompts. tools_first: a tool has to be called before an answer.
+    bounded: the schema with all that a server may enforce of it. The prompt tells the plain one: what is the same in
+    all turns of a role is read once."""
     tools = _tools(request.get("tools"))
     schema = _schema(request)
     in_words = bool(tools) and facts.tool_way == "schema"
     messages = Messages(facts.images is not False, _said if in_words else None)
     messages.add_all(request.get("instructions"), request.get("input") or ())
     answering = messages.rounds >= MOST_ROUNDS or messages.repeats >= MOST_REPEATS
+    told, schema = schema, _enforced(schema, bounded, facts, messages.cites)
     # What is said of the form is the same whether the model has to answer or not: what was read is not read again.
-    words = _form_in_words(tools, schema, facts, in_words=in_words)
+    words = _form_in_words(tools, told, facts, in_words=in_words)
     sent = messages.whole(*words)
     chars = chars_of(sent) + (0 if in_words else len(orjson.dumps(tools)))
     left = None if facts.context is None else int(facts.context - chars / chars_a_token - MARGIN)
@@ -330,7 +344,59 @@ def plan(
     live = again is None and not in_words and not (tools and facts.schema_way == "forced_tool")
     used = frozenset(messages.used)
     offered = OfferedTools.of(body.get("tools") or tools)
-    return Plan(body, again, short or None, live, facts.way, used, chars, schema, in_words, offered, answering)
+    bounds = schema is not told
+    return Plan(body, again, short or None, live, facts.way, used, chars, told, in_words, offered, answering, bounds)
+
+
+_KEYWORDS: Mapping[str, Keywords] = {
+    "minLength": "lengths", "maxLength": "lengths", "minItems": "items", "maxItems": "items", "pattern": "patterns",
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "bounds"),
+}  # fmt: skip
+MOST_LENGTH = 300  # of a text: a grammar repeats its characters, which takes time, and servers refuse many more
+
+
+def _enforced(
+    schema: Mapping[str, Any] | None, bounded: Mapping[str, Any] | None, facts: ServerFacts, cites: Sequence[str]
+) -> Mapping[str, Any] | None:
+    """Return the schema with what this server keeps to of the bounded one; the schema itself where it keeps to
+    nothing more."""
+    known = facts.schema_way == "json_schema" and (facts.keywords or facts.choices)
+    if (
+        schema is None
+        or bounded is None
+        or not known
+        or set(bounded.get("properties", ())) != set(schema.get("properties", ()))
+    ):
+        return schema
+    found: Mapping[str, Any] = _kept(bounded, facts, cites)
+    return schema if found == schema else found
+
+
+def _kept(node: Any, facts: ServerFacts, cites: Sequence[str]) -> Any:
+    if isinstance(node, list):
+        return [_kept(one, facts, cites) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    choices = node.get(CHOICES)
+    if isinstance(choices, str):  # the beginning of the cites of this turn
+        choices = [one for one in dict.fromkeys(cites) if one.startswith(f"{choices}-")]
+    if isinstance(choices, list) and 0 < len(choices) <= facts.choices and node.get("type") == "string":
+        described = {"description": node["description"]} if "description" in node else {}
+        return {"type": "string", "enum": choices, **described}
+    made: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            made[key] = {name: _kept(one, facts, cites) for name, one in value.items()}
+        elif key != CHOICES and _is_kept(key, value, facts):
+            made[key] = _kept(value, facts, cites)
+    return made
+
+
+def _is_kept(key: str, value: Any, facts: ServerFacts) -> bool:
+    if key == "pattern":
+        return True  # it is in the plain schema too
+    group = _KEYWORDS.get(key)
+    return group is None or (group in facts.keywords and not (group == "lengths" and value > MOST_LENGTH))
 
 
 def _beside(

@@ -122,6 +122,9 @@ def _findings(facts: ServerFacts) -> dict[str, str]:
             "both": both,
             "parallel": several,
         } | found
+    if facts.schema_way == "json_schema":
+        kept = [*facts.keywords, *([f"enumerations of {facts.choices}"] if facts.choices else [])]
+        found["bounds"] = _with(", ".join(kept) or "none", why.get("keywords"))
     return found | ({"model": why["model"]} if "model" in why else {})
 
 

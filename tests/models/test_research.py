@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from chordesk.models.analysis import ValidatorOutput
-from chordesk.models.answers import ScreenOutput, TraderAction, TraderOutput, output_schema
+from chordesk.models.answers import ScreenOutput, TraderAction, TraderOutput, bounded_schema, output_schema
 
 # What strict json_schema takes.
 KEYWORDS = {
@@ -59,3 +59,17 @@ def test_an_action_needs_a_valid_symbol(symbol: Any) -> None:
 
 def test_a_symbol_may_be_written_small() -> None:
     assert TraderAction.model_validate({**ACTION, "symbol": " brk.b\n"}).symbol == "BRK.B"
+
+
+def test_the_bounded_schema_says_all_that_a_server_may_enforce() -> None:
+    """With what the subject knows; the schema that goes to hosted providers stays as it is."""
+    known = {"symbols": ["IBM", "GE"], "candidates": 6, "cites": "abcd"}
+    found = bounded_schema(ScreenOutput, known)["properties"]["candidates"]
+    symbol = found["items"]["properties"]["symbol"]
+    assert (found["maxItems"], symbol["choices"], symbol["maxLength"]) == (6, ["IBM", "GE"], 21)
+    unknown = bounded_schema(ScreenOutput, {})["properties"]["candidates"]
+    assert not {"choices", "maxItems"} & {*unknown, *unknown["items"]["properties"]["symbol"]}
+    thesis = bounded_schema(ValidatorOutput, known)["properties"]["thesis"]["properties"]
+    assert thesis["pointsFor"]["items"]["properties"]["source"]["choices"] == "abcd"
+    assert (thesis["pointsFor"]["maxItems"], thesis["probability"]["maximum"]) == (3, 1)
+    assert set(output_schema(ScreenOutput)["properties"]["candidates"]["items"]["properties"]["symbol"]) == {"type"}

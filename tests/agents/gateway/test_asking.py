@@ -12,6 +12,8 @@ import pytest
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.stream import ChatAnswer
 from chordesk.agents.gateway.translation import NO_PICTURE, Message, Messages, plan
+from chordesk.models.analysis import ValidatorOutput
+from chordesk.models.answers import bounded_schema, output_schema
 
 PICTURE = "data:image/png;base64,AAAA"
 
@@ -186,3 +188,29 @@ def test_a_tool_of_the_role_may_be_called_answer() -> None:
     call = {"index": 0, "id": "1", "function": {"name": "answer", "arguments": "{}"}}
     answer.take({"choices": [{"delta": {"tool_calls": [call]}}]})
     assert [call.name for call in plan(asked, _facts(), 100, 3.0).read(answer).calls] == ["answer"]
+
+
+def _bounded(**facts: Any) -> dict[str, Any]:
+    """What is asked of a server for a thesis with cites of this turn, after an answer of a tool."""
+    schema, bounded = output_schema(ValidatorOutput), bounded_schema(ValidatorOutput, {"cites": "abcd"})
+    form = {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": schema}}
+    told = {**_output("1"), "output": '{"cite":"abcd-a","available":true}'}
+    items = [_text("user", "a"), _call("1"), told, _call("2"), {**told, "call_id": "2", "output": '{"cite":"efgh-a"}'}]
+    made = plan(_request(text=form, input=items), _facts(beside=True, **facts), 100, 3.0, bounded=bounded)
+    assert json.dumps(schema, separators=(",", ":")) in made.body["messages"][0]["content"]
+    found: dict[str, Any] = made.body["response_format"]["json_schema"]["schema"]
+    assert made.bounds is (found != schema)
+    return found
+
+
+def test_a_schema_is_as_strict_as_its_server() -> None:
+    """The prompt tells the same one, so that its beginning is read once."""
+    assert _bounded() == output_schema(ValidatorOutput)
+    thesis = _bounded(keywords=("lengths", "bounds", "items"), choices=40)["properties"]["thesis"]["properties"]
+    points = thesis["pointsFor"]
+    assert (points["maxItems"], points["items"]["properties"]["source"]) == (3, {"type": "string", "enum": ["abcd-a"]})
+    wrong = thesis["invalidation"]["properties"]
+    assert (thesis["horizon"]["maximum"], wrong["day"]["maxLength"], wrong["event"].get("maxLength")) == (120, 10, None)
+    thesis = _bounded(keywords=("items",))["properties"]["thesis"]["properties"]
+    assert (thesis["pointsFor"]["maxItems"], thesis["horizon"].get("maximum")) == (3, None)
+    assert thesis["pointsFor"]["items"]["properties"]["source"] == {"type": "string"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.gateway.probe import ask_server
+from chordesk.agents.gateway.probe import ODD, ask_server
 from chordesk.tasks.doctor.model import table
 from tests.fakes.local_server import Abilities, Call, Kind, LocalServer, Pace, Reply, Says
 from tests.fakes.responses import Status
@@ -204,3 +204,22 @@ async def test_the_dialect_of_a_server_is_found() -> None:
     assert (found.tool_way, found.parallel_tools, found.beside) == ("native", True, True)
     assert found.dialect == ("a call in the text, as <tool_call>", "read from the name 'functions.NAME'")
     assert "in a dialect: a call in the text, as <tool_call>" in table(found)
+
+
+async def test_what_a_server_keeps_to_of_a_schema_is_found() -> None:
+    """Also where it refuses some of it, and long enumerations."""
+    with LocalServer() as server:
+        able = server.able
+        found = await asked(server)
+        assert (found.keywords, found.choices) == (("lengths", "bounds", "items"), 200)
+
+        def refusing(body: Mapping[str, Any]) -> Reply:
+            wanted = str(body.get("response_format"))
+            no = "minLength" in wanted or "pattern" in wanted or wanted.count(ODD) > 100
+            return Status(400, {"error": {"message": "not supported"}}) if no else able(body)
+
+        server.policy = refusing
+        found = await asked(server)
+    assert (found.schema_way, found.keywords, found.choices) == ("json_schema", ("bounds", "items"), 40)
+    assert "not kept to: lengths, patterns" in found.why["keywords"]
+    assert "bounds, items, enumerations of 40" in table(found)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chordesk.agents.gateway.stream import SHORT_CHARS, SHORT_ITEMS, repeated, shortened
-from tests.agents.codex.kit import FINAL, Kit
-from tests.agents.gateway.kit import Asked, NoTools
+from tests.agents.codex.kit import FINAL, SCHEMA, Kit, one_turn
+from tests.agents.gateway.kit import Asked, NoTools, asks, local
 from tests.agents.gateway.test_chat import ANSWER, QUOTES
-from tests.fakes.local_server import Call, LocalServer, Says
+from tests.fakes.local_server import Call, LocalServer, Reply, Says
+from tests.fakes.responses import Status
 
 ROWS = ",".join(json.dumps({"symbol": f"S{number}", "close": number / 7}) for number in range(60))
 
@@ -112,3 +116,20 @@ def test_a_call_without_end_in_words_ends_in_an_answer(server: LocalServer, aske
     assert (result.text, result.cut, kit.calls) == (FINAL, False, [])
     schema = server.chats()[1].body["response_format"]["json_schema"]["schema"]
     assert list(schema["properties"]["reply"]["properties"]) == ["answer"]
+
+
+async def test_bounds_that_a_server_refuses_are_left_out(server: LocalServer, tmp_path: Path, registry: str) -> None:
+    """Also where they were found to be kept to: the turn goes on, and later ones do not ask for them."""
+    able = server.able
+
+    def refusing(body: Mapping[str, Any]) -> Reply:
+        no = "minLength" in str(body.get("response_format"))
+        return Status(400, {"error": {"message": "minLength is not supported"}}) if no else able(body)
+
+    server.policy = refusing
+    bounded = {**SCHEMA, "properties": {"ok": {"type": "boolean"}}, "minLength": 1}
+    async with local(server, tmp_path, registry, facts={"keywords": ("lengths",)}) as runtime:
+        for asked in (2, 1):
+            server.requests.clear()
+            result = await one_turn(runtime, replace(asks(tools=NoTools()), bounded=bounded))
+            assert (result.status, len(server.chats())) == ("completed", asked)
