@@ -73,7 +73,7 @@ _GIVEN = (
 )  # fmt: skip
 _BESIDE = frozenset({"id", "type", "tool_call_id", "call_id", "index", "thought", "reasoning"})
 _LISTS = ("tool_calls", "calls", "function_calls", "tool_uses", "tools")
-_WITHIN = ("function", "function_call", "tool_call")
+_WITHIN = ("function", "function_call", "tool_call", "reply")
 
 Pair = tuple[str, Any]  # a name, and arguments as text or as a value
 Form = Callable[[str, OfferedTools], list[Pair] | None]

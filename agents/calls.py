@@ -496,8 +496,8 @@ def _list(text: str | None, value: Any, items: Any) -> Any:
     if isinstance(items, Mapping) and "object" in _kinds(items):
         found = _json(text)
         return [found] if isinstance(found, dict) else NONE
-    parts = [part.strip() for part in text.split(",")]
-    return parts if len(parts) > 1 and all(map(_WORD.fullmatch, parts)) else [value]
+    parts = [part.strip() for part in text.rstrip(", ").split(",")]
+    return parts if "," in text and all(map(_WORD.fullmatch, parts)) else [value]
 
 
 def _shown(value: Any) -> str:

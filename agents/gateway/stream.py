@@ -114,15 +114,17 @@ class ChatAnswer:
             yield from told or [Piece("held", content)]  # it counts, whatever it turns out to be
         called = delta.get("tool_calls")
         single = delta.get("function_call")
-        for call in called if isinstance(called, list) else [{"function": single}] if single else ():
+        given = called if isinstance(called, list) else [called] if called else [{"function": single}] if single else ()
+        for call in given:
             if isinstance(call, Mapping):
-                function = inner if isinstance(inner := call.get("function"), Mapping) else call
+                inner = call.get("function") or call.get("custom")
+                function = inner if isinstance(inner, Mapping) else call
                 text = self.pieces.add(call.get("index"), call.get("id"), function.get("name"), _given(function))
                 yield Piece("call", text)
 
 
 def _given(function: Mapping[str, Any]) -> Any:
-    return function["arguments"] if "arguments" in function else function.get("parameters")
+    return next((function[name] for name in ("arguments", "parameters", "input") if name in function), None)
 
 
 # Why an answer ended at its length, as servers say it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -431,6 +432,8 @@ def _scalar(kind: str, schema: Mapping[str, Any], chance: random.Random) -> Any:
         return chance.random() < 0.5
     if kind == "null":
         return None
+    if digits := re.fullmatch(r"\^\[0-9\]\{(\d)\}\$", schema.get("pattern", "")):  # no other pattern is kept to
+        return "".join(chance.choice("0123456789") for _ in range(int(digits[1])))
     words = " ".join(chance.choice(("word", "figure", "price", "risk", "rises", "falls")) for _ in range(4))
     return words[: schema.get("maxLength", 200)].ljust(schema.get("minLength", 0), "x")
 

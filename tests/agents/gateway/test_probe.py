@@ -211,7 +211,7 @@ async def test_what_a_server_keeps_to_of_a_schema_is_found() -> None:
     with LocalServer() as server:
         able = server.able
         found = await asked(server)
-        assert (found.keywords, found.choices) == (("lengths", "bounds", "items"), 200)
+        assert (found.keywords, found.choices) == (("lengths", "bounds", "items", "patterns"), 200)
 
         def refusing(body: Mapping[str, Any]) -> Reply:
             wanted = str(body.get("response_format"))

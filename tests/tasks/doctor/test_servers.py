@@ -53,6 +53,7 @@ def test_a_capable_server_is_described_and_its_facts_are_kept(tmp_path: Path) ->
         "streaming": "yes",
         "usage": "yes",
         "cache": "yes",
+        "bounds": "lengths, bounds, items, patterns, enumerations of 200",
     }
 
 
