@@ -312,7 +312,7 @@ class CodexConversation:
             why = why.model_copy(update={"retryable": True})  # the next attempt gets a fresh thread
         if why.kind == "rate_limited" and why.reset_seconds is None:
             why = why.model_copy(update={"reset_seconds": watch.provider_wait()})
-        if is_policy(error):
+        if is_policy(error) or why.kind == "policy":
             return self._result(turn_id, watch, "failed", None, why.message)
         return self._result(turn_id, watch, "failed", why)
 

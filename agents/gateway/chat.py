@@ -263,7 +263,7 @@ class Call:
         self._server = calls.server(facts, planned.prompt)
         self._pending: list[Piece] = []
         self._sent_at = 0.0
-        self._prose, self._reasoned = True, False
+        self._prose, self._reasoned, self._filtered = True, False, False
         self._answered_by: str | None = None
         self._held: str | None = ""  # the beginning of the text, None once it has been shown
 
@@ -344,6 +344,10 @@ class Call:
         if self._pulse.cut:
             told = f"{model} wrote {self._pulse.tokens:,} tokens of reasoning and no answer"
             raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
+        if self._filtered:
+            raise Problem(
+                "policy", f"the content filter of {self._server.name} stopped the answer of {self._server.model}"
+            )
         if self._reasoned:
             told = "wrote reasoning alone, and neither an answer nor a call of a tool"
             remedy = "its server may take the answer for reasoning: start it without a reasoning parser"
@@ -378,7 +382,7 @@ class Call:
         await self._tell(answer.end())
         await self._send_pending()
         self._pulse.cut = self._pulse.cut or answer.finish == "length"
-        self._reasoned = answer.reasoned
+        self._reasoned, self._filtered = answer.reasoned, answer.finish == "content_filter"
         return answer
 
     async def _read(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:

@@ -36,10 +36,12 @@ async def test_an_answer_in_any_dialect_is_that_answer(server: LocalServer, tmp_
             server.script(reply)
             result = await one_turn(runtime, asks(tools=NoTools()))
             assert (result.text, result.failure, len(server.chats())) == (FINAL, None, 1), name
-        server.script(*[Says("", reasoning="I wonder.")] * 2)
+        server.script(Says("", reasoning="I wonder."))
         failure = (await one_turn(runtime, asks(tools=NoTools()))).failure
         assert failure is not None
         assert "reasoning alone" in failure.message
+        server.script(Says("", finish="content_filter"))
+        assert "content filter" in str((await one_turn(runtime, asks(tools=NoTools()))).refusal)
 
 
 async def test_what_names_no_tool_of_the_turn_is_rogue(server: LocalServer, tmp_path: Path, registry: str) -> None:
