@@ -17,10 +17,11 @@ import orjson
 from chordesk.agents.calls import MadeCall, OfferedTools
 
 MOST_CHARS = 100_000  # of a text: beyond them it is no call
-_ENDS = re.compile(
-    r"(?:\s*(?:<\|(?:eot_id|eom_id|im_end|end|call|return|end_of_text|endoftext|user|observation)\|>"
-    r"|</s>|<end_of_turn>|<\|?eos\|?>))+\s*\Z"
-)
+# No pattern may take more than a text's length in steps: the text is a model's.
+_ENDS = (
+    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|call|>", "<|return|>", "<|end_of_text|>", "<|endoftext|>",
+    "<|user|>", "<|observation|>", "</s>", "<end_of_turn>", "<eos>", "<|eos|>",
+)  # fmt: skip
 _TAG = r"(?:tool_calls?|toolcalls?|function_calls?|functioncalls?|tool_use|tool_code|minimax:tool_call)"
 _BLOCK = re.compile(rf"<({_TAG})>(.*?)(?:</\1>|\Z)\s*", re.DOTALL | re.IGNORECASE)
 _FUNCTION = re.compile(
@@ -34,22 +35,22 @@ _PARAMETER = re.compile(
 )
 _ARGUMENT = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)\s*", re.DOTALL)
 _HARMONY = re.compile(
-    r"(?:<\|start\|>)?\s*(?:assistant)?\s*(?:<\|channel\|>)?\s*(?:commentary|analysis)?\s*to=([\w.:/-]+)"
-    r"\s*(?:<\|channel\|>\s*\w+)?\s*(?:<\|constrain\|>)?\s*(?:json|code)?\s*<\|message\|>(.*?)(?:<\|call\|>|<\|end\|>|\Z)\s*",
+    r"(?:<\|start\|>)?\s*+(?:assistant)?\s*+(?:<\|channel\|>)?\s*+(?:commentary|analysis)?\s*+to=([\w.:/-]++)"
+    r"\s*+(?:<\|channel\|>\s*+\w++)?\s*+(?:<\|constrain\|>)?\s*+(?:json|code)?\s*+<\|message\|>"
+    r"(.*?)(?:<\|call\|>|<\|end\|>|\Z)\s*+",
     re.DOTALL,
 )
 _BEGIN, _SEP, _END = (rf"<\uff5ctool\u2581{what}\uff5c>" for what in ("call\u2581begin", "sep", "call\u2581end"))
 _DEEPSEEK = re.compile(rf"{_BEGIN}(?:function{_SEP})?(.*?)(?:{_SEP}|\n)(.*?)(?:{_END}|\Z)\s*", re.DOTALL)
 _KIMI = re.compile(
-    r"<\|tool_call_begin\|>\s*(.*?)\s*<\|tool_call_argument_begin\|>(.*?)(?:<\|tool_call_end\|>|\Z)\s*", re.DOTALL
+    r"<\|tool_call_begin\|>(.*?)<\|tool_call_argument_begin\|>(.*?)(?:<\|tool_call_end\|>|\Z)\s*+", re.DOTALL
 )
 _MISTRAL = re.compile(
-    r"\[TOOL_CALLS\]\s*([\w.:/-]+)\s*(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?\s*(\{.*?\})\s*(?=\[TOOL_CALLS\]|\Z)",
+    r"\[TOOL_CALLS\]\s*+([\w.:/-]++)\s*+(?:\[CALL_ID\][^\[{]*+)?(?:\[ARGS\])?\s*+(\{.*?\})\s*+"
+    r"(?=\[TOOL_CALLS\]|\Z)",
     re.DOTALL,
 )
-_REACT = re.compile(
-    r"(?:Thought:.*?\n)?\s*Action:\s*(\S+)\s*\n\s*Action Input:\s*(.*?)\s*(?:\n\s*Observation:?\s*)?\Z", re.DOTALL
-)
+_REACT = re.compile(r"Action:[ \t]*+(\S++)\s*+Action Input:(.*)", re.DOTALL)
 _SECTIONS = re.compile(
     r"<\|tool_calls_section_(?:begin|end)\|>|<\uff5ctool\u2581(?:calls\u2581(?:begin|end)|outputs\u2581begin)\uff5c>"
 )
@@ -59,8 +60,9 @@ _OPENERS = (
     "<|START_ACTION|>", "functools", "<|tool_call_start|>", "[TOOL_REQUEST]",
 )  # fmt: skip
 _CLOSERS = re.compile(r"(?:<\|/?(?:tool_calls?|tool_call_end|action_end|END_ACTION)\|>|\[END_TOOL_REQUEST\])\s*\Z")
-_FENCED = re.compile(r"```([\w-]*)[ \t]*\n?(.*?)\n?\s*(?:```|\Z)\s*", re.DOTALL)
-_PYTHON = re.compile(r"\s*(?:print\()?[\[\w]")
+_LANGUAGE = re.compile(r"(?:json|tool_code|tool_call|python|[a-z_]*\n)", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:print\()?[\[\w]")
+PYTHON_CHARS = 20_000
 _BEGINNINGS = (
     "<tool_call", "<toolcall", "<function", "<tool_use", "<tool_code", "<invoke", "<minimax:", "<|", "<\uff5c",
     "[tool_", "functools", "```", "[{", '{"name"', '{"function', '{"tool', '{"arguments"', '{"parameters"', '{"action"',
@@ -89,9 +91,9 @@ class TextCalls(NamedTuple):
 def calls_in(text: str, tools: OfferedTools) -> TextCalls | None:
     """Return the calls that a whole text is, None for any other text. Signs of a call make it one of whatever tool it
     names; without signs it is one of an offered tool alone."""
-    body = _ENDS.sub("", text).strip("\ufeff \t\r\n")
-    if not tools or not body or len(body) > MOST_CHARS:
+    if not tools or not text or len(text) > MOST_CHARS:
         return None
+    body = _without_ends(text)
     for label, marks, form in _FORMS:
         start = _begins(marks, body) if marks else 0
         if start < 0 or (start and "{" in body[:start]):
@@ -101,6 +103,13 @@ def calls_in(text: str, tools: OfferedTools) -> TextCalls | None:
             made = [_made(name, given, label) for name, given in pairs]
             return TextCalls(body[:start].strip(), [tools.read(call) for call in made])
     return None
+
+
+def _without_ends(text: str) -> str:
+    body = text.strip("\ufeff \t\r\n")
+    while (end := next((one for one in _ENDS if body.endswith(one)), None)) is not None:
+        body = body.removesuffix(end).rstrip()
+    return body
 
 
 def may_be_call(text: str) -> bool:
@@ -225,8 +234,13 @@ def _pairs(pattern: re.Pattern[str]) -> Form:
 
 
 def _unfenced(text: str) -> str:
-    match = _FENCED.fullmatch(text.strip())
-    return (match[2] if match is not None else text).strip()
+    """Return what a fence holds, its language left out; a text without one as it is."""
+    text = text.strip()
+    if not text.startswith("```"):
+        return text
+    inner = text[3:].removesuffix("```")
+    language = _LANGUAGE.match(inner)
+    return inner[language.end() if language is not None else 0 :].strip()
 
 
 def _opened(text: str, tools: OfferedTools) -> list[Pair] | None:
@@ -255,13 +269,19 @@ def _semicolons(text: str, tools: OfferedTools) -> list[Pair] | None:
 
 
 def _fenced(text: str, tools: OfferedTools) -> list[Pair] | None:
-    match = _FENCED.fullmatch(text)
-    return None if match is None else _json_calls(match[2].strip(), tools) or _python(match[2].strip(), tools)
+    if not text.startswith("```"):
+        return None
+    inner = _unfenced(text)
+    return _json_calls(inner, tools) or _python(inner, tools)
 
 
 def _react(text: str, _tools: OfferedTools) -> list[Pair] | None:
-    match = _REACT.fullmatch(text)
-    return None if match is None else [(match[1], _unfenced(match[2]))]
+    if text.startswith("Thought:"):
+        text = text[max(text.find("\nAction:"), 0) :].lstrip()
+    match = _REACT.match(text)
+    if match is None:
+        return None
+    return [(match[1], _unfenced(match[2].strip().removesuffix("Observation:")))]
 
 
 def _json_calls(text: str, tools: OfferedTools) -> list[Pair] | None:
@@ -293,7 +313,7 @@ def _of_value(value: Any, tools: OfferedTools) -> list[Pair] | None:
 
 def _python(text: str, _tools: OfferedTools) -> list[Pair] | None:
     """Llama 4 and Gemma: calls as Python writes them, alone, in a list, or printed."""
-    if not _PYTHON.match(text) or "(" not in text:
+    if len(text) > PYTHON_CHARS or not _PYTHON.match(text) or "(" not in text:
         return None
     try:
         tree = ast.parse(text, mode="eval").body

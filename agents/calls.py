@@ -12,7 +12,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -35,7 +35,8 @@ _NUMBERED = re.compile(r"[:#]\d+$")  # Kimi: functions.NAME:0
 _SEPARATOR = re.compile(r"[.:/]|__")
 _PLAIN = re.compile(r"[^a-z0-9]+")
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
-_FENCE = re.compile(r"\s*```[a-zA-Z_]*\s*\n?(.*?)\n?\s*```\s*", re.DOTALL)
+_LANGUAGE = re.compile(r"[a-zA-Z_]*")
+_MOST_NAME, _MOST_VALUES = 500, 16  # characters of a name, objects one after another
 _WORD = re.compile(r"[\w.^=$-]{1,21}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 # Under which of these names an object has the arguments, where the tool has none of the name.
@@ -217,6 +218,8 @@ class OfferedTools:
         """Return the offered tool that a name means, None where it means none or another word stands beside it."""
         if told in self.schemas:
             return told
+        if len(told) > _MOST_NAME:
+            return None
         words = [word for part in _MARKS.split(told) for word in _BETWEEN.split(part) if word]
         found = {self._one(word) for word in words if word not in _NOISE or word in self.schemas}
         return found.pop() if len(found) == 1 else None
@@ -243,17 +246,24 @@ class OfferedTools:
         done = [*call.read]
         if name != call.name:
             done.append(f"{name} read from the name {call.name[:NAMED_CHARS]!r}")
-        given, how = arguments_in(call.arguments)
-        schema = self.schemas[name]
+        try:
+            arguments, how = self._arguments(self.schemas[name], call.arguments)
+        except RecursionError:  # deeper than any tool's
+            arguments, how = call.arguments, []
+        return MadeCall(call.id, name, arguments, (*done, *(f"{name}: {one}" for one in how)))
+
+    def _arguments(self, schema: Mapping[str, Any], text: str) -> tuple[str, list[str]]:
+        """Return the arguments that a text means, and how it was read; the text as it is where it is plain or has no
+        one meaning."""
+        given, how = arguments_in(text)
         if isinstance(given, list):
             given, how = _in_the_one_list(schema, given)
         if not isinstance(given, dict):
-            return replace(call, name=name, read=tuple(done))
+            return text, []
         given, inner = _unwrapped(schema, given)
         value, changes = coerced(schema, given)
-        done += [f"{name}: {one}" for one in (how, inner, *changes) if one]
-        plain = not (how or inner or changes)
-        return replace(call, name=name, arguments=call.arguments if plain else _dumped(value), read=tuple(done))
+        done = [one for one in (how, inner, *changes) if one]
+        return (_dumped(value), done) if done else (text, [])
 
 
 def _plain(name: str) -> str:
@@ -299,8 +309,8 @@ def arguments_in(text: str) -> tuple[Any, str]:
 
 
 def _mended(text: str) -> tuple[Any, str]:
-    if (fenced := _FENCE.fullmatch(text)) is not None:
-        text = fenced[1].strip()
+    if text.startswith("```") and text.endswith("```") and (language := _LANGUAGE.match(text, 3)) is not None:
+        text = text[language.end() : -3].strip()
     cut = _MARKS.sub("", text).strip() if text[:1] in "{[" and not is_json(text) else text
     several = _several(cut)
     if several is not None:
@@ -334,7 +344,7 @@ def _several(text: str) -> list[Any] | None:
         except (ValueError, RecursionError):
             return None
         value = _json(value) if isinstance(value, str) else value
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or len(found) == _MOST_VALUES:
             return None
         found.append(value)
     return found
