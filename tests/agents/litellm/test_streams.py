@@ -206,15 +206,16 @@ def test_what_is_on_loopback_is_asked_without_a_proxy(
     assert local_turn(server, Says(WHOLE), Says(WHOLE)).text == WHOLE
 
 
-def test_a_call_in_any_dialect_is_that_call(server: LocalServer) -> None:
-    """Those that the library passes on: it names the end of a stream without one as cut."""
+async def test_a_call_in_any_dialect_is_that_call(server: LocalServer) -> None:
     wrong = {}
-    for name, reply in {**ASKING, **BOTH}.items():
-        kit, wanted = Kit(), ["ACME", "IBM"] if name in BOTH else ["ACME"]
-        result = local_turn(server, reply, Says(WHOLE), kit=kit)
-        symbols = [symbol for _, arguments in kit.calls for symbol in arguments["symbols"]]
-        if (result.text, symbols, kit.rogue) != (WHOLE, wanted, []):
-            wrong[name] = (result.text, kit.calls, kit.rogue, result.failure)
+    async with running() as runtime:
+        for name, reply in {**ASKING, **BOTH}.items():
+            kit, wanted = Kit(), ["ACME", "IBM"] if name in BOTH else ["ACME"]
+            server.script(reply, Says(WHOLE))
+            result = await one_turn(runtime, spec(kit, LOCAL))
+            symbols = [symbol for _, arguments in kit.calls for symbol in arguments["symbols"]]
+            if (result.text, symbols, kit.rogue) != (WHOLE, wanted, []):
+                wrong[name] = (result.text, kit.calls, kit.rogue, result.failure)
     assert wrong == {}
 
 
