@@ -10,7 +10,7 @@ from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.price_panel import panel_of
-from chordesk.tools.regime import base_rates, regime_of, regime_row
+from chordesk.tools.regime import base_rates, rates_of, regime_of, regime_row
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket, daily
 
@@ -41,6 +41,18 @@ def test_a_later_day_of_the_data_changes_nothing(data: ReplayData, make_context:
     whole, early = (make_context(ReplayMarket(one, ReplayClock(cut))) for one in (data, short))
     assert regime_row(whole) == regime_row(early)
     assert base_rates(whole, ["AAPL", "HAL"]) == base_rates(early, ["AAPL", "HAL"])
+
+
+@pytest.mark.parametrize("day", [150, 200, 244])
+def test_the_base_rates_of_the_sample_average_one_half_over_its_names(
+    data: ReplayData, make_context: MakeContext, day: int
+) -> None:
+    panel = panel_of(make_context(ReplayMarket(data, ReplayClock(data.sessions[day]))))
+    rates = rates_of(panel)
+    whole = [one.beat.share for row in range(len(panel.place)) if (one := rates.of(row, 10)) is not None]
+    assert len(whole) > 400
+    assert np.mean(whole) == pytest.approx(0.5, abs=1e-6)
+    assert 0.45 < min(whole) <= max(whole) < 0.55, "no state of this year tells names far apart"
 
 
 def test_a_market_that_does_not_answer_has_no_regime_and_says_why(make_context: MakeContext) -> None:
