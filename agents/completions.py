@@ -13,7 +13,7 @@ from chordesk.agents.pulse import Pulse
 
 # Kinds of failures by the status of an answer; of a status that is not here, `kind_of_status` knows.
 _BY_STATUS = {
-    400: "bad_request", 401: "unauthorized", 402: "usage_limit", 403: "unauthorized", 404: "not_found",
+    400: "bad_request", 401: "unauthorized", 402: "no_credit", 403: "unauthorized", 404: "not_found",
     405: "not_found", 408: "server_error", 413: "context_window", 422: "bad_request", 429: "rate_limited",
     503: "overloaded", 529: "overloaded",
 }  # fmt: skip

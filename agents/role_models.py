@@ -43,6 +43,8 @@ EFFORTS: tuple[str, ...] = get_args(Effort)
 _MODEL = re.compile(r"[\w./:@+-]{1,200}", re.ASCII)  # a comma in place of the semicolon must not join two entries
 _FORM = "write ROLE=RUNTIME:MODEL[:EFFORT], with a semicolon between entries"
 _SETTING = "role_models (DESK_ROLE_MODELS)"
+_INSTEAD = "substitutes (DESK_SUBSTITUTES)"
+_INSTEAD_FORM = "write ROLE=RUNTIME:MODEL[:EFFORT] or MODEL=RUNTIME:MODEL[:EFFORT], with a semicolon between entries"
 _TIERS = "voice_models (DESK_VOICE_MODELS)"
 _ADDRESSES = ("provider_url", "local_url")
 _TIERS_FORM = "write RUNTIME:MODEL[:EFFORT], the best first, with a semicolon between entries"
@@ -126,11 +128,57 @@ def tier_of(settings: Settings, role: str, tier: int | None) -> RoleModel | None
     return None if tier is None or own or not tiers else tiers[min(tier, len(tiers) - 1)]
 
 
+def substitutes(settings: Settings) -> Mapping[str, RoleModel]:
+    """Return the models that answer while others rest, by role or model. Raises SettingError."""
+    found: dict[str, RoleModel] = {}
+    for entry in filter(None, (part.strip() for part in settings.substitutes.split(";"))):
+        key, equals, rest = (part.strip() for part in entry.partition("="))
+        if not (key and equals and rest):
+            raise _wrong_in(_INSTEAD, repr(entry), _INSTEAD_FORM)
+        if key in found:
+            raise _wrong_in(_INSTEAD, f"{entry!r}: {key} has an entry already", "give each role and model one entry")
+        found[key] = _model(entry, rest, settings.effort, (_INSTEAD, _INSTEAD_FORM))
+    return found
+
+
+def substitute_of(settings: Settings, role: str, model: RoleModel) -> RoleModel | None:
+    """Return the model that the user named for a role or, after that, for its model; None without one."""
+    if not settings.substitutes.strip():
+        return None
+    named = substitutes(settings)
+    keys = (role, f"{model.runtime}:{model.model}", model.model)
+    found = next((named[key] for key in keys if key in named), None)
+    same = found is not None and (found.runtime, found.model) == (model.runtime, model.model)
+    return None if same else found
+
+
+def check_substitutes(settings: Settings, models: set[str]) -> None:
+    """Raise SettingError for an entry that names neither a role nor a model in use."""
+    from chordesk.agents.roles import GRAPH_ROLES, ROLES
+
+    for key in substitutes(settings):
+        if key not in ROLES and key not in GRAPH_ROLES and key not in models and key.partition(":")[2] not in models:
+            known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
+            raise _wrong_in(_INSTEAD, f"{key!r}, which is neither a role nor a model in use", f"there are {known}")
+
+
+def account_of(settings: Settings, model: RoleModel) -> str:
+    """Name the account whose plan a model uses up: its other models rest with it when the plan's limit is met."""
+    provider = model.provider(settings)
+    if provider == "codex":
+        return "the Codex login"
+    if provider == "endpoint":
+        return f"the account at {urlsplit(settings.provider_url or '').hostname or 'the endpoint'}"
+    if model.runtime == LOCAL:
+        return f"the account at {urlsplit(local_url(settings) or '').hostname or 'the model server'}"
+    return f"the account of {model.model.partition('/')[0] if '/' in model.model else provider}"
+
+
 def models_in_use(settings: Settings) -> tuple[RoleModel, ...]:
     graphs = (_graph_model(settings, name) for name in settings.graph_models)
     # Without an entry all roles have the same: then no role has to be loaded.
     of_roles = role_models(settings).values() if settings.role_models.strip() else (_model_without_entry(settings),)
-    found = (*of_roles, *voice_tiers(settings), *graphs)
+    found = (*of_roles, *voice_tiers(settings), *graphs, *substitutes(settings).values())
     if any(one.runtime == LOCAL for one in found) and local_url(settings) is None and settings.cassettes != "replay":
         raise _wrong_role(
             "a model of the runtime local, and there is no server",
@@ -179,6 +227,7 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
     if settings.cassettes == "replay":
         return
     tiers = [("a voice", one) for one in voice_tiers(settings)]
+    tiers += [("a substitute", one) for one in substitutes(settings).values()]
     tiers += [("a graph", _graph_model(settings, entry)) for entry in settings.graph_models]
     for role, one in (*role_models(settings).items(), *tiers):
         if one.runtime == RULES.runtime or not RUNTIMES[one.runtime].by_provider:
@@ -405,7 +454,9 @@ def require_roles(settings: Settings) -> None:
     from chordesk.agents.roles import check_roles
 
     check_roles(settings)
-    check_limits(settings, {name for one in models_in_use(settings) for name in one.models})
+    models = {name for one in models_in_use(settings) for name in one.models}
+    check_limits(settings, models)
+    check_substitutes(settings, models)
     check_web_search(settings)
 
 
@@ -419,7 +470,16 @@ def require_maskable(settings: Settings) -> None:
 
 # The settings that name roles: the roles and all of their tools are loaded for them alone.
 _NAMING_ROLES = frozenset(
-    {"role_models", "research_roles", "required_roles", "role_approvals", "turn_limits", "web_search", "without_tools"}
+    {
+        "role_models",
+        "research_roles",
+        "required_roles",
+        "role_approvals",
+        "turn_limits",
+        "web_search",
+        "without_tools",
+        "substitutes",
+    }
 )
 
 

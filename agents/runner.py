@@ -19,6 +19,7 @@ from sqlmodel import SQLModel
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.agents.conclusion import kept
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
+from chordesk.agents.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,
@@ -29,6 +30,7 @@ from chordesk.agents.role_models import (
     local_url,
     role_models,
     search_hosts,
+    substitute_of,
 )
 from chordesk.agents.roles import TOOLS, offered, role_approvals
 from chordesk.agents.runtime import (
@@ -59,6 +61,7 @@ from chordesk.models.errors import DeskError, Postponed, kind_of
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, ToolCall, Turn
+from chordesk.models.text import utc
 from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
@@ -81,7 +84,9 @@ class Gate(Protocol):
 
     def limited(self, reset_seconds: float | None) -> None: ...
 
-    async def park(self, reset_seconds: float | None, why: str) -> float | None: ...
+    async def park(self, reset_seconds: float | None, why: str, *, plan: bool = False) -> float | None: ...
+
+    async def tried(self, *, answered: bool) -> None: ...
 
 
 class OpenGate:
@@ -99,7 +104,10 @@ class OpenGate:
     def limited(self, reset_seconds: float | None) -> None:
         return None
 
-    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+    async def park(self, reset_seconds: float | None, why: str, *, plan: bool = False) -> float | None:
+        return None
+
+    async def tried(self, *, answered: bool) -> None:
         return None
 
 
@@ -206,10 +214,9 @@ class Runner:
         if job.depth is not None:
             settings = settings.model_copy(update={"depth": job.depth})
         job = replace(job, role=offered(job.role, settings))
-        model = job.model or role_models(settings)[job.role.key]
-        gate = self._gate_of(model)
-        await gate.check()
+        model, gate, instead = await self._open(settings, job)
         record = _Record(job, settings, model, self._witness, search_hosts(settings, job.role.key, context.clock.day))
+        record.instead = instead
         shown = Fit(job.brief, job.memory)
         try:
             shown = fit_job(job, settings, model, await self._size_of(model))
@@ -230,6 +237,27 @@ class Runner:
         return RoleRun(
             outcome, record.turns, record.calls, has_data, record.artifacts, recorded, subject, model, left_out, thesis
         )
+
+    async def _open(self, settings: Settings, job: Assignment) -> tuple[RoleModel, Gate, str | None]:
+        """Return the model of a job with its gate; while it rests, the user's substitute for it, and why. Raises
+        Postponed."""
+        model = job.model or role_models(settings)[job.role.key]
+        gate = self._gate_of(model)
+        try:
+            await gate.check()
+        except Postponed as error:
+            other = substitute_of(settings, job.role.key, model) if error.until is not None else None
+            if other is None or error.until is None:
+                raise
+            gate = self._gate_of(other)
+            try:
+                await gate.check()
+            except Postponed as also:
+                if also.until is None or also.until <= error.until:
+                    raise
+                raise error from None  # it rests for longer than the first one
+            return other, gate, f"in place of {model.label(settings)}, which rests until {utc(error.until)}"
+        return model, gate, None
 
     async def _converse(
         self,
@@ -260,9 +288,12 @@ class Runner:
             for last in (False, True):
                 started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
-                if result.failure is not None and result.failure.kind == "rate_limited":
+                why = result.failure
+                if why is not None and why.kind in LIMITS:
                     # Before its place is free: the next turn would meet the same limit.
-                    await gate.park(result.failure.reset_seconds, result.failure.message)
+                    await gate.park(why.reset_seconds, why.message, plan=is_of_plan(why))
+                else:
+                    await gate.tried(answered=why is None)
                 judged = judge(result, job.role.schema, begun)
                 outcome = completed(judged.outcome, job, record.answers)
                 record.turn(conversation, result, outcome, started, judged.done)
@@ -310,6 +341,7 @@ class _Record:
     model: RoleModel
     witness: Witness
     web_search: tuple[str, ...] | None = None
+    instead: str | None = None  # why another model than the role's is asked
     thread: tuple[str, str] | None = None  # of the turn that runs, and why it is this one
     turns: list[Turn] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -352,7 +384,7 @@ class _Record:
             text=storable(result.text[:KEPT_TEXT_CHARS]),
             answered_by=self.model.answered_by(result.model),
             cost_usd=result.cost_usd,
-            way="; ".join(filter(None, (result.way, *done))) or None,
+            way="; ".join(filter(None, (result.way, *done, self.instead))) or None,
             **result.usage.model_dump(),
         )
         self.turns.append(row)

@@ -38,6 +38,8 @@ Each class defines whether it is retried (`retryable`) and what the user should 
 
 from __future__ import annotations
 
+import datetime as dt
+
 
 class DeskError(Exception):
     """Base of all errors the desk raises on purpose."""
@@ -177,13 +179,13 @@ class FencedOff(OrderError):
 
 
 class Postponed(DeskError):
-    """A turn that may not start yet. seconds: when to retry."""
+    """A turn that may not start yet. seconds: when to retry; until: the end of a provider's limit that lasts."""
 
     retryable = True
 
-    def __init__(self, message: str, seconds: float) -> None:
+    def __init__(self, message: str, seconds: float, until: dt.datetime | None = None) -> None:
         super().__init__(message)
-        self.seconds = seconds
+        self.seconds, self.until = seconds, until
 
 
 class GraphError(DeskError):

@@ -396,6 +396,8 @@ def _provider(config: RuntimeConfig, url: str | None) -> tuple[str, dict[str, An
 
 def _environment(config: RuntimeConfig, folder: Path) -> dict[str, str]:
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", ALLOCATOR: LEAN}
+    if "TZ" in os.environ:
+        env["TZ"] = os.environ["TZ"]  # it writes the end of a limit in local time, which is read back here
     near = config.loopback or config.gated
     if not near:  # a proxy has no business between us and loopback
         env |= {name: value for name, value in os.environ.items() if name.upper() in PROXIES}

@@ -15,7 +15,8 @@ import structlog
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.wire import failure_in
-from chordesk.agents.pulse import RAISE, Pulse, declines, failure, masked_message, reset_in
+from chordesk.agents.provider_limits import LIMITS, NO_CREDIT, limit_of, reset_in
+from chordesk.agents.pulse import RAISE, Pulse, declines, failure, masked_message
 from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
@@ -40,7 +41,7 @@ POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation"})
 
 _BY_CODE = {
     "contextWindowExceeded": "context_window",
-    "sessionBudgetExceeded": "usage_limit",
+    "sessionBudgetExceeded": "budget_used",
     "usageLimitExceeded": "usage_limit",
     "rateLimitExceeded": "rate_limited",
     "flexUnavailable": "overloaded",
@@ -70,7 +71,9 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     if message.startswith(_INCOMPLETE):
         return failure("length", f"{message}: the provider's limit of tokens for one answer; {RAISE['output']}")
     kind = _kind(error.get("codexErrorInfo"), message)
-    return failure(kind, message, reset_in(message) if kind == "rate_limited" else None)
+    if kind == "usage_limit" and (found := limit_of(429, message)) is not None and found.kind == NO_CREDIT:
+        kind = NO_CREDIT
+    return failure(kind, message, reset_in(message) if kind in LIMITS else None)
 
 
 def failure_of_try(error: Mapping[str, Any]) -> Failure | None:

@@ -29,6 +29,7 @@ from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
 from chordesk.agents.gateway.stream import Body, beginning, body_of, sendable
 from chordesk.agents.gateway.wire import Problem, Server, proxy_of, without_key
+from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT
 from chordesk.agents.pulse import Pulse
 from chordesk.models.urls import masked
 
@@ -54,6 +55,9 @@ BODY_BYTES = 8 * 1024 * 1024  # of an answer that is not a stream
 # Of these an endpoint's own error would be told with the address of this service. The time of a limit, which the
 # app-server keeps to itself, is told too.
 _TOLD = frozenset({401, 403, 404, 405, 413})
+_TOLD_KINDS = frozenset({"context_window", USAGE_LIMIT, NO_CREDIT})
+LONG_SECONDS = 30.0  # of a rate limit in a stream: the app-server waits for a shorter one itself
+_PLAN_HEADERS = "x-codex-"  # the windows of a plan, which the app-server passes on
 _KIND = re.compile(rb'\s*event: ?([\w.]+)|.*?"type" ?: ?"([\w.]+)"', re.DOTALL)
 _USAGE = re.compile(rb'"usage" ?: ?\{')
 _DELTA = re.compile(rb'"delta" ?: ?("(?:[^"\\]|\\.)*")')
@@ -123,9 +127,10 @@ class PassedCalls:
         if response.status >= 400:
             server = self._server(asked)
             problem = server.of_status(response.status, response.headers, body)
+            problem.plan = {name: value for name, value in response.headers.items() if _of_plan(name)}
             if problem.kind == "not_found":
                 raise server.of_endpoint(response.status, body)
-            if response.status in _TOLD or problem.kind == "context_window" or problem.reset_seconds is not None:
+            if response.status in _TOLD or problem.kind in _TOLD_KINDS or problem.reset_seconds is not None:
                 raise problem
             if response.status < 500 and wire.error_in(body) is None:
                 raise problem  # a server that fails is asked once more by the app-server, whatever it says
@@ -136,7 +141,7 @@ class PassedCalls:
 
     async def _tell(self, problem: Problem, begin: Begin, send: Send) -> None:
         log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
-        await begin(200, STREAM_HEADERS)
+        await begin(200, {**STREAM_HEADERS, **problem.plan})
         told = failed(problem.told(self._key))
         await send(event("response.created", response={"id": "resp_0"}) + told)
 
@@ -281,11 +286,14 @@ class Signs:
         return calls.calls if calls is not None else None
 
     def _failed(self, told: bytes) -> bytes | None:
-        """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent."""
+        """Of an overflow the app-server drops what the endpoint says, and counts a whole context as spent. Of a plan's
+        limit it drops the time, and a longer rate limit it meets again and again."""
         error = (_data(told).get("response") or {}).get("error") or {}
-        if error.get("code") != "context_length_exceeded":
+        problem = self._server().of_error(error)
+        long = problem.kind == RATE_LIMITED and (problem.reset_seconds or 0) > LONG_SECONDS
+        if error.get("code") != "context_length_exceeded" and problem.kind not in (USAGE_LIMIT, NO_CREDIT) and not long:
             return self._without_key(told)
-        return failed(self._server().of_error(error).told()).rstrip(b"\n")
+        return failed(problem.told()).rstrip(b"\n")
 
     def _incomplete(self, told: bytes) -> bytes | None:
         """An answer that was cut off at its length is one for the desk to look at, which the app-server would drop."""
@@ -333,6 +341,10 @@ def _data(told: bytes) -> Mapping[str, Any]:
 def _item(told: bytes) -> Mapping[str, Any]:
     item = _data(told).get("item")
     return item if isinstance(item, Mapping) else {}
+
+
+def _of_plan(header: str) -> bool:
+    return header.lower().startswith(_PLAN_HEADERS)
 
 
 def _passed(headers: Mapping[str, str]) -> dict[str, str]:

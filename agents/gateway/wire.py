@@ -23,12 +23,12 @@ from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.completions import OVERFLOW, kind_of_status
 from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, body_of, chunks_in, events
-from chordesk.agents.pulse import failure, reset_in
+from chordesk.agents.provider_limits import NO_CREDIT, limit_of
+from chordesk.agents.pulse import failure
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
 from chordesk.models.text import SHORTEST_SECRET, redacted
 from chordesk.models.urls import HIDDEN, is_loopback, masked
-from chordesk.tools.market.fetching import retry_after
 
 PAGE_BYTES = 4 * 1024 * 1024  # of what is read of one answer
 CONNECT_SECONDS = 5.0
@@ -301,6 +301,7 @@ class Problem(Exception):
     def __init__(self, kind: str, message: str, reset_seconds: float | None = None) -> None:
         super().__init__(message)
         self.kind, self.message, self.reset_seconds = kind, message, reset_seconds
+        self.plan: Mapping[str, str] = {}  # headers of the refused answer that tell a plan's windows
 
     def told(self, key: str | None = None) -> str:
         return orjson.dumps({"chordesk_failure": [self.kind, self.shown(key), self.reset_seconds]}).decode()
@@ -372,12 +373,16 @@ class Server:
             if status < 500:
                 return wrong_api(f"{self.name} ({status})", headers.get("content-type", ""), text)
             error = {"message": "a page for browsers, as of a proxy whose server is away"}
-        problem = self.of_error(error or {"message": text}, status)
-        if problem.kind == "rate_limited" and problem.reset_seconds is None:
-            problem.reset_seconds = retry_after(headers.get("retry-after"))
-        return problem
+        return self.of_error(error or {"message": text}, status, loaded(body), headers)
 
-    def of_error(self, error: Mapping[str, Any], status: int | None = None) -> Problem:
+    def of_error(
+        self,
+        error: Mapping[str, Any],
+        status: int | None = None,
+        content: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Problem:
+        """content: the whole body, whose times may stand beside its error; headers: of the answer."""
         said = str(error.get("message") or orjson.dumps(error, default=str).decode())
         names = f"{error.get('type')} {error.get('code')}"
         if status in (None, 400, 413, 422, 500) and (OVERFLOW.search(names) or OVERFLOW.search(said)):
@@ -385,10 +390,11 @@ class Server:
         code = status if status is not None else _count(error.get("code"))
         if code in (400, 404, 422, None) and _NO_MODEL.search(said):
             return self.no_model(said)
-        kind = kind_of_status(code or 500)
+        limit = limit_of(code or (429 if "rate_limit" in names else 0), said, [error, content], headers)
+        kind = limit.kind if limit is not None else kind_of_status(code or 500)
         if kind == "not_found":
             return Problem(kind, f"{self.name} has no such address ({code}: {shown(said)}); {CHAT_BASE}")
-        reset = reset_in(said) if kind == "rate_limited" else None
+        reset = limit.reset_seconds if limit is not None else None
         told = f"{code}: " if code is not None else ""
         return Problem(kind, f"{self.model} on {self.name}: {told}{shown(said)}{_REMEDY.get(kind, '')}", reset)
 
@@ -438,7 +444,12 @@ def _context_in(said: str, numbers: list[int]) -> int | None:
 
 
 KEY_REMEDY = "check DESK_PROVIDER_KEY"
-_REMEDY = {"unauthorized": f"; {KEY_REMEDY}", "overloaded": "; it may still load its model"}
+CREDIT_REMEDY = "this does not pass by itself: pay the provider or change the plan, or choose another model"
+_REMEDY = {
+    "unauthorized": f"; {KEY_REMEDY}",
+    "overloaded": "; it may still load its model",
+    NO_CREDIT: f"; {CREDIT_REMEDY}",
+}
 
 
 def error_in(body: Any) -> Mapping[str, Any] | None:

@@ -26,6 +26,7 @@ from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.gateway.wire import KEY_REMEDY
 from chordesk.agents.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
+from chordesk.agents.provider_limits import LIMITS, NO_CREDIT
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, kind_of
@@ -78,7 +79,8 @@ class ModelUnavailable(ChatError):
 
 
 class RateLimited(ChatError):
-    """The provider limits its rate. reset_seconds: when to try again; None when it does not say."""
+    """The provider limits its rate, or a plan is used up (kind usage_limit, or no_credit where only a payment ends it).
+    reset_seconds: when to try again; None when it does not say."""
 
     kind = "rate_limited"
     retryable = True
@@ -119,7 +121,7 @@ _CLASSES: Mapping[str, type[ChatError]] = {
 
 
 def error_of(failure: Failure) -> ChatError:
-    if failure.kind in ("rate_limited", "usage_limit"):
+    if failure.kind in (*LIMITS, NO_CREDIT):
         return RateLimited(failure.message, failure.reset_seconds, kind=failure.kind)
     found = _CLASSES.get(failure.kind) or (Unavailable if failure.retryable else ChatError)
     remedy = "" if KEY_REMEDY in failure.message else None  # an endpoint has no login

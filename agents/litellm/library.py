@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -19,13 +20,13 @@ import structlog
 
 from chordesk.agents.completions import OVERFLOW, count, kind_of_status
 from chordesk.agents.gateway.wire import is_proxy, proxy_of
-from chordesk.agents.pulse import TurnLimits, failure, reset_in
+from chordesk.agents.provider_limits import Limit, limit_of
+from chordesk.agents.pulse import TurnLimits, failure
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.settings import Settings
 from chordesk.models.settings.variables import SUFFIX, from_files
 from chordesk.models.urls import is_loopback
-from chordesk.tools.market.fetching import retry_after
 
 # Read by the library as it is imported. Without them it fetches price lists and headers, and loads a .env of its own.
 ENVIRONMENT = {
@@ -227,14 +228,13 @@ def _is_priced(model: str) -> bool:
 # Another model may well serve a call that failed so. A refused key is not among them: it would never be noticed.
 ELSEWHERE = frozenset(
     {
-        "rate_limited", "usage_limit", "overloaded", "server_error", "unreachable", "stream_cut", "no_first_token",
-        "silent", "not_found", "context_window",
+        "rate_limited", "usage_limit", "no_credit", "overloaded", "server_error", "unreachable", "stream_cut",
+        "no_first_token", "silent", "not_found", "context_window",
     }
 )  # fmt: skip
 POLICY = "policy"  # the provider's safety system stopped the call: a refusal, not a fault
 
 _FILTER = re.compile(r"(?i)content_policy_violation|content_filter|responsibleaipolicy|content management policy")
-_QUOTA = re.compile(r"(?i)insufficient_quota|exceeded your current quota|credit balance is too low")
 _OVERLOADED = re.compile(r"(?i)overloaded_error|\boverloaded\b")
 _RATE = re.compile(r"(?i)rate_limit")
 _SERVER = re.compile(r"(?i)server_error|internal error|api_error")
@@ -266,12 +266,13 @@ def failure_of_call(error: BaseException, missing_keys: Sequence[str] = (), secr
     """missing_keys: variables of its provider that are not set; secrets: hidden in the message."""
     chain = list(_chain(error))
     text = _FRAME.sub("", str(error)).strip() or type(error).__name__
-    kind = _kind(error, chain, list(missing_keys))
+    limit = _limit(chain)
+    kind = limit.kind if limit is not None else _kind(error, chain, list(missing_keys))
     if kind == "unauthorized" and missing_keys:
         text = no_key(missing_keys)
     if kind == "bad_request" and _NO_TOOLS.search(text):
         text = f"{text}; {_BY_SCHEMA}"
-    return failure(kind, text, _reset(error, text) if kind == "rate_limited" else None, secrets)
+    return failure(kind, text, limit.reset_seconds if limit is not None else None, secrets)
 
 
 def no_key(variables: Iterable[str]) -> str:
@@ -280,14 +281,12 @@ def no_key(variables: Iterable[str]) -> str:
 
 def _kind(error: BaseException, chain: list[BaseException], missing_keys: list[str]) -> str:
     names = {cls.__name__ for one in chain for cls in type(one).__mro__}
-    text = " ".join(f"{one} {getattr(one, 'code', '')} {getattr(one, 'body', '')}" for one in chain)
+    text = _told(chain)
     status = next((code for code in map(_status, chain) if code is not None), None)
     if "ContextWindowExceededError" in names or (status in (None, 400, 413) and OVERFLOW.search(text)):
         return "context_window"
     if "ContentPolicyViolationError" in names or (status == 400 and _FILTER.search(text)):
         return POLICY
-    if status == 429 or "RateLimitError" in names:
-        return "usage_limit" if _QUOTA.search(text) else "rate_limited"
     if status is not None:
         if status >= 500 and _OVERLOADED.search(text):
             return "overloaded"
@@ -331,13 +330,31 @@ def _status(error: BaseException) -> int | None:
     return status if answered and isinstance(status, int) else None
 
 
-def _reset(error: BaseException, text: str) -> float | None:
-    for one in _chain(error):
-        for headers in (getattr(one, "litellm_response_headers", None), _headers_of(one)):
-            seconds = retry_after(headers.get("retry-after")) if headers is not None else None
-            if seconds is not None:
-                return seconds
-    return reset_in(text)
+def _limit(chain: Sequence[BaseException]) -> Limit | None:
+    """Return the limit that an error tells of: the library wraps the provider's answer, and may lose its status."""
+    names = {cls.__name__ for one in chain for cls in type(one).__mro__}
+    status = next((code for code in map(_status, chain) if code is not None), None)
+    if "RateLimitError" in names or (status is None and _told_in_the_stream(names, _told(chain)) == "rate_limited"):
+        status = 429
+    headers: dict[str, str] = {}
+    for one in reversed(chain):
+        for found in (getattr(one, "litellm_response_headers", None), _headers_of(one)):
+            headers |= {str(name): str(value) for name, value in (found or {}).items()}
+    bodies = [body for one in chain if (body := getattr(one, "body", None)) is not None]
+    texts = [*_jsons(chain), *bodies]
+    return limit_of(status or 0, _told(chain), texts, headers)
+
+
+def _told(chain: Iterable[BaseException]) -> str:
+    return " ".join(f"{one} {getattr(one, 'code', '')} {getattr(one, 'body', '')}" for one in chain)
+
+
+def _jsons(chain: Iterable[BaseException]) -> Iterator[Any]:
+    """Yield the JSON that some messages end with: of most providers the library keeps the body there alone."""
+    for one in chain:
+        start = str(one).find("{")
+        with suppress(ValueError):
+            yield json.JSONDecoder().raw_decode(str(one)[start:])[0] if start >= 0 else None
 
 
 def _headers_of(error: BaseException) -> Any:

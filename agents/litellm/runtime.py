@@ -37,6 +37,7 @@ from chordesk.agents.litellm.library import (
     library,
     litellm_config,
 )
+from chordesk.agents.provider_limits import LIMITS
 from chordesk.agents.pulse import RAISE, Progress, Pulse, declines, failure, interrupted, with_spent
 from chordesk.agents.runtime import (
     ActiveRuntime,
@@ -249,7 +250,7 @@ class TurnLoop:
         model, why = models[0], error.failure
         if self.pulse.tokens:
             self.usage, self.cost_usd = self.usage + Usage.unknown(), None  # what was written is paid for
-        if why.kind == "rate_limited":
+        if why.kind in LIMITS:
             self.limits.note(model, why.reset_seconds)
         elsewhere = len(models) > 1 and why.kind in ELSEWHERE
         again = not elsewhere and (

@@ -194,6 +194,9 @@ class Settings(BaseModel):
     role_models: str = of_run(
         "", "models of single roles: ROLE=RUNTIME:MODEL[:EFFORT], by ;", "quick=codex:gpt-5.5:low"
     )
+    substitutes: str = of_run(
+        "", "models while others rest: ROLE or MODEL=RUNTIME:MODEL[:EFFORT], by ;", "gpt-5.5=litellm:openai/gpt-5.5"
+    )
     prompts: PromptTexts = of_run(
         "", "own prompts: ROLE=FILE by comma, or a folder of ROLE.md", '{"risk": "{% extends \\"_validator.md\\" %}"}'
     )
@@ -294,6 +297,9 @@ class Settings(BaseModel):
     memory: Literal["on", "off"] = of_run("on", "whether prompts and report_latest tell of earlier runs", "off")
     price_move: float = of_run(0.05, "move of a holding's price or gain that makes its roles due", "0.1", gt=0, le=1)
     run_deadline_minutes: float = of_run(240.0, "a run older than this is closed as partial", "60", gt=0)
+    limit_wait_hours: float = of_run(
+        192.0, "longest wait of a step for its provider's limit, after which it fails", "6", gt=0, le=10_000
+    )
 
     broker: BrokerName = of_orders("paper", "broker that receives the orders, and its account", "alpaca-paper")
     trader_live: bool = of_orders(False, "send orders", "1")

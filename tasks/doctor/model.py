@@ -222,7 +222,8 @@ REMEDIES = {
     "bad_request": ModelMissing.remedy,
     "unreachable": "check DESK_PROVIDER_URL and the network",
     "rate_limited": "wait, or raise the account's limit",
-    "usage_limit": "wait for the limit's reset, or choose another provider",
+    "usage_limit": "wait for the limit's reset, as runs do, or name a substitute in DESK_SUBSTITUTES",
+    "no_credit": "pay the provider or change the plan: this does not pass by itself; or choose another provider",
     "invalid_output": "choose a model that follows a JSON schema: DESK_MODEL",
     "no_first_token": RAISE["first_token"],
     "silent": RAISE["silence"],
@@ -251,7 +252,13 @@ def tools_shown(context: CheckContext) -> Check:
     """Check that the binary's own request has exactly the role's tools, name for name."""
     wanted = sorted(tool.name for tool in ROLE.tools)
     with request_mirror() as mirror:
-        change = {"provider": "rulebook", "rulebook_url": mirror.url, "role_models": "", "voice_models": ""}
+        change = {
+            "provider": "rulebook",
+            "rulebook_url": mirror.url,
+            "role_models": "",
+            "voice_models": "",
+            "substitutes": "",
+        }
         done = _turn(context, change, "doctor-tools")
     if not mirror.shown:
         return _failed(context.settings, done)
@@ -306,7 +313,7 @@ def litellm(context: CheckContext) -> Check:
             detail = f"{model}: {' or '.join(names)} is not in this process; those that run turns alone have it"
             return warn(detail, "`desk doctor` asks it in a shell that has the key")
         every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
-        done = _turn(context, {"role_models": every, "voice_models": ""}, "doctor-litellm")
+        done = _turn(context, {"role_models": every, "voice_models": "", "substitutes": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):
             remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
             detail = f"{model}: {done.outcome.kind}: {_without(done.outcome.message, remedy)}"

@@ -1,12 +1,17 @@
 """Admission of turns over all workers: a limit on those in flight on a model, first come first served, and the parking
-of a model when its provider limits its rate.
+of a model when its provider limits its rate, or of all models of an account when its plan is used up.
 
 desk:turns:{line}     a sorted set of the turns in flight; the score is the end of each one's lease, in milliseconds
 desk:waiting:{line}   a sorted set of the tickets that wait for a place; the score is its arrival, in microseconds
 desk:kept:{line}      the same tickets with the time at which each one's place in the line is given up
 desk:here:{line}      those that wait now; the others were postponed, and are on their way back
-desk:parked:{model}   the reason why the model is parked; expires when turns may start again
-desk:parks:{model}    the number of recent parks, which makes the next one longer; expires
+desk:parked:{name}    the reason why the model or account is parked; expires when turns may start again
+desk:parks:{name}     the number of recent parks, which makes the next one longer; expires
+desk:tried:{name}     how many turns may start together after a long park; gone once one of them was answered
+desk:trying:{name}    how many of them started in the last seconds; expires
+
+After a long park one turn goes first. While none is refused twice as many may follow every TRYING_SECONDS, and all as
+soon as one was answered: the limit may go on, and then it has been met by one turn.
 
 A line is a model's, or a local server's (`line_of` in `agents.role_models`). Times are the server's, so that workers
 need not agree on one. Without Redis no turn starts: a limit that each worker kept for itself would not be one.
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import math
 import random
 import secrets
@@ -32,16 +38,17 @@ import structlog
 
 from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.engine.policy import jittered
 
 if TYPE_CHECKING:
     from chordesk.agents.role_models import RoleModel
 
 NOW_LUA = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)"
-# KEYS: turns, waiting, kept, here, parked. ARGV: token, lease, limit, ticket, and for how long a ticket that asked
-# counts as there, and its place is kept; times in ms. Answers {1, 0, 0}; {-1, ms, place} when the model is parked; {0,
-# 0, place} when it has to wait: tickets before it in the line. A ticket that is not there lets those behind it pass,
-# but keeps its place.
+# KEYS: turns, waiting, kept, here, the model parked, its account parked. ARGV: token, lease, limit, ticket, and for how
+# long a ticket that asked counts as there, and its place is kept; times in ms. Answers {1, 0, 0}; {-1, ms, 1 or 2} when
+# the model or its account is parked; {0, 0, place} when it has to wait: tickets before it in the line. A ticket that is
+# not there lets those behind it pass, but keeps its place.
 ENTER_SCRIPT = f"""
 {NOW_LUA}
 local ticket = ARGV[4]
@@ -51,7 +58,7 @@ for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
 end
 redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
 local place = redis.call('ZRANK', KEYS[2], ticket)
-local left = math.max(redis.call('PTTL', KEYS[5]), 0)
+local left = math.max(redis.call('PTTL', KEYS[5]), redis.call('PTTL', KEYS[6]), 0)
 local here = left > 0 and 0 or tonumber(ARGV[5])
 local free = left > 0 and 0 or tonumber(ARGV[3]) - redis.call('ZCARD', KEYS[1])
 local at = 0
@@ -71,7 +78,7 @@ redis.call('ZADD', KEYS[4], now + here, ticket)
 for at = 2, 4 do
   if redis.call('PTTL', KEYS[at]) < left + ARGV[6] then redis.call('PEXPIRE', KEYS[at], left + ARGV[6]) end
 end
-if left > 0 then return {{-1, left, place}} end
+if left > 0 then return {{-1, left, redis.call('PTTL', KEYS[6]) == left and 2 or 1}} end
 return {{0, 0, place}}
 """
 # KEYS: waiting, kept, here. ARGV: ticket, ms for which its place is kept. It may come later than its place was lost.
@@ -89,10 +96,37 @@ RENEW_SCRIPT = f"""
 for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
 """
-# KEYS: parked, parks. ARGV: ms until the reset or 0, first ms, most ms, reason, how many parks are remembered for.
+# KEYS: model and account: parked, tried, trying. ARGV: ms of a wave. Answers {ms, 1 or 2} when one of them is parked;
+# {-ms, 1 or 2} when others try it first, for so long at the most; {0, 1} for a turn that tries, {0, 0} for any other.
+CHECK_SCRIPT = """
+local left, which = 0, 0
+for at = 1, 2 do
+  local ms = redis.call('PTTL', KEYS[at])
+  if ms > left then left, which = ms, at end
+end
+if left > 0 then return {left, which} end
+local tries = 0
+for at = 1, 2 do
+  local most = tonumber(redis.call('GET', KEYS[2 + at]) or '-1')
+  if most >= 0 then
+    if redis.call('EXISTS', KEYS[4 + at]) == 0 then
+      redis.call('SET', KEYS[2 + at], math.min(math.max(1, most * 2), 1000000), 'KEEPTTL')
+      redis.call('SET', KEYS[4 + at], 1, 'PX', ARGV[1])
+    elseif redis.call('INCR', KEYS[4 + at]) > most then
+      redis.call('DECR', KEYS[4 + at])
+      return {-math.max(redis.call('PTTL', KEYS[4 + at]), 1), at}
+    end
+    tries = 1
+  end
+end
+return {0, tries}
+"""
+# KEYS: parked, parks, tried, trying. ARGV: ms until the reset or 0, first ms, most ms, reason, how many parks are
+# remembered for; 1 where one turn goes first afterwards, the ms from which on one does anyway, and for how long.
 # Many turns meet the limit at once: those that find the model parked only ever make it longer. A provider that limits
 # again and again after the time that it names is left alone for twice as long each time.
 PARK_SCRIPT = """
+redis.call('DEL', KEYS[4])
 local left = redis.call('PTTL', KEYS[1])
 local asked = tonumber(ARGV[1])
 if left > 0 and asked <= left then return left end
@@ -105,6 +139,9 @@ end
 ms = math.floor(ms)
 redis.call('SET', KEYS[1], ARGV[4], 'PX', ms)
 redis.call('PEXPIRE', KEYS[2], math.floor(math.max(ms, tonumber(ARGV[2])) * ARGV[5]))
+if tonumber(ARGV[6]) > 0 or ms >= tonumber(ARGV[7]) then
+  redis.call('SET', KEYS[3], 0, 'PX', ms + tonumber(ARGV[8]))
+end
 return ms
 """
 
@@ -129,12 +166,23 @@ def parked_key(model: str) -> str:
     return f"desk:parked:{model}"
 
 
+def rest_keys(name: str) -> tuple[str, str, str, str]:
+    """Return the keys of a model's or account's rest: parked, parks, tried, trying."""
+    return parked_key(name), f"desk:parks:{name}", f"desk:tried:{name}", f"desk:trying:{name}"
+
+
 log = structlog.get_logger(__name__)
 
 PARK_SECONDS = 5.0  # when the provider gives no reset time; doubles with each time it was too short
 PARK_MOST_SECONDS = 300.0
+# The same of a plan, whose windows are hours or days.
+PLAN_PARK_SECONDS = 60.0
+PLAN_PARK_MOST_SECONDS = 3600.0
 LEAST_SECONDS = 1.0
-ASKED_MOST_SECONDS = 3600.0  # of what a provider asks for; beyond it, it is asked again, by one turn
+LONG_SECONDS = 60.0  # a park from here on is a wait that a run tells of, and that one turn ends for the others
+TRYING_SECONDS = 15.0  # a refusal comes within a second or two
+TRIED_SECONDS = 7 * 86_400.0
+HELD_BACK_SECONDS = 3.0
 _PARKS_KEPT = 4.0  # times the park: a limit that comes back later than this is a new one
 CHECK_SECONDS = 0.25  # a model that another worker parked is noticed within this
 AWAY_SECONDS = 2.0
@@ -151,7 +199,7 @@ PUT_OFF_SECONDS = (1.0, 300.0)
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A model on which no turn starts for now. seconds: time left."""
+    """A model, or an account with all its models, on which no turn starts for now. seconds: time left."""
 
     model: str
     seconds: float
@@ -192,6 +240,11 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def limit_text(name: str, account: str) -> str:
+    """Return what a step waits for. name: of the model, or the account itself when its plan is used up."""
+    return f"the plan's limit of {name}" if name == account else f"the rate limit of {name}"
+
+
 @dataclass(slots=True)
 class Waiters:
     """The turns of this process that wait, on all models, in the order in which they came here."""
@@ -212,20 +265,24 @@ class Admission:
     """
 
     def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters) -> None:
-        from chordesk.agents.role_models import line_of  # the roles load every tool: a look at the lines needs none
+        # The roles load every tool: a look at the lines needs none.
+        from chordesk.agents.role_models import account_of, line_of
 
         self._client, self._settings = client, settings
         self._served, self._model = model, model.model
         self._line = line_of(settings, model)
+        self.account = account_of(settings, model)
         self._waiters = waiters
         self._lease_ms = int(settings.lease_seconds * 1000)
         self._tokens: set[str] = set()
         self._asleep: dict[str, asyncio.Event] = {}  # by ticket
         self._renewal: asyncio.Task[None] | None = None
         self._parks: set[asyncio.Task[float | None]] = set()
+        self._checking = asyncio.Lock()
         self._checked_at = float("-inf")
-        self._parked_until = float("-inf")
+        self._parked_until = {self._model: float("-inf"), self.account: float("-inf")}
         self._entered_at: float | None = None
+        self._tries = False  # a turn of this process may be one that goes first
         self._pace = 0.0  # seconds from one entry here to the next, the last ones counting most
 
     @property
@@ -238,17 +295,40 @@ class Admission:
         return 0.0 if self.limit is None else max(0.0, self._settings.step_deadline_seconds - turn_seconds)
 
     async def check(self) -> None:
-        """Raise Postponed while the model is parked. Queries Redis four times a second, not with each turn."""
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._checked_at >= CHECK_SECONDS:
-            self._checked_at = loop.time()
-            try:
-                left = await self._answer(self._client.pttl(parked_key(self._model)))
-            except Postponed:
-                self._checked_at = float("-inf")
-                raise
-            self._parked_until = loop.time() + max(left, 0) / 1000
-        self._refuse_parked(self._parked_until - loop.time())
+        """Raise Postponed while the model or its account is parked, or others have to try it first. Queries Redis four
+        times a second, not with each turn."""
+        async with self._checking:
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._checked_at >= CHECK_SECONDS:
+                await self._look()
+                # Where one turn goes first, each is counted.
+                self._checked_at = float("-inf") if self._tries else loop.time()
+        self._refuse_parked()
+
+    async def _look(self) -> None:
+        model, account = rest_keys(self._model), rest_keys(self.account)
+        keys = [model[0], account[0], model[2], account[2], model[3], account[3]]
+        left, which = await self._answer(self._client.eval(CHECK_SCRIPT, 6, *keys, int(TRYING_SECONDS * 1000)))
+        if left < 0:
+            later = jittered(min(-left / 1000, HELD_BACK_SECONDS))
+            raise Postponed(f"a first turn on {self._named(which)} after its limit", later)
+        if left > 0:
+            self._parked_until[self._named(which)] = asyncio.get_running_loop().time() + left / 1000
+        else:
+            self._parked_until = dict.fromkeys(self._parked_until, float("-inf"))
+            self._tries = bool(which)
+
+    def _named(self, which: int) -> str:
+        return self.account if which == 2 else self._model
+
+    async def tried(self, *, answered: bool) -> None:
+        """A turn has ended that no limit ended. answered: the provider has answered it, so that all others may go."""
+        if not self._tries:
+            return
+        keys = [key for name in (self._model, self.account) for key in rest_keys(name)[1 if answered else 3 :]]
+        self._tries = not answered
+        with contextlib.suppress(redis.exceptions.RedisError, OSError):
+            await self._client.delete(*keys)
 
     @asynccontextmanager
     async def turn(self, ticket: str, until: float) -> AsyncIterator[None]:
@@ -270,23 +350,30 @@ class Admission:
         self._parks.add(task)
         task.add_done_callback(self._parks.discard)
 
-    async def park(self, reset_seconds: float | None, why: str) -> float | None:
+    async def park(self, reset_seconds: float | None, why: str, *, plan: bool = False) -> float | None:
         """Until the provider's reset time if known. Return the seconds; None without Redis, when only this process
-        knows."""
-        asked = 0
+        knows. plan: the account's plan is used up, so that all of its models rest. Never longer than a step waits."""
+        asked, name = 0, self.account if plan else self._model
         if reset_seconds is not None and math.isfinite(reset_seconds):
-            asked = int(min(max(reset_seconds, LEAST_SECONDS), ASKED_MOST_SECONDS) * 1000)
-        own, most = jittered(PARK_SECONDS * 1000), PARK_MOST_SECONDS * 1000
-        keys = [parked_key(self._model), f"desk:parks:{self._model}"]
+            most_asked = self._settings.limit_wait_hours * 3600 + LONG_SECONDS
+            asked = int(min(max(reset_seconds, LEAST_SECONDS), most_asked) * 1000)
+        first, most = (PLAN_PARK_SECONDS, PLAN_PARK_MOST_SECONDS) if plan else (PARK_SECONDS, PARK_MOST_SECONDS)
+        own, after = jittered(first * 1000), (int(plan), int(LONG_SECONDS * 1000), int(TRIED_SECONDS * 1000))
         try:
-            left = await self._client.eval(PARK_SCRIPT, 2, *keys, asked, own, most, why, _PARKS_KEPT)
+            left = await self._client.eval(
+                PARK_SCRIPT, 4, *rest_keys(name), asked, own, most * 1000, why, _PARKS_KEPT, *after
+            )
         except (redis.exceptions.RedisError, OSError) as error:
             log.warning("park.not_sent", model=self._model, error=str(error))
             return None
         seconds = float(left) / 1000
-        self._parked_until = max(self._parked_until, asyncio.get_running_loop().time() + seconds)
-        log.warning("model.parked", model=self._model, seconds=round(seconds, 1), reason=why)
+        self._parked_until[name] = max(self._parked_until[name], asyncio.get_running_loop().time() + seconds)
+        log.warning("model.parked", name=name, seconds=round(seconds, 1), reason=why)
         return seconds
+
+    def resting_until(self, *, plan: bool) -> float:
+        """Return the loop time until which this process knows the account or the model to be parked."""
+        return self._parked_until[self.account if plan else self._model]
 
     def close(self) -> None:
         for task in (self._renewal, *self._parks):
@@ -343,12 +430,14 @@ class Admission:
 
     async def _ask(self, token: str, ticket: str, limit: int) -> bool:
         """Ask for a place, and return whether there is one. Raises Postponed while the model is parked."""
-        keys = [turns_key(self._line), *self._line_keys(), parked_key(self._model)]
+        keys = [turns_key(self._line), *self._line_keys(), parked_key(self._model), parked_key(self.account)]
         times = int(HERE_SECONDS * 1000), int(KEPT_SECONDS * 1000)
         entered, left, place = await self._answer(
             self._client.eval(ENTER_SCRIPT, len(keys), *keys, token, self._lease_ms, limit, ticket, *times)
         )
-        self._refuse_parked(left / 1000)
+        if entered < 0:
+            self._parked_until[self._named(place)] = asyncio.get_running_loop().time() + left / 1000
+            self._refuse_parked()
         self._waiters.before[ticket] = place
         return bool(entered == 1)
 
@@ -386,11 +475,15 @@ class Admission:
                 log.warning("admission.not_renewed", turns=len(tokens), error=str(error))
         self._renewal = None
 
-    def _refuse_parked(self, seconds: float) -> None:
-        if seconds > 0:
+    def _refuse_parked(self) -> None:
+        now = asyncio.get_running_loop().time()
+        name, end = max(self._parked_until.items(), key=lambda one: one[1])
+        if (seconds := end - now) > 0:
             # Spread over a part of the time that all have waited, lest they meet the limit together again.
             later = seconds + random.uniform(0.0, min(5.0, 0.25 * seconds + 0.5))
-            raise Postponed(f"the rate limit of {self._model}", later)
+            lasts = name == self.account or seconds >= LONG_SECONDS
+            until = utcnow() + dt.timedelta(seconds=seconds) if lasts else None
+            raise Postponed(limit_text(name, self.account), later, until)
 
     async def _answer(self, command: Any) -> Any:
         try:

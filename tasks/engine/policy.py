@@ -39,7 +39,7 @@ class Retry:
     # delay, most: seconds; the delay doubles with each attempt
     delay: float = 1.0
     most: float = 60.0
-    parks: bool = False  # no turn starts on the model until the provider's reset time
+    parks: bool = False  # no turn starts on the model, or on its account, until the provider's reset time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ POLICY: Mapping[str, Retry] = {
     "server_error": Retry(How.SAME, delay=2.0),
     "unreachable": Retry(How.SAME, delay=10.0),  # a local server that is started anew loads its model first
     "stream_cut": Retry(How.FORK),
-    "usage_limit": _NEVER,
+    "usage_limit": Retry(How.SAME, attempts=None, parks=True),
+    "no_credit": _NEVER,
+    "limit_wait": _NEVER,  # the limit lasts longer than DESK_LIMIT_WAIT_HOURS
     "unauthorized": _NEVER,
     "bad_request": _NEVER,
     "not_found": _NEVER,
@@ -192,6 +194,15 @@ def waiting(error: str | None, why: str) -> str:
     """Keeps the end of the attempt before in front, by which the next one opens its thread. why: a noun."""
     before = (error or "").partition(_WAITING)[0].removesuffix("; ")
     return f"{before}; {_WAITING}{why}" if before else f"{_WAITING}{why}"
+
+
+A_LIMIT = ("the plan's limit of ", "the rate limit of ", "a first turn on ")  # what a step waits for begins so
+
+
+def waits_for_limit(error: str | None) -> bool:
+    """Return whether an attempt that ended with this reason met its provider's limit, or found it known."""
+    before, _, why = (error or "").partition(_WAITING)
+    return why.startswith(A_LIMIT) or (not why and retry(kind_in(before)).parks)
 
 
 def waits_for(error: str | None) -> str | None:

@@ -14,7 +14,7 @@ from chordesk.models.events import DESK
 from chordesk.models.notifications import SUMMARY, NoticeKind
 from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.runtime import Notice
-from chordesk.models.text import SHORT_ID, without_secrets
+from chordesk.models.text import SHORT_ID, span, without_secrets
 from chordesk.tools.decimals import money
 from chordesk.tools.decimals import plain as figure
 
@@ -196,7 +196,9 @@ def _worker_lost(notice: Notice, _: Wording) -> str:
 
 def _model_parked(notice: Notice, _: Wording) -> str:
     seconds = float(notice.facts.get("seconds") or 0)
-    return f"no turn starts on {quoted(notice.subject, 60)} for {seconds:.0f} s: its provider limits the rate"
+    until = notice.facts.get("until")
+    ends = f" until {quoted(until, 40)}" if until else ""
+    return f"no turn starts on {quoted(notice.subject, 60)} for {span(seconds)}{ends}: its provider's limit is met"
 
 
 def _rogue_call(notice: Notice, _: Wording) -> str:

@@ -495,8 +495,14 @@ class Wait(Frozen):
     until: dt.datetime | None = None
 
     def __str__(self) -> str:
-        until = f" until {self.until.astimezone(NEW_YORK):%H:%M:%S} New York time" if self.until is not None else ""
+        until = f" until {_until(self.until)} New York time" if self.until is not None else ""
         return f"waits for {self.what}{until} ({self.count} {self.unit}{'' if self.count == 1 else 's'})"
+
+
+def _until(at: dt.datetime) -> str:
+    """Return a time of New York, with its date where that is not today's."""
+    there = at.astimezone(NEW_YORK)
+    return f"{there:%H:%M:%S}" if there.date() == utcnow().astimezone(NEW_YORK).date() else f"{there:%a %Y-%m-%d %H:%M}"
 
 
 def waits(session: Session, run: Run, settings: Settings | None = None) -> list[Wait]:

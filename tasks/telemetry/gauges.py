@@ -98,7 +98,7 @@ def read_own(
 UNACKED = "unacked"  # kombu's hash of the messages that workers hold
 MESSAGES = Gauge("desk_queue_messages", "Messages that wait in Redis for a worker.", ("queue",))
 MESSAGES_HELD = Gauge("desk_messages_held", "Messages that workers hold.")
-MODELS_PARKED = Gauge("desk_models_parked", "Models whose provider limits the rate.")
+MODELS_PARKED = Gauge("desk_models_parked", "Models and accounts whose provider's limit is met.")
 MODELS_PARKED_FOR = Gauge("desk_model_parked_seconds", "Time until its turns may start again.", ("model",))
 TURNS_RESERVED = Gauge("desk_turns_reserved", "Turns in flight of a limited model.", ("model",))
 TURNS_WAITING = Gauge("desk_turns_waiting", "Turns that wait for a place.", ("model",))

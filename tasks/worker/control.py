@@ -363,7 +363,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
 
 PROVIDERS: tuple[str, ...] = get_args(Settings.model_fields["provider"].annotation)
 # What of a run's settings names its models: the model is the one that was asked for, the rest is the desk's.
-_OF_MODELS = ("provider", "model", "provider_url", "local_url", "role_models", "voice_models")
+_OF_MODELS = ("provider", "model", "provider_url", "local_url", "role_models", "voice_models", "substitutes")
 
 
 def with_model(settings: Settings, text: str) -> Settings:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime as dt
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import bindparam
-from sqlmodel import Session, select
+from sqlmodel import Session, SQLModel, select
 
-from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models
+from chordesk.agents.provider_limits import is_of_plan
+from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models, substitute_of
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
 from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import notices
 from chordesk.models.analysis import Depth
-from chordesk.models.answers import Completed, Failed, Interrupted, Refused, ReportStatus, Skipped
-from chordesk.models.errors import LeaseLost
+from chordesk.models.answers import Completed, Failed, Failure, Interrupted, Refused, ReportStatus, Skipped
+from chordesk.models.errors import LeaseLost, Postponed
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.tables.columns import utcnow
@@ -25,9 +29,9 @@ from chordesk.models.tables.runs import Run, Turn
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import budgets, policy
+from chordesk.tasks.engine import budgets, policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
-from chordesk.tasks.engine.limits import PARK_SECONDS
+from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
@@ -94,6 +98,7 @@ def moment(market: str, at: dt.datetime) -> str:
 
 MOST_NOTE = 300
 PARK_ANSWER_SECONDS = 10.0
+MOST_SECONDS = 400 * 86_400.0  # of a limit's time that is told
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
 
 
@@ -151,6 +156,11 @@ def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> 
         return future.result()
     except concurrent.futures.CancelledError:
         return _cancelled(desk, step, held)
+    except Postponed as error:
+        why = why_not_wait(desk, step, error.until, str(error))
+        if why is None:
+            raise
+        return RoleRun(Failed(kind=resting.KIND, retryable=False, message=why))
 
 
 def _cancelled(desk: Desk, step: ClaimedStep, held: HeldStep) -> RoleRun:
@@ -179,26 +189,63 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
     wait = policy.next_attempt(outcome.kind, *attempts_of(step))
     if wait is None:
         return None
-    seconds = max(wait.seconds, _park(desk, run, outcome)) if rule.parks else wait.seconds
     reason = policy.reason(outcome.kind, outcome.message)
-    return RetryLater(seconds, reason, run.rows, counts=wait.counts)
+    if not rule.parks:
+        return RetryLater(wait.seconds, reason, run.rows, counts=wait.counts)
+    turn, settings = run.turns[-1], desk.settings_of(step.run_id)
+    model = run.model or role_models(settings)[turn.role]
+    rest = park(desk.serving(turn.run_id), model, outcome)
+    own = role_models(settings)[turn.role]
+    if rest.until is not None and any(substitute_of(settings, turn.role, one) for one in (own, model)):
+        # The next attempt asks the other one, or waits for the one that rests for a shorter time.
+        return RetryLater(policy.jittered(wait.seconds), reason, run.rows, counts=wait.counts)
+    if (why := why_not_wait(desk, step, rest.until, rest.why)) is not None:
+        run.outcome = Failed(kind=resting.KIND, retryable=False, message=f"{why} ({outcome.message})")
+        return None
+    return rests(step, rest, policy.waiting(reason, rest.why), run.rows)
 
 
-def _park(desk: Desk, run: RoleRun, outcome: Failed) -> float:
-    turn = run.turns[-1]
-    model = run.model or role_models(desk.settings_of(turn.run_id))[turn.role]
-    return park(desk.serving(turn.run_id), model, outcome.reset_seconds, outcome.message)
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A parked model or account. why: what a step waits for; until: its end, where the wait is a long one."""
+
+    seconds: float
+    why: str
+    until: dt.datetime | None
 
 
-def park(desk: Desk, model: RoleModel, reset_seconds: float | None, why: str) -> float:
-    """Park a model for every worker; return the seconds until the limited step may come back."""
-    parking = desk.loop.submit(desk.admission.of(model).park(reset_seconds, why))
+def rests(step: ClaimedStep, rest: Rest, reason: str, rows: Sequence[Sequence[SQLModel]]) -> RetryLater:
+    """Return another attempt after a limit, which uses up none; a long one moves the run's deadline on."""
+    also = partial(resting.extend, step_id=step.id, until=rest.until) if rest.until is not None else None
+    return RetryLater(rest.seconds, reason, rows, counts=False, also=also)
+
+
+def why_not_wait(desk: Desk, step: ClaimedStep, until: dt.datetime | None, why: str) -> str | None:
+    """Return why a step does not wait for a limit (DESK_LIMIT_WAIT_HOURS); None where it does."""
+    if until is None:
+        return None
+    with desk.store.read() as session:
+        return resting.too_long(session, step.id, desk.settings_of(step.run_id), until, why)
+
+
+def park(desk: Desk, model: RoleModel, outcome: Failure) -> Rest:
+    """Park a model, or its account where a plan is used up, for every worker. until: also of a limit that lasts longer
+    than any step waits, whose model is parked for a shorter time."""
+    gate, plan = desk.admission.of(model), is_of_plan(outcome)
+    parking = desk.loop.submit(gate.park(outcome.reset_seconds, outcome.message, plan=plan))
     try:
         parked = parking.result(PARK_ANSWER_SECONDS)
     except TimeoutError:
         parked = None
-    note_once(desk, _parked_notice(model.model, parked or PARK_SECONDS))
-    return policy.jittered(parked if parked is not None else PARK_SECONDS)
+    seconds = parked if parked is not None else PLAN_PARK_SECONDS if plan else PARK_SECONDS
+    lasts = max(seconds, min(outcome.reset_seconds or 0.0, MOST_SECONDS))
+    name = gate.account if plan else model.model
+    until = utcnow() + dt.timedelta(seconds=lasts)
+    note_once(desk, _parked_notice(name, seconds, until))
+    why = limit_text(name, gate.account)
+    if plan or lasts >= LONG_SECONDS:
+        return Rest(seconds + random.uniform(0.0, 1.0), why, until)
+    return Rest(policy.jittered(seconds), why, None)
 
 
 def note_once(desk: Desk, notice: Notice) -> None:
@@ -209,10 +256,10 @@ def note_once(desk: Desk, notice: Notice) -> None:
             notices.note(session, notice)
 
 
-def _parked_notice(model: str, seconds: float) -> Notice:
+def _parked_notice(model: str, seconds: float, until: dt.datetime) -> Notice:
     key = f"{NoticeKind.MODEL_PARKED}:{model}:{int(utcnow().timestamp() // PARKED_NOTICE_SECONDS)}"
     kind = NoticeKind.MODEL_PARKED.value
-    return Notice(key=key, kind=kind, subject=model, facts={"seconds": seconds}, run_id=DESK)
+    return Notice(key=key, kind=kind, subject=model, facts={"seconds": seconds, "until": utc(until)}, run_id=DESK)
 
 
 def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -31,7 +32,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries
+from chordesk.tasks.engine import evidence, graph, kinds, policy, resting, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
@@ -278,7 +279,7 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         if held.interrupted:
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
         if isinstance(error, Postponed):
-            return RetryLater(error.seconds, policy.waiting(step.error, str(error)), counts=False)
+            return postponed(step, error)
         if (why := desk.room.look()) is not None:
             return without_room(f"{type(error).__name__}: {error}", why)
         if not isinstance(error, DeskError):
@@ -289,6 +290,12 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         if wait is None:
             return Done(error=reason)
         return RetryLater(wait.seconds, reason, counts=wait.counts)
+
+
+def postponed(step: ClaimedStep, error: Postponed, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
+    """Return another attempt of a step whose turn may not start yet. A limit that lasts moves its run's deadline on."""
+    also = partial(resting.extend, step_id=step.id, until=error.until) if error.until is not None else None
+    return RetryLater(error.seconds, policy.waiting(step.error, str(error)), rows, counts=False, also=also)
 
 
 def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:

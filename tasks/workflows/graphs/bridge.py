@@ -224,6 +224,7 @@ class StepBridge:
             self.require_going()
             recorded = _Recorded(conversation, partial(self._record, call, model, node))
             answer = await Exchange(call).run(recorded, metadata, gate.limited)
+            await gate.tried(answered=True)
         self.record.asks(recorded.turns[-1], [str(one["id"]) for one in answer.reply.calls])
         return answer
 

@@ -37,6 +37,8 @@ from sqlmodel import Session, col, func, select
 from chordesk.agents.answers import storable
 from chordesk.agents.langchain.bridge import CallInterrupted, ChatError, RateLimited, using
 from chordesk.agents.langchain.memory import DeskStore
+from chordesk.agents.pulse import failure
+from chordesk.agents.role_models import RoleModel
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.agents.tradingagents.project import ROLE
 from chordesk.models.errors import (
@@ -57,12 +59,12 @@ from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approvals
 from chordesk.tasks.approvals import INTERRUPT, INTERRUPT_SECONDS
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import policy
+from chordesk.tasks.engine import policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
-from chordesk.tasks.worker.turns import park
-from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.worker.turns import park, rests, why_not_wait
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of, postponed
 from chordesk.tasks.workflows.graphs.bridge import Record, StepBridge
 from chordesk.tasks.workflows.graphs.checkpoints import GraphReader, StepSaver
 from chordesk.tasks.workflows.graphs.factory import load_graph, names_of, only_async
@@ -449,23 +451,31 @@ class Chapter:
         if self._held.interrupted:
             raise StepEnded(self._held.ended or EndReason.STOPPED, *rows) from error
         if self._held.ended is EndReason.DEADLINE:
-            return self._again("deadline", f"a node did not end within the step's time ({_text_of(error)})", 0.0)
+            return self._again("deadline", f"a node did not end within the step's time ({_text_of(error)})")
         if isinstance(cause, Postponed):
-            return RetryLater(cause.seconds, policy.waiting(self._step.error, str(cause)), rows, counts=False)
+            why = why_not_wait(self._desk, self._step, cause.until, str(cause))
+            return postponed(self._step, cause, rows) if why is None else self._again(resting.KIND, why)
         if isinstance(cause, BudgetUsed):
             why = cause.args[0]
             return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
-        if isinstance(cause, RateLimited) and (model := self._bridge.model) is not None:
-            seconds = park(self._desk.serving(self._step.run_id), model, cause.reset_seconds, str(cause.args[0]))
-            return self._again(cause.kind, str(cause), seconds)
-        return self._again(*_kind_of(cause), 0.0)
+        if isinstance(cause, RateLimited) and policy.retry(cause.kind).parks and self._bridge.model is not None:
+            return self._rests(cause, self._bridge.model)
+        return self._again(*_kind_of(cause))
 
-    def _again(self, kind: str, message: str, seconds: float) -> Ending:
+    def _rests(self, cause: RateLimited, model: RoleModel) -> Ending:
+        met = failure(cause.kind, str(cause.args[0]), cause.reset_seconds)
+        rest = park(self._desk.serving(self._step.run_id), model, met)
+        if (why := why_not_wait(self._desk, self._step, rest.until, rest.why)) is not None:
+            return self._again(resting.KIND, f"{why} ({cause})")
+        reason = policy.waiting(policy.reason(cause.kind, str(cause)), rest.why)
+        return rests(self._step, rest, reason, self._record.rows())
+
+    def _again(self, kind: str, message: str) -> Ending:
         reason, rows = policy.reason(kind, message), self._record.rows()
         wait = policy.next_attempt(kind, *attempts_of(self._step))
         if wait is None:
             return Done({"status": "failed", **self._place}, rows, error=reason)
-        return RetryLater(max(wait.seconds, seconds), reason, rows, counts=wait.counts)
+        return RetryLater(wait.seconds, reason, rows, counts=wait.counts)
 
 
 def _worn(session: Session, step: ClaimedStep, thread: str) -> bool:

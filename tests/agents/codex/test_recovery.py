@@ -9,24 +9,9 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.pulse import reset_in
 from chordesk.agents.runtime import Opening
 from tests.agents.codex.kit import METADATA, SCHEMA, Codex, deadline, one_turn, spec
 from tests.fakes.responses import Cut, FakeResponses, Reply, Status
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("Rate limit reached. Please try again in 11.5s. Visit us", 11.5),
-        ("try again in 28ms", 0.028),
-        ("Try again in 1m 2.5s.", 62.5),
-        ("try again in 1 hour and 2 minutes", 3720.0),
-        ("try again later", None),
-    ],
-)
-def test_a_reset_time_given_as_text(text: str, seconds: float | None) -> None:
-    assert reset_in(text) == (pytest.approx(seconds) if seconds is not None else None)
 
 
 async def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, codex: Codex) -> None:

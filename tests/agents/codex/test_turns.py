@@ -99,14 +99,14 @@ FAULTS: list[tuple[Reply, str, bool]] = [
     (Status(403), "unauthorized", False),
     (Status(404, {"error": {"message": "no such model"}}), "not_found", False),
     (Status(429, {"error": {"message": "slow"}}, {"Retry-After": "1"}), "rate_limited", True),
-    (Status(429, LIMIT), "usage_limit", False),
+    (Status(429, LIMIT), "usage_limit", True),
     (Status(500), "server_error", True),
     (Status(503, OVERLOADED), "overloaded", True),
     (Cut(), "stream_cut", True),
     (Malformed(), "stream_cut", True),
     (Failing("rate_limit_exceeded", "try again in 1s"), "rate_limited", True),
     (Failing("context_length_exceeded"), "context_window", False),
-    (Failing("insufficient_quota"), "usage_limit", False),
+    (Failing("insufficient_quota"), "no_credit", False),
     (Failing("server_error"), "stream_cut", True),
 ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from chordesk.agents.provider_limits import LIMITS
 from chordesk.agents.runtime import TurnResult
 from chordesk.tasks.engine import policy
 from tests.agents.codex.kit import Kit, run
@@ -39,7 +40,16 @@ FAULTS: dict[str, tuple[ChatReply, str]] = {
     "no such model": (_error(404, "not_found_error"), "not_found"),
     "a bad request": (_error(400, "invalid_request_error"), "bad_request"),
     "a rate limit": (_error(429, "rate_limit_error", retry_after="7"), "rate_limited"),
-    "a used quota": (_error(429, "insufficient_quota", "You exceeded your current quota"), "usage_limit"),
+    "a used quota": (_error(429, "insufficient_quota", "You exceeded your current quota"), "no_credit"),
+    "a plan's limit": (_error(429, "usage_limit_reached", "try again in 7 seconds"), "usage_limit"),
+    "a plan's limit in another status": (
+        _error(400, "invalid_request_error", "You have reached your specified API usage limits. Try again in 7 s"),
+        "usage_limit",
+    ),
+    "a used-up balance": (
+        _error(400, "invalid_request_error", "Your credit balance is too low to access the API"),
+        "no_credit",
+    ),
     "an error of the server": (_error(500, "api_error"), "server_error"),
     "unavailable": (_error(503, "unavailable"), "overloaded"),
     "overloaded": (_error(529, "overloaded_error", "Overloaded"), "overloaded"),
@@ -76,11 +86,13 @@ def test_a_fault_becomes_a_failure_of_its_kind_after_one_request(model: FakeChat
     assert (result.status, result.failure.kind) == ("failed", kind)
     assert len(model.requests) == (2 if isinstance(reply, Raw) else 1)  # one JSON: asked for without a stream
     assert kind in policy.POLICY
-    assert result.failure.retryable == (kind in {"stream_cut", "rate_limited", "server_error", "overloaded"})
+    assert result.failure.retryable == (
+        kind in {"stream_cut", "rate_limited", "usage_limit", "server_error", "overloaded"}
+    )
     (error,) = seen.payloads("turn.error")
     assert (error["kind"], error["will_retry"]) == (kind, False)
     assert seen.payloads("turn.failed")[0]["kind"] == kind
-    if kind == "rate_limited":
+    if kind in LIMITS:
         assert result.failure.reset_seconds == 7.0
 
 

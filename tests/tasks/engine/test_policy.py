@@ -65,7 +65,7 @@ def test_every_error_of_the_app_server_has_a_rule_that_agrees_with_it() -> None:
 
 
 def test_attempts_are_those_of_the_step_and_of_the_kind() -> None:
-    for kind in ("usage_limit", "unauthorized", "bad_request", "invalid_output", "never_heard_of"):
+    for kind in ("no_credit", "unauthorized", "bad_request", "invalid_output", "never_heard_of"):
         assert next_attempt(kind, tried=1, left=9) is None, kind
     first, second = next_attempt("server_error", 1, 2), next_attempt("server_error", 2, 1)
     assert first is not None
@@ -78,11 +78,11 @@ def test_attempts_are_those_of_the_step_and_of_the_kind() -> None:
 
 
 def test_a_failure_that_is_not_the_steps_fault_uses_up_nothing() -> None:
-    for kind in ("rate_limited", "redis_down", "database_down", "drained"):
+    for kind in ("rate_limited", "usage_limit", "redis_down", "database_down", "drained"):
         wait = next_attempt(kind, tried=99, left=0)
         assert wait is not None
         assert not wait.counts
-    assert [kind for kind, rule in POLICY.items() if rule.parks] == ["rate_limited"]
+    assert [kind for kind, rule in POLICY.items() if rule.parks] == ["rate_limited", "usage_limit"]
 
 
 @pytest.mark.parametrize(

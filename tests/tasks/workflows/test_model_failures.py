@@ -3,14 +3,18 @@ scripted."""
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
+import math
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import redis
@@ -27,7 +31,7 @@ from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.runs import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
-from chordesk.tasks.reading.runs import view
+from chordesk.tasks.reading.runs import view, waits
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep
@@ -37,7 +41,7 @@ from chordesk.tasks.workflows.trade import open_trade
 from tests.constants import constants
 from tests.fakes.responses import Call, Failing, FakeResponses, Reply, Status, Text, answered
 from tests.patience import PATIENCE
-from tests.stack import Processes, processes
+from tests.stack import Processes, processes, wait_for
 
 SOUND = {"verdict": "CONFIRMED", "confidence": "high", "summary": "Sound.", "keyRisks": []}
 VIEW = json.dumps({**SOUND, "thesis": {"direction": "up", "probability": 0.6}})
@@ -170,6 +174,74 @@ def test_a_limited_model_is_parked_and_costs_no_step_its_attempts(model: FakeRes
     asked = sorted(seen.at for seen in model.calls() if seen.at >= refused[0])  # one may be on its way meanwhile
     assert max(after - before for before, after in pairwise(asked)) > 1, "the model was left alone"
     assert {one.subject for one in noticed(floor, NoticeKind.MODEL_PARKED)} == {"gpt-5.5"}
+
+
+def limits_of_plan(after: int, seconds: float) -> tuple[Callable[[dict[str, Any]], Reply], list[float], list[float]]:
+    """Return a model whose plan is used up after so many calls and begins anew after seconds, with the times at which
+    it served and refused. It tells the time by its text alone, in a zone."""
+    served: list[float] = []
+    refused: list[float] = []
+    lock = threading.Lock()
+    zone = ZoneInfo("Asia/Tokyo")
+    ends = math.inf
+
+    def answer(body: dict[str, Any]) -> Reply:
+        nonlocal ends
+        with lock:
+            now = time.time()
+            if len(served) >= after and now < ends:
+                ends = ends if math.isfinite(ends) else math.ceil(now + seconds)
+                refused.append(now)
+                told = f"{dt.datetime.fromtimestamp(ends, zone):%b %d, %Y at %H:%M:%S} (Asia/Tokyo)"
+                return Status(429, {"error": {"message": f"You've hit your limit. It resets {told}"}})
+            served.append(now)
+        return by_rules(body)
+
+    return answer, served, refused
+
+
+def test_a_used_up_plan_is_waited_for_by_all_workers_and_a_killed_one_repeats_nothing(
+    model: FakeResponses, floor: Processes
+) -> None:
+    floor.workers("research-2")
+    model.policy, served, refused = limits_of_plan(after=7, seconds=8.0)
+    run = open_research(floor.app, ["AAPL", "IBM"])
+    wait_for(lambda: bool(refused), "the plan is used up")
+    deadline = run.deadline_at
+    wait_for(lambda: read(floor, lambda s: s.get_one(Run, run.id).deadline_at) > deadline, "its deadline moves on")
+    shown = read(floor, lambda s: [str(one) for one in waits(s, s.get_one(Run, run.id))])
+    assert any(one.startswith("waits for the plan's limit of the account at 127.0.0.1 until ") for one in shown), shown
+    floor.end("research-2", signal.SIGKILL)
+    row = ended(floor, run)
+    assert row.state == RunState.DONE, row.notes
+    assert {report.status for report in reports(floor, run)} == {"completed"}
+    made = steps(floor, run, StepKind.REPORT)
+    assert {step.max_attempts - step.attempt for step in made} == {policy.STEP_ATTEMPTS - 1}, "none is used up"
+    assert len(refused) <= 4, "no turn but those in flight met the limit, and none met it again"
+    again = len(served) - 2 * len(made)  # a call and an answer of each
+    assert 0 <= again <= len(refused), "only the first call of a turn that the limit cut is made again"
+    (notice,) = [one for one in noticed(floor, NoticeKind.MODEL_PARKED) if "account" in one.subject]
+    assert notice.facts["until"].endswith("UTC")
+
+
+def test_a_limit_that_lasts_too_long_ends_a_step_and_one_without_an_end_is_not_waited_for(
+    model: FakeResponses, floor: Processes
+) -> None:
+    error = {"error": {"type": "usage_limit_reached", "resets_in_seconds": 9 * 86_400}}
+    for body, kind in ((error, "limit_wait"), ({"error": {"code": "insufficient_quota"}}, "no_credit")):
+        model.policy = lambda _body, body=body: Status(429, body)
+        run = open_research(floor.app, ["AAPL"])
+        row = ended(floor, run)
+        assert row.state == RunState.FAILED
+        errors = [step.error or "" for step in steps(floor, run, StepKind.REPORT)]
+        assert all(one.startswith(f"{kind}: ") for one in errors), errors
+        if kind == "limit_wait":
+            assert "longer than the 8 d of DESK_LIMIT_WAIT_HOURS" in errors[0]
+        with redis.Redis.from_url(redis_url(floor.settings)) as client:
+            for key in client.scan_iter("desk:par*"):
+                client.delete(key)
+            for key in client.scan_iter("desk:tr*"):
+                client.delete(key)
 
 
 def test_a_lost_login_is_not_tried_again_and_a_run_without_a_report_says_so_first(

@@ -16,7 +16,9 @@ from chordesk.models.errors import CodexError, ProcessDied, RpcError, RpcTimeout
     [
         ("unauthorized", "no", "unauthorized"),
         ("badRequest", "no", "bad_request"),
-        ("sessionBudgetExceeded", "no", "usage_limit"),
+        ("sessionBudgetExceeded", "no", "budget_used"),
+        ("usageLimitExceeded", "Try again later.", "usage_limit"),
+        ("usageLimitExceeded", "Quota exceeded. Check your plan and billing details.", "no_credit"),
         ("flexUnavailable", "no", "overloaded"),
         ("misalignmentPolicyViolation", "no", "policy"),
         ({"httpConnectionFailed": {"httpStatusCode": None}}, "connection refused", "unreachable"),

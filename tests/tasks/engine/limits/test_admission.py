@@ -19,8 +19,10 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.engine import limits as limiter_keys
 from chordesk.tasks.engine.limits import (
-    ASKED_MOST_SECONDS,
+    LONG_SECONDS,
     PARK_SECONDS,
+    PLAN_PARK_MOST_SECONDS,
+    PLAN_PARK_SECONDS,
     Admission,
     ModelAdmissions,
     parked_models,
@@ -170,8 +172,49 @@ def test_a_provider_that_names_no_sensible_time_is_asked_less_and_less(server: s
                 with redis.Redis.from_url(server) as client:
                     client.delete(limiter_keys.parked_key(MODEL))
             assert parked == [1.0, 1.0, 2.0, 4.0, 8.0]
-            assert await gate.park(1e9, "429") == pytest.approx(ASKED_MOST_SECONDS, abs=1)
+            assert await gate.park(1e9, "429") == pytest.approx(192 * 3600 + LONG_SECONDS, abs=1)
             assert await gate.park(float("nan"), "429") is not None
+
+    run(work)
+
+
+def test_a_plans_limit_rests_all_models_of_the_account_and_then_one_turn_goes_first(
+    server: str, tmp_path: Path
+) -> None:
+    limits = settings(tmp_path, PROVIDER="endpoint", PROVIDER_URL="http://127.0.0.1:1/v1")
+
+    async def work() -> None:
+        async with gates(server, limits, 2) as (one, worker):
+            other = Admission(one._client, limits, RoleModel("codex", "gpt-5.5-mini"), one._waiters)
+            assert await one.park(1.2, "plan", plan=True) == pytest.approx(1.2, abs=0.05)
+            for gate in (one, worker, other):
+                with pytest.raises(Postponed, match="the plan's limit of") as rest:
+                    await gate.check()
+                assert rest.value.until is not None
+            await asyncio.sleep(1.3)
+            found = await asyncio.gather(*(gate.check() for gate in (one, worker, other) * 5), return_exceptions=True)
+            assert sum(isinstance(answer, Postponed) for answer in found) == 14
+            with redis.Redis.from_url(server) as client:
+                client.delete(limiter_keys.rest_keys(one.account)[3])  # nobody was refused for a while
+            found = await asyncio.gather(*(gate.check() for gate in (one, worker, other) * 5), return_exceptions=True)
+            assert sum(isinstance(answer, Postponed) for answer in found) == 13, "two may follow"
+            await asyncio.gather(*(gate.tried(answered=True) for gate in (one, worker, other)))
+            await asyncio.gather(*(gate.check() for gate in (one, worker, other) * 5))
+
+    run(work)
+
+
+def test_a_plan_without_a_time_rests_longer_each_time(server: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gates(server, settings(tmp_path)) as (gate,):
+            parked = []
+            for _ in range(8):
+                parked.append(await gate.park(None, "plan", plan=True) or 0.0)
+                with redis.Redis.from_url(server) as client:
+                    client.delete(limiter_keys.parked_key(gate.account))
+            assert parked[0] == pytest.approx(PLAN_PARK_SECONDS, rel=0.26)
+            assert parked[2] == pytest.approx(4 * PLAN_PARK_SECONDS, rel=0.26)
+            assert parked[-1] == PLAN_PARK_MOST_SECONDS
 
     run(work)
 

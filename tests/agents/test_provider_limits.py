@@ -1,0 +1,151 @@
+"""A provider's limit: its kind, and the time that its body, text and headers name."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT, Limit, limit_of, reset_in
+from chordesk.agents.provider_limits import reset_in_headers as in_headers
+
+NOW = dt.datetime(2026, 11, 28, 16, 0, tzinfo=dt.UTC)  # a Saturday
+BERLIN = "2026-11-29T03:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Rate limit reached. Please try again in 11.5s. Visit us", 11.5),
+        ("try again in 28ms", 0.028),
+        ("try again in 1 hour and 2 minutes", 3720.0),
+        ("try again in 3 days 2 hours 5 minutes", 266_700.0),
+        ("Your quota will reset after 18h31m10s.", 66_670.0),
+        ("try again later", None),
+        ("or try again at Nov 30th, 2026 3:05 PM.", "2026-11-30T15:05"),
+        ("try again at 15:05", "2026-11-29T15:05"),  # the next day's
+        ("try again at 16:05.", "2026-11-28T16:05"),
+        ("try again at 3:59 PM", 0.0),  # seconds are not told: it has just passed
+        ("try again at Nov 28th, 2026 2:00 PM.", 0.0),
+        ("You've hit your limit \u00b7 resets 4am (Europe/Berlin)", BERLIN),
+        ("resets Nov 29 at 4am (Europe/Berlin)", BERLIN),
+        ("resets Monday at 9am (America/New_York)", "2026-11-30T14:00"),
+        ("resets Jan 2 at 3pm UTC", "2027-01-02T15:00"),
+        ("You will regain access on 2026-12-01 at 00:00 UTC.", "2026-12-01T00:00"),
+        ("The limit resets at 2026-11-30T15:05:00+02:00", "2026-11-30T13:05"),
+        ("try again at 15:05 CET", "2026-11-29T14:05"),
+        ("try again at 25:00", None),
+        ("resets 4am (Mars/Base)", None),  # a time of an unknown zone is not known
+        ("Try again at Nov 31, 2026 3 PM", None),
+    ],
+)
+def test_a_time_in_a_text(monkeypatch: pytest.MonkeyPatch, text: str, ends: str | float | None) -> None:
+    """A time without a zone is the machine's."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    if isinstance(ends, str):
+        ends = (dt.datetime.fromisoformat(ends).replace(tzinfo=dt.UTC) - NOW).total_seconds()
+    assert reset_in(text, NOW) == (pytest.approx(ends) if ends is not None else None)
+
+
+def test_a_time_of_the_machine_follows_its_zone_and_its_summer_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        march = dt.datetime(2026, 3, 28, 20, 0, tzinfo=dt.UTC)
+        assert reset_in("try again at 4:00 AM", march) == 6 * 3600  # the hour from 2 to 3 is left out that night
+        assert reset_in("try again at Mar 28th, 2026 10:30 PM", march) == 1.5 * 3600
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+
+
+def _http(seconds: float) -> str:
+    return format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "90"}, 90),
+        ({"Retry-After": _http(3600)}, 3600),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"x-ratelimit-reset-requests": "1s", "x-ratelimit-reset-tokens": "6m0s"}, 1),
+        (
+            {
+                "x-ratelimit-remaining-requests": "9",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-reset-tokens": "6m0s",
+            },
+            360,
+        ),
+        ({"X-RateLimit-Reset": str((int(time.time()) + 7200) * 1000)}, 7200),
+        (
+            {
+                "anthropic-ratelimit-unified-status": "rejected",
+                "anthropic-ratelimit-unified-reset": str(int(time.time()) + 7200),
+            },
+            7200,
+        ),
+        (
+            {
+                "x-codex-primary-used-percent": "40",
+                "x-codex-primary-reset-after-seconds": "60",
+                "x-codex-secondary-used-percent": "100",
+                "x-codex-secondary-reset-after-seconds": "400000",
+                "retry-after": "1",
+            },
+            400_000,
+        ),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-5"}, 0),
+    ],
+)
+def test_a_time_in_headers(headers: dict[str, str], seconds: float | None) -> None:
+    found = in_headers(headers)
+    assert found == (seconds if seconds is None or seconds < 3600 else pytest.approx(seconds, abs=900))
+
+
+RESET = {"x-ratelimit-reset-requests": "5s"}
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "headers", "found"),
+    [
+        (429, {"type": "usage_limit_reached", "resets_in_seconds": 7200}, {}, Limit(USAGE_LIMIT, 7200)),
+        (
+            429,
+            {"type": "usage_limit_reached", "message": "The usage limit has been reached"},
+            {},
+            Limit(USAGE_LIMIT, None),
+        ),
+        (429, {"code": "insufficient_quota", "message": QUOTA}, RESET, Limit(NO_CREDIT, None)),
+        (429, {"message": f"{QUOTA} Please retry in 34s"}, {}, Limit(USAGE_LIMIT, 34)),
+        (429, {"message": QUOTA, "details": [{"retryDelay": "34s"}]}, {}, Limit(USAGE_LIMIT, 34)),
+        (402, {"message": "Insufficient credits"}, {}, Limit(NO_CREDIT, None)),
+        (429, {"type": "usage_not_included"}, {}, Limit(NO_CREDIT, None)),
+        (
+            429,
+            {
+                "message": "Rate limit exceeded: free-models-per-day",
+                "metadata": {"headers": {"X-RateLimit-Reset": "60"}},
+            },
+            {},
+            Limit(USAGE_LIMIT, 60),
+        ),
+        (429, {"type": "rate_limit_error", "message": "slow down"}, {"retry-after": "7"}, Limit(RATE_LIMITED, 7)),
+        (400, {"message": "Your credit balance is too low to access the API"}, {}, Limit(NO_CREDIT, None)),
+        (400, {"message": "the field quota is unknown"}, {}, None),
+        (500, {"message": "limit of the pool"}, {}, None),
+    ],
+)
+def test_what_passes_by_itself_and_what_does_not(
+    status: int, error: dict[str, Any], headers: dict[str, str], found: Limit | None
+) -> None:
+    assert limit_of(status, str(error.get("message") or ""), {"error": error}, headers) == found
