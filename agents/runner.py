@@ -88,6 +88,9 @@ class Gate(Protocol):
 
     async def tried(self, *, answered: bool) -> None: ...
 
+    async def used(self, run_id: str) -> None:
+        """A turn of a run has ended, by which its account's plan may have lost something."""
+
 
 class OpenGate:
     """A gate that admits every turn."""
@@ -108,6 +111,9 @@ class OpenGate:
         return None
 
     async def tried(self, *, answered: bool) -> None:
+        return None
+
+    async def used(self, run_id: str) -> None:
         return None
 
 
@@ -294,6 +300,7 @@ class Runner:
                     await gate.park(why.reset_seconds, why.message, plan=is_of_plan(why))
                 else:
                     await gate.tried(answered=why is None)
+                await gate.used(job.run_id)
                 judged = judge(result, job.role.schema, begun)
                 outcome = completed(judged.outcome, job, record.answers)
                 record.turn(conversation, result, outcome, started, judged.done)

@@ -24,6 +24,7 @@ from chordesk.agents.role_models import (
     RULES_MODEL,
     RUNTIMES,
     RoleModel,
+    account_of,
     covers,
     digest_of_models,
     facts_of,
@@ -469,7 +470,9 @@ class Desk:
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store)
         observer = self.recorder if self._records else None
-        runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault)
+        account = account_of(self.settings, RoleModel(DEFAULT_RUNTIME, self.settings.model))
+        seen = partial(self.admission.note, account) if registry is not None else None
+        runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault, on_quota=seen)
         self.loop.submit(runtime.start()).result(START_SECONDS)
         return runtime
 

@@ -16,7 +16,7 @@ from chordesk.agents.codex.events import ConversationListener
 from chordesk.agents.codex.launch import RuntimeConfig, find_binary, prepare
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.codex.rollouts import RolloutFiles, ThreadVault, made_calls, read
-from chordesk.agents.codex.servers import AppServer, AppServerPool, Home, Kind, claim_home
+from chordesk.agents.codex.servers import AppServer, AppServerPool, Home, Kind, OnQuota, claim_home
 from chordesk.agents.codex.threads import (
     Lease,
     OpenedThread,
@@ -39,6 +39,7 @@ from chordesk.agents.codex.turns import (
     is_policy,
     refusal_in,
 )
+from chordesk.agents.provider_limits import is_of_plan
 from chordesk.agents.pulse import Progress, Pulse, failure, interrupted, with_spent
 from chordesk.agents.runtime import (
     ActiveRuntime,
@@ -53,6 +54,7 @@ from chordesk.agents.runtime import (
 )
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import CodexError, ProcessDied, RedisDown, RpcError, RpcTimeout, ServiceError, UsageError
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import KeptThread
 
 if TYPE_CHECKING:
@@ -155,13 +157,25 @@ class CodexConversation:
                 self.listener.turn_ended(status, why)
             if watch is not None:
                 await self._read_calls(watch, result.turn_id)
-                result = replace(result, rogue=watch.rogue)
+                result = replace(result, rogue=watch.rogue, failure=await self._with_reset(result.failure))
             self.last_failure = result.failure
             if result.status == "completed":
                 self.last_turn_id = result.turn_id
             if self._recorder is not None:
                 await self._recorder.after_turn(result)
             return result
+
+    async def _with_reset(self, why: Failure | None) -> Failure | None:
+        """Of a plan's limit with the time by the account's windows: the app-server's text is of whole minutes."""
+        if why is None or not is_of_plan(why):
+            return why
+        if (ends := await self._server.plan_resets_at()) is None:
+            return why
+        seconds = max((ends - utcnow()).total_seconds(), 0.0)
+        told = why.reset_seconds
+        return (
+            why if told is not None and abs(told - seconds) > 90 else why.model_copy(update={"reset_seconds": seconds})
+        )
 
     async def _read_calls(self, watch: TurnWatch, turn_id: str) -> None:
         """A thread that is resumed passes on no items of the provider."""
@@ -460,7 +474,7 @@ class CodexRuntime(ActiveRuntime):
     registry: a redis.asyncio client, needed for kept threads alone and not closed here. Nothing runs before start(),
     and no app-server before the first conversation. observer records the conversations' events. asker passes a model's
     requests on to a person; without one all are declined. vault has the copies of kept threads; without one they stay
-    in this home.
+    in this home. on_quota: gets what the provider tells of the account's plan.
     """
 
     def __init__(
@@ -471,8 +485,9 @@ class CodexRuntime(ActiveRuntime):
         observer: Observer | None = None,
         asker: Asker | None = None,
         vault: ThreadVault | None = None,
+        on_quota: OnQuota | None = None,
     ) -> None:
-        self._config, self._vault = config, vault
+        self._config, self._vault, self._on_quota = config, vault, on_quota
         self._around = Around(config, observer, asker)
         self._redis = registry
         self._home: Home | None = None
@@ -502,7 +517,7 @@ class CodexRuntime(ActiveRuntime):
             launch = await prepare(self._config, gateway.url if gateway is not None else None)
             sizes: dict[Kind, int] = {"kept": self._config.kept_processes, "ephemeral": 1}
             for kind, size in sizes.items():
-                self._pools[kind] = AppServerPool(kind, launch, home.of(kind), self._config, size)
+                self._pools[kind] = AppServerPool(kind, launch, home.of(kind), self._config, size, self._on_quota)
 
     async def close(self, grace_seconds: float) -> None:
         await super().close(grace_seconds)

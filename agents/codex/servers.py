@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from chordesk.agents.codex.protocol import ApprovalRouter, Client, Params, decli
 from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWatch
 from chordesk.agents.pulse import Pulse
 from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
+from chordesk.models.quotas import Quota, quota_of
+from chordesk.models.tables.columns import utcnow
 from chordesk.tools.registry import ToolAnswer, Toolset, failed
 
 # Folders of a worker's app-servers: one home per worker, claimed by a file lock.
@@ -139,6 +141,9 @@ def _prepare(path: Path) -> str:
 
 Kind = Literal["kept", "ephemeral"]
 TOOL_CALL = "item/tool/call"
+LIMITS_UPDATED = "account/rateLimits/updated"  # with each answer that has headers of a plan, a refusal too
+READ_SECONDS = 10.0
+OnQuota = Callable[[Quota], None]
 STOP_SECONDS = 2.0
 _numbers = itertools.count(1)
 
@@ -156,7 +161,7 @@ OPT_OUT = (
     "item/reasoning/summaryPartAdded", "item/reasoning/textDelta", "item/mcpToolCall/progress",
     "item/commandExecution/outputDelta", "item/fileChange/outputDelta", "item/fileChange/patchUpdated",
     "turn/diff/updated", "turn/plan/updated", "turn/moderationMetadata", "hook/started", "hook/completed",
-    "serverRequest/resolved", "account/rateLimits/updated", "account/updated", "app/list/updated",
+    "serverRequest/resolved", "account/updated", "app/list/updated",
     "remoteControl/status/changed", "mcpServer/startupStatus/updated", "fs/changed", "model/rerouted",
     "model/verification", "model/safetyBuffering/updated", "configWarning", "deprecationNotice", "warning",
     "guardianWarning",
@@ -166,7 +171,11 @@ OPT_OUT = (
 class AppServer:
     """A running app-server. in_flight and turns are kept by the pool that owns it."""
 
-    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig) -> None:
+    def __init__(
+        self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig, on_quota: OnQuota | None = None
+    ) -> None:
+        self.quota: Quota | None = None
+        self._on_quota = on_quota
         self.kind, self.home, self.work = kind, home, home / "work"
         self.launch = launch
         self.in_flight = 0
@@ -247,8 +256,27 @@ class AppServer:
             watch.end()
 
     def _on_notification(self, method: str, params: Params) -> None:
-        if (watch := self._watches.get(params.get("threadId", ""))) is not None:
+        if method == LIMITS_UPDATED:
+            self.take_quota(params.get("rateLimits"))
+        elif (watch := self._watches.get(params.get("threadId", ""))) is not None:
             watch.notify(method, params)
+
+    def take_quota(self, told: Any) -> None:
+        """Keep what the provider told of the account's plan, and pass it on where it has changed."""
+        found = quota_of(told, self.quota, utcnow()) if isinstance(told, Mapping) else self.quota
+        changed = found is not None and (self.quota is None or found.windows != self.quota.windows)
+        self.quota = found
+        if found is not None and changed and self._on_quota is not None:
+            self._on_quota(found)
+
+    async def plan_resets_at(self) -> dt.datetime | None:
+        """Return when a plan that is used up begins anew; a login is asked where its answers did not say."""
+        now = utcnow()
+        if (known := self.quota.resets_at(now) if self.quota is not None else None) is not None or self._config.gated:
+            return known
+        with suppress(CodexError):
+            self.take_quota((await self.client.request("account/rateLimits/read", {}, READ_SECONDS)).get("rateLimits"))
+        return self.quota.resets_at(now) if self.quota is not None else None
 
     def _on_death(self, error: ProcessDied) -> None:
         for watch in self._watches.values():
@@ -308,8 +336,17 @@ class AppServerPool:
     end with their last turn. A further process starts when every serving one has SHARE turns in flight. Where there was
     no turn for a while all end: they are a third of a worker's memory, and the next one starts within a second."""
 
-    def __init__(self, kind: Kind, launch: Launch, home: Path, config: RuntimeConfig, size: int = 1) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        launch: Launch,
+        home: Path,
+        config: RuntimeConfig,
+        size: int = 1,
+        on_quota: OnQuota | None = None,
+    ) -> None:
         self.kind: Kind = kind
+        self._on_quota = on_quota
         self._launch, self._home, self._config, self._size = launch, home, config, size
         self._slots = asyncio.Semaphore(config.turns)
         self._serving: list[AppServer] = []
@@ -390,7 +427,7 @@ class AppServerPool:
             raise
 
     async def _start(self) -> None:
-        server = AppServer(self.kind, self._launch, self._home, self._config)
+        server = AppServer(self.kind, self._launch, self._home, self._config, self._on_quota)
         try:
             await server.start()
         except BaseException:

@@ -15,7 +15,7 @@ import structlog
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.wire import failure_in
-from chordesk.agents.provider_limits import LIMITS, NO_CREDIT, limit_of, reset_in
+from chordesk.agents.provider_limits import LIMITS, NO_CREDIT, RATE_LIMITED, limit_of, reset_in
 from chordesk.agents.pulse import RAISE, Pulse, declines, failure, masked_message
 from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
@@ -71,9 +71,7 @@ def failure_of_turn(error: Mapping[str, Any] | None) -> Failure:
     if message.startswith(_INCOMPLETE):
         return failure("length", f"{message}: the provider's limit of tokens for one answer; {RAISE['output']}")
     kind = _kind(error.get("codexErrorInfo"), message)
-    if kind == "usage_limit" and (found := limit_of(429, message)) is not None and found.kind == NO_CREDIT:
-        kind = NO_CREDIT
-    return failure(kind, message, reset_in(message) if kind in LIMITS else None)
+    return _of_limit(message, kind) if kind in LIMITS else failure(kind, message)
 
 
 def failure_of_try(error: Mapping[str, Any]) -> Failure | None:
@@ -81,9 +79,18 @@ def failure_of_try(error: Mapping[str, Any]) -> Failure | None:
     for any other, of which the last try tells more."""
     details = str(error.get("additionalDetails") or "")
     if is_limit(error):
-        return failure("rate_limited", details, reset_in(details))
+        return _of_limit(details, RATE_LIMITED)
     other = not details or details.startswith((_STREAM, _UNREACHED)) or _STATUS_IN_TEXT.search(details)
     return None if other else failure("server_error", details)
+
+
+def _of_limit(message: str, kind: str) -> Failure:
+    """Return a limit's failure: the app-server's code does not tell a bill that is not paid from a plan's limit, and
+    calls every limit within a stream a rate limit."""
+    found = limit_of(429, message)
+    if found is not None and (found.kind == NO_CREDIT or kind == RATE_LIMITED):
+        kind = found.kind
+    return failure(kind, message, reset_in(message) if kind in LIMITS else None)
 
 
 def is_limit(error: Mapping[str, Any] | None) -> bool:
@@ -158,6 +165,7 @@ _REASONING = frozenset(
 )
 # Notifications of pieces of the provider's stream.
 LIFE_SIGNS = _REASONING | {"item/agentMessage/delta"}
+LONGEST_SECONDS = 60.0  # of a limit that the app-server waits for by itself
 # A shorter wait before the app-server's own retry is its own, not one that the provider asked for.
 ASKED_SECONDS = 1.0
 
@@ -386,7 +394,8 @@ class TurnWatch:
         before, self._tried = self._tried, failure_of_try(error or {})
         if self._tried is None:
             return
-        limited = self._tried.kind == "rate_limited"
+        # The app-server would meet a longer limit again and again.
+        limited = self._tried.kind == RATE_LIMITED and (self._tried.reset_seconds or 0.0) <= LONGEST_SECONDS
         if (before is not None or not limited) and not self.hopeless.done():
             wait = self._tried.reset_seconds or (self.provider_wait() if limited else None)
             self.hopeless.set_result(self._tried.model_copy(update={"reset_seconds": wait}))

@@ -57,6 +57,7 @@ _OWN = (
     CheckEntry("python", machine.python, 5),
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("login", machine.login, 20),
+    CheckEntry("plan", model.plan, 10),
     CheckEntry("room", machine.room, 10),
     CheckEntry("ports", machine.ports, 5),
     CheckEntry("walls", machine.walls, 30),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import threading
 import time
@@ -28,9 +29,11 @@ from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Completed, Failed, Refused
 from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, ModelMissing, ServiceError
 from chordesk.models.settings import Settings
+from chordesk.models.states import RunKind
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk, require_provider, settings_of_server
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, fail, ok, warn
+from chordesk.tasks.reading.quotas import quota_rows
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
 
@@ -65,6 +68,19 @@ def server(context: CheckContext) -> Check:
     weak = dict.fromkeys(text for facts in found for text in weaknesses(facts, settings))
     status = CheckStatus.WARN if weak else CheckStatus.OK
     return Check("server", status, "\n\n".join(map(table, found)), "; ".join(weak))
+
+
+def plan(context: CheckContext) -> Check:
+    """Show what is left of the windows of each account's plan, as its provider told it last."""
+    with context.desk.store.read() as session:
+        rows = quota_rows(session, context.settings, [RunKind.SCREEN])
+    if not rows:
+        return ok("no provider has told the windows of a plan yet")
+    told = "; ".join(f"{row.account}: {row.said} ({', '.join(row.forecasts)})" for row in rows)
+    if used_up := [row.account for row in rows if row.quota.resets_at(dt.datetime.now(dt.UTC)) is not None]:
+        remedy = "runs wait until then; to go on at once name a substitute in DESK_SUBSTITUTES"
+        return warn(f"{', '.join(used_up)} is used up: {told}", remedy)
+    return ok(told)
 
 
 def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -> ServerFacts:

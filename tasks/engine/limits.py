@@ -37,9 +37,11 @@ import redis.exceptions
 import structlog
 
 from chordesk.models.errors import Postponed
+from chordesk.models.quotas import Quota
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.engine.policy import jittered
+from chordesk.tasks.engine.quotas import Quotas
 
 if TYPE_CHECKING:
     from chordesk.agents.role_models import RoleModel
@@ -264,7 +266,9 @@ class Admission:
     a thread of its worker: where too many do, those with the most others before them are put off.
     """
 
-    def __init__(self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters) -> None:
+    def __init__(
+        self, client: redis.asyncio.Redis, settings: Settings, model: RoleModel, waiters: Waiters, quotas: Quotas
+    ) -> None:
         # The roles load every tool: a look at the lines needs none.
         from chordesk.agents.role_models import account_of, line_of
 
@@ -272,7 +276,7 @@ class Admission:
         self._served, self._model = model, model.model
         self._line = line_of(settings, model)
         self.account = account_of(settings, model)
-        self._waiters = waiters
+        self._waiters, self._quotas = waiters, quotas
         self._lease_ms = int(settings.lease_seconds * 1000)
         self._tokens: set[str] = set()
         self._asleep: dict[str, asyncio.Event] = {}  # by ticket
@@ -349,6 +353,9 @@ class Admission:
         task = asyncio.ensure_future(self.park(reset_seconds, "the provider limits its rate"))
         self._parks.add(task)
         task.add_done_callback(self._parks.discard)
+
+    async def used(self, run_id: str) -> None:
+        await self._quotas.used(self.account, run_id)
 
     async def park(self, reset_seconds: float | None, why: str, *, plan: bool = False) -> float | None:
         """Until the provider's reset time if known. Return the seconds; None without Redis, when only this process
@@ -498,13 +505,21 @@ class ModelAdmissions:
     def __init__(self, client: redis.asyncio.Redis, settings: Settings) -> None:
         self._client, self._settings = client, settings
         self._gates: dict[tuple[str, str], Admission] = {}
+        self.quotas = Quotas(client)
+        self._notes: set[asyncio.Task[None]] = set()
         self._waiters = Waiters(max(1, int(settings.codex_turns * WAITING_PART)))
 
     def of(self, model: RoleModel) -> Admission:
         key = (model.runtime, model.model)
         if key not in self._gates:
-            self._gates[key] = Admission(self._client, self._settings, model, self._waiters)
+            self._gates[key] = Admission(self._client, self._settings, model, self._waiters, self.quotas)
         return self._gates[key]
+
+    def note(self, account: str, quota: Quota) -> None:
+        """Keep what a provider told of an account's plan. For the loop's thread; waits for nothing."""
+        task = asyncio.ensure_future(self.quotas.note(account, quota))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
 
     async def close(self) -> None:
         for gate in self._gates.values():

@@ -46,6 +46,7 @@ from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_w
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
+from chordesk.tasks.reading.quotas import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import Progress, Wait, progress, turn_phases, waits
 from chordesk.tasks.reading.troubles import HaltView, LastRun, Trouble, halts, last_runs, troubles
@@ -183,7 +184,7 @@ class DeskStatus(Frozen):
 
     held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
     (running is False) by the settings of the terminal. waiting: runs that wait, the newest first, at most MOST_WAITING.
-    short: on this machine, the worst first.
+    short: on this machine, the worst first. quotas: the plans of accounts, as their providers told them last.
     """
 
     home: Path
@@ -197,6 +198,7 @@ class DeskStatus(Frozen):
     waiting: list[WaitingRun]
     trouble: dict[str, str]
     short: list[Shortage]
+    quotas: list[QuotaRow] = []
 
 
 def status(
@@ -218,10 +220,11 @@ def status(
             trouble.update(_unserved(workers))
         except (DeskError, BrokerError, redis.RedisError, OSError) as error:
             trouble["workers"] = _reason(error)
-    database, waiting = None, list[WaitingRun]()
+    database, waiting, quotas = None, list[WaitingRun](), list[QuotaRow]()
     try:
         with _reading(settings, store) as session:
             database, waiting = database_state(session, settings), waiting_runs(session, settings)
+            quotas = quota_rows(session, settings, [RunKind.SCREEN]) if found is not None else []
     except (DeskError, SQLAlchemyError) as error:
         trouble["database"] = _reason(error)
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
@@ -242,6 +245,7 @@ def status(
         waiting=waiting,
         trouble=trouble,
         short=shortages(settings),
+        quotas=quotas,
     )
 
 

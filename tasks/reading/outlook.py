@@ -15,7 +15,15 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
 from chordesk.agents.role import Role
-from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, models_in_use, role_models, turns_at_once
+from chordesk.agents.role_models import (
+    LOCAL,
+    RoleModel,
+    account_of,
+    facts_of,
+    models_in_use,
+    role_models,
+    turns_at_once,
+)
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
 from chordesk.models.groups import by_key
@@ -27,6 +35,7 @@ from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets
 from chordesk.tasks.engine.kinds import turns_of
+from chordesk.tasks.reading.quotas import quota_rows
 
 LAST_TURNS = 2_000  # of the desk, among which a role's own are looked for
 # Written in a turn of a role that has had none: an answer of the stand-in's length and two calls of tools. What a model
@@ -94,7 +103,8 @@ class Spending(Frozen):
 
     rules: turns of the rulebook, which nobody bills; unknown: turns whose role had none on its model before, `lacking`
     has the roles by model. tokens and cost are those of all other turns, by the medians of `earlier` turns;
-    plan: some of them are paid by the plan of a login, and cost so much over the API.
+    plan: some of them are paid by the plan of a login, and cost so much over the API; fits: whether the run fits the
+    plans of its accounts, as far as their windows are known.
     """
 
     turns: int
@@ -105,6 +115,7 @@ class Spending(Frozen):
     cost: Cost
     plan: bool
     earlier: int
+    fits: list[str] = []
 
     @property
     def asks_models(self) -> bool:
@@ -130,7 +141,7 @@ class Spending(Frozen):
             which = "all" if self.unknown == self.turns else f"{self.unknown:,}"
             none = (f"{model} as {', '.join(roles)}" for model, roles in self.lacking.items())
             parts.append(f"unknown for {which}: no earlier turn of {' or of '.join(none)}")
-        return "; ".join(parts)
+        return "; ".join([*parts, *self.fits])
 
 
 def spending(session: Session, settings: Settings, run: Run) -> Spending:
@@ -165,7 +176,21 @@ def spending(session: Session, settings: Settings, run: Run) -> Spending:
         cost=Cost(usd=round(sum(usd), 6) if usd else None, unpriced=sorted(unpriced), local=local),
         plan=plan,
         earlier=earlier,
+        fits=_fits(session, settings, run.kind, [models[role] for role in turns]),
     )
+
+
+def _fits(session: Session, settings: Settings, kind: str, models: Sequence[RoleModel]) -> list[str]:
+    own = {account_of(settings, one): one for one in models if one.provider(settings) != RULES}
+    if not own:
+        return []
+    known = {row.account: row for row in quota_rows(session, settings, [kind])}
+    said = [f"{account}: {text}" for account in own if account in known for text in known[account].forecasts]
+    of_login = [account for account, one in own.items() if one.provider(settings) == "codex" and account not in known]
+    return [
+        *said,
+        *(f"{account}: unknown whether its plan has room, it has not told its windows" for account in of_login),
+    ]
 
 
 def _turns(session: Session, settings: Settings, run: Run) -> Mapping[str, int]:

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.models.states import TradingState
-from chordesk.models.text import NEW_YORK, SHORT_ID, span
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.text import NEW_YORK, SHORT_ID, span, utc
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
@@ -45,10 +46,17 @@ def status_report(found: DeskStatus) -> RenderableType:
         parts += _workers(found.workers, found.turns_in_flight, found.short)
     if found.redis is not None:
         parts += ["", *_redis(found.redis)]
+    for row in found.quotas:
+        parts.append(Text(f"plan of {row.account}: {row.said} (told {_since(row.quota.at)} ago)"))
+        parts += [Text(f"  {text}") for text in row.forecasts]
     if found.database is not None:
         parts += ["", *_database(found.database)]
     parts += [Text(f"run {run.run_id} ({run.kind}) {one}") for run in found.waiting for one in run.waits]
     return Group(*parts)
+
+
+def _since(at: dt.datetime) -> str:
+    return span(max((utcnow() - at).total_seconds(), 0.0))
 
 
 def _workers(workers: list[WorkerRow], turns: int, known: Sequence[Shortage]) -> list[RenderableType]:
@@ -92,7 +100,11 @@ def _redis(found: RedisState) -> list[RenderableType]:
     if found.waiting:
         parts.append(Text(f"turns that wait for a place: {tally(found.waiting)}"))
     parts += [
-        Text(f"parked: {one.model} for {span(one.seconds)} ({paragraph(one.reason)})", style="yellow")
+        Text(
+            f"parked: {one.model} for {span(one.seconds)}, until {utc(utcnow() + dt.timedelta(seconds=one.seconds))} "
+            f"({paragraph(one.reason)})",
+            style="yellow",
+        )
         for one in found.parked
     ]
     return [*parts, _beat(found.beat)]

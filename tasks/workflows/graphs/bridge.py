@@ -225,6 +225,7 @@ class StepBridge:
             recorded = _Recorded(conversation, partial(self._record, call, model, node))
             answer = await Exchange(call).run(recorded, metadata, gate.limited)
             await gate.tried(answered=True)
+            await gate.used(step.run_id)
         self.record.asks(recorded.turns[-1], [str(one["id"]) for one in answer.reply.calls])
         return answer
 

@@ -185,7 +185,7 @@ def test_a_plans_limit_rests_all_models_of_the_account_and_then_one_turn_goes_fi
 
     async def work() -> None:
         async with gates(server, limits, 2) as (one, worker):
-            other = Admission(one._client, limits, RoleModel("codex", "gpt-5.5-mini"), one._waiters)
+            other = Admission(one._client, limits, RoleModel("codex", "gpt-5.5-mini"), one._waiters, one._quotas)
             assert await one.park(1.2, "plan", plan=True) == pytest.approx(1.2, abs=0.05)
             for gate in (one, worker, other):
                 with pytest.raises(Postponed, match="the plan's limit of") as rest:

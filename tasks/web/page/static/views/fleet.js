@@ -50,6 +50,8 @@ function Whole({ status, age }) {
     ]} />` : html`<${Empty} title="Not known: Redis does not answer" />`}<//>
     <${Panel} title="Steps">${database ? html`<${Steps} database=${database} />`
       : html`<${Empty} title="Not known: the database does not answer" />`}<//>
+    ${status.quotas.length > 0 && html`<${TablePanel} title="Plans of accounts" className="whole" columns=${QUOTAS}
+      rows=${status.quotas} rowKey="account" />`}
     <${TablePanel} title="Parked models" columns=${PARKED} rows=${redis?.parked ?? []} rowKey="model"
       empty=${redis ? 'None is parked' : 'Not known: Redis does not answer'} />
     ${database?.plans.length > 0 && html`<${TablePanel} title="Plans of positions" columns=${PLANS}
@@ -75,6 +77,10 @@ const SERVERS = [
   column('Kind'), column('Worker', codeOf, 'node'), number('In flight', count), number('Turns ended', count, 'turns'),
   number('Age', seconds), number('MiB', count, 'rss_mb'),
   ['Process', (row) => row.pid, 'num wide'],
+];
+const QUOTAS = [
+  column('Account'), column('Left', textOf, 'said'), ['Told', (row) => html`<${Ago} at=${row.quota.at} />`],
+  ['Forecast', (row) => textOf(row.forecasts.join('; '))],
 ];
 const PARKED = [column('Model'), number('For', seconds, 'seconds'), column('Why', textOf, 'reason')];
 const PLANS = [
