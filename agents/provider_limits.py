@@ -64,7 +64,8 @@ def limit_of(status: int, said: str, content: Any = None, headers: Mapping[str, 
     return Limit(RATE_LIMITED, reset) if status == 429 else None
 
 
-_OF_MODEL = re.compile(r"(?i)limit for (?!the |your )(?:gpt|o\d|claude|codex|gemini)\b[-.\w ]*")
+# A limit of one model, as of tokens a day: other models of the account go on.
+_OF_MODEL = re.compile(r"(?i)\blimit (?:reached )?for (?:model\b|gpt|o\d|claude|codex|gemini)|\bmodel: ")
 
 
 def is_of_plan(failure: Failure) -> bool:
@@ -132,7 +133,7 @@ def reset_in_headers(headers: Mapping[str, str]) -> float | None:
         return after / 1000
     if (seconds := _seconds_of(told.get("retry-after"))) is not None:
         return seconds
-    used_up, others = [], []
+    used_up, others = list[float](), list[float]()
     for name, value in told.items():
         match = _RESETS.fullmatch(name)
         seconds = _seconds_of(value) if match is not None else None
@@ -337,7 +338,7 @@ def _hour(hour: int, half: str | None) -> int:
 
 def _day(found: Mapping[str, re.Match[str]], today: dt.date) -> dt.date | None:
     if "iso" in found:
-        return dt.date(*(int(part) for part in found["iso"].groups()))  # type: ignore[arg-type]
+        return dt.date(*(int(part) for part in found["iso"].groups()))
     if "named" in found:
         return today + dt.timedelta(days=found["named"][1].lower() == "tomorrow")
     if "month_day" in found:

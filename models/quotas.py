@@ -70,8 +70,8 @@ def _window(name: str, told: Any) -> QuotaWindow | None:
         return None
     minutes, resets = told.get("windowDurationMins"), told.get("resetsAt")
     try:
-        end = dt.datetime.fromtimestamp(resets, dt.UTC) if type(resets) in (int, float) else None
-    except (ValueError, OverflowError, OSError):
+        end = dt.datetime.fromtimestamp(float(resets), dt.UTC) if resets is not None else None
+    except (TypeError, ValueError, OverflowError, OSError):
         end = None
     used = min(max(round(told["usedPercent"]), 0), 100)
     return QuotaWindow(

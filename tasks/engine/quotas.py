@@ -88,7 +88,7 @@ def quotas(client: redis.Redis) -> dict[str, Quota]:
     """Return what is known of each account's plan. Raises redis.exceptions.RedisError."""
     found: dict[str, Quota] = {}
     for key in sorted(client.scan_iter(match=f"{_QUOTA}*", count=500)):
-        text, name = client.get(key), key.decode() if isinstance(key, bytes) else str(key)
+        text, name = client.get(key), _text(key)
         try:
             found[name.removeprefix(_QUOTA)] = Quota.model_validate_json(text or "")
         except ValidationError:  # of another version
@@ -99,7 +99,7 @@ def quotas(client: redis.Redis) -> dict[str, Quota]:
 def forecasts(client: redis.Redis, session: Session, account: str, quota: Quota, kinds: Sequence[str]) -> list[str]:
     """Return by kind of run whether one more fits, by the newest runs that were done."""
     members = client.zrevrange(f"{_RUNS}{account}", 0, MOST_RUNS - 1)
-    ids = [one.decode() if isinstance(one, bytes) else str(one) for one in members]
+    ids = [_text(one) for one in members]
     done = select(Run.id, Run.kind).where(col(Run.id).in_(ids), Run.state == RunState.DONE)
     kind_of = {str(id_): str(kind) for id_, kind in session.exec(done).all()}
     now = utcnow()
@@ -111,6 +111,9 @@ def forecasts(client: redis.Redis, session: Session, account: str, quota: Quota,
 
 
 def _use_of(client: redis.Redis, account: str, run_id: str) -> Mapping[str, int]:
-    found = client.hgetall(_use_key(account, run_id))
-    told = {name.decode(): value.decode() for name, value in found.items() if isinstance(name, bytes)} or dict(found)
+    told = {_text(name): value for name, value in client.hgetall(_use_key(account, run_id)).items()}
     return {name: int(value) for name, value in told.items() if ":" not in name}
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -46,7 +46,7 @@ def extend(session: Session, step_id: str, until: dt.datetime) -> None:
     """Move a run's deadline on, since a limit's time is not its own: afterwards it has its whole time again. Runs that
     wait for it have as much more. Done once for the steps of a run that wait for the same moment."""
     run = _locked(session, session.get_one(Step, step_id).run_id)
-    whole = dt.timedelta(minutes=float(run.settings.get("run_deadline_minutes") or 0.0))
+    whole = dt.timedelta(minutes=float((run.settings or {}).get("run_deadline_minutes") or 0.0))
     more = until + whole - run.deadline_at
     while more > dt.timedelta():
         run.deadline_at += more

@@ -33,7 +33,7 @@ from chordesk.models.settings.running_desk import (
     standing_of,
     with_values,
 )
-from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, StepState, TradingState
+from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep

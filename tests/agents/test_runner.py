@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ import redis
 from chordesk.agents.answers import GO_ON, storable
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.roles import ROLES
-from chordesk.agents.runner import Assignment, RoleRun, Runner
+from chordesk.agents.runner import Assignment, OpenGate, RoleRun, Runner
 from chordesk.agents.subjects import validator_subject
 from chordesk.models.answers import Completed, Failed, ReportStatus
+from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall
 from chordesk.models.thesis import Thesis
 from chordesk.tasks.worker.turns import status_of
@@ -273,6 +276,47 @@ async def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Sett
     (row,) = done.turns
     assert (row.status, row.failure_kind, row.thread_id, row.codex_turn_id) == ("failed", "redis_down", None, None)
     assert (row.role, row.step_id, row.attempt) == ("risk", "step-1", 2)
+
+
+class Resting(OpenGate):
+    """A gate of a model that rests for so many hours; None for one that does not."""
+
+    def __init__(self, hours: int | None) -> None:
+        self.until = utcnow() + dt.timedelta(hours=hours) if hours is not None else None
+
+    async def check(self) -> None:
+        if self.until is not None:
+            raise Postponed(f"the plan's limit, {self.until:%H}", 9.0, self.until)
+
+
+@pytest.mark.parametrize("named", ["quick", "gpt-5.5", "codex:gpt-5.5"])
+def test_a_named_substitute_answers_while_a_model_rests_and_is_on_record(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str, named: str
+) -> None:
+    used = settings.model_copy(update={"substitutes": f"{named}=codex:gpt-5.5-mini:low"})
+    rests: dict[str, int | None] = {"gpt-5.5": 5, "gpt-5.5-mini": None}
+    found: list[RoleRun] = []
+
+    async def work() -> None:
+        async with running(model, tmp_path, redis_server, roles_models=("gpt-5.5-mini",)) as runtime:
+            one = Runner(
+                {"codex": runtime},
+                used,
+                lambda run_id: ToolContext(market, market.clock, None, used, used.account, run_id),
+                lambda wanted: Resting(rests[wanted.model]),
+            )
+            found.append(await one.run(job("quick", used)))
+            rests["gpt-5.5-mini"] = 9
+            with pytest.raises(Postponed) as both:
+                await one.run(job("quick", used))
+            assert both.value.until is not None
+            assert both.value.until - utcnow() < dt.timedelta(hours=6), "the one that ends first"
+
+    run(work())
+    (turn,) = found[0].turns
+    assert "gpt-5.5-mini" in turn.model
+    assert "in place of" in (turn.way or "")
+    assert model.requests[0].body["model"] == "gpt-5.5-mini"
 
 
 def test_a_character_that_no_database_holds_is_replaced(ask: Ask) -> None:

@@ -16,6 +16,7 @@ from chordesk.agents.codex.rollouts import ThreadVault
 from chordesk.agents.codex.runtime import CodexConversation, CodexRuntime
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
+from chordesk.models.quotas import Quota
 from chordesk.models.states import Mode
 from chordesk.tools.registry import Arguments, ToolAnswer, ToolSpec, failed
 from tests.fakes.responses import FakeResponses
@@ -108,10 +109,13 @@ def config(served: FakeResponses | str, home: Path, /, **changes: Any) -> Runtim
 @asynccontextmanager
 async def running(
     served: FakeResponses | str, home: Path, redis_url: str, /, grace: float = 5.0, vault: ThreadVault | None = None,
-    observer: Observer | None = None, asker: Asker | None = None, **changes: Any,
+    observer: Observer | None = None, asker: Asker | None = None,
+    on_quota: Callable[[Quota], None] | None = None, **changes: Any,
 ) -> AsyncIterator[CodexRuntime]:  # fmt: skip
     client = redis.asyncio.Redis.from_url(redis_url)
-    runtime = CodexRuntime(config(served, home, **changes), client, vault=vault, observer=observer, asker=asker)
+    runtime = CodexRuntime(
+        config(served, home, **changes), client, vault=vault, observer=observer, asker=asker, on_quota=on_quota
+    )
     await runtime.start()
     try:
         yield runtime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.runtime import Opening
+from chordesk.models.quotas import Quota
 from tests.agents.codex.kit import METADATA, SCHEMA, Codex, deadline, one_turn, spec
 from tests.fakes.responses import Cut, FakeResponses, Reply, Status
 
@@ -30,6 +32,33 @@ async def test_retry_after_is_what_the_app_server_waited(model: FakeResponses, c
     ((after, reset),) = limited
     assert after < 1, "the first refusal is reported at once"
     assert reset is None
+
+
+@pytest.mark.parametrize("provider", ["rulebook", "endpoint"])
+async def test_a_plans_limit_ends_with_its_used_up_window(model: FakeResponses, codex: Codex, provider: str) -> None:
+    """Straight from the app-server, whose text has whole minutes of local time, and through the gateway."""
+    ends, told = int(time.time()) + 3 * 86_400, list[Quota]()
+    windows = {
+        "x-codex-primary-used-percent": "40",
+        "x-codex-primary-window-minutes": "300",
+        "x-codex-primary-reset-at": str(ends - 86_400),
+        "x-codex-secondary-used-percent": "100",
+        "x-codex-secondary-window-minutes": "10080",
+        "x-codex-secondary-reset-at": str(ends),
+    }
+    error = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
+    model.policy = lambda _body: Status(429, {"error": error}, windows)
+    async with codex(on_quota=told.append, provider=provider) as runtime:
+        result = await one_turn(runtime, spec())
+        assert result.failure is not None
+        assert result.failure.kind == "usage_limit"
+        assert result.failure.reset_seconds == pytest.approx(ends - time.time(), abs=5)
+        assert [(one.used, one.label) for one in told[0].windows] == [(40, "5 h window"), (100, "7 d window")]
+        model.policy = lambda _body: Status(429, {"error": {**error, "resets_at": ends}})
+        again = await one_turn(runtime, spec())
+    assert again.failure is not None
+    assert again.failure.reset_seconds == pytest.approx(ends - time.time(), abs=5)
+    assert len(model.calls()) == 2
 
 
 async def test_waiting_out_a_long_limit_is_no_silence(model: FakeResponses, codex: Codex) -> None:
