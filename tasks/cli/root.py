@@ -54,6 +54,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "login": ("login", "Log in with a ChatGPT account, for the desk and for ChatCodex."),
         "logout": ("login", "Log out of the ChatGPT account."),
         "doctor": ("health", "Check everything the desk needs before it starts."),
+        "unpark": ("unpark", "Let parked models be asked again before their limit's time."),
         "config": ("health", "Show every setting: its value, its owner, its source."),
         "data": ("upkeep", "Own data: a folder of bars, headlines and chains."),
         "db": ("upkeep", "The database and its migrations."),

@@ -25,7 +25,7 @@ import datetime as dt
 import math
 import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -216,6 +216,14 @@ def parked_models(client: redis.Redis) -> list[Parked]:
         if left > 0 and why is not None:
             found.append(Parked(_text(key).removeprefix(prefix), left / 1000, _text(why)))
     return found
+
+
+def unpark(client: redis.Redis, names: Sequence[str]) -> None:
+    """Let these be asked again, by one turn first."""
+    for name in names:
+        parked, parks, tried, trying = rest_keys(name)
+        client.set(tried, 0, ex=int(TRIED_SECONDS))
+        client.delete(parked, parks, trying)
 
 
 def turns_in_flight(client: redis.Redis) -> dict[str, int]:

@@ -8,6 +8,7 @@ desk:quota-use:{account}:{run}  a run's use: by window its last percent, its end
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -115,5 +116,5 @@ def _use_of(client: redis.Redis, account: str, run_id: str) -> Mapping[str, int]
     return {name: int(value) for name, value in told.items() if ":" not in name}
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

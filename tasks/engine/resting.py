@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
+from sqlalchemy import func, or_, update
 from sqlmodel import Session, col, select
 
 from chordesk.models.settings import Settings
+from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step
 from chordesk.models.text import span, utc
@@ -40,6 +43,17 @@ def waits_since(session: Session, step_id: str) -> dt.datetime | None:
             break
         since = ended_at
     return since
+
+
+def wake(session: Session, names: Sequence[str]) -> int:
+    """Make the steps due that wait for the limits of these models or accounts; return how many do."""
+    reason = func.coalesce(col(Step.error), "")
+    waits = or_(*(reason.contains(f"{kind}{name}", autoescape=True) for kind in policy.A_LIMIT for name in names))
+    if not names:
+        return 0
+    now = utcnow()
+    found = update(Step).where(col(Step.state) == StepState.READY, col(Step.due_at) > now, waits)
+    return session.connection().execute(found.values(due_at=now, sent_at=None, sends=0)).rowcount
 
 
 def extend(session: Session, step_id: str, until: dt.datetime) -> None:

@@ -120,7 +120,8 @@ def test_a_forecast_is_the_most_turns_at_the_medians_of_earlier_ones(store: Stor
     assert found.cost.usd == pytest.approx(2 * (1_500 * 5e-6 + 1_500 * 0.5e-6 + 30 * 30e-6))
     assert found.said == (
         "at most 4 turns; about 6,060 tokens, paid by the plan of the login, over the API about 0.0183 USD "
-        "(medians of 3 earlier turns); unknown for 2: no earlier turn of codex:gpt-5.5 as risk"
+        "(medians of 3 earlier turns); unknown for 2: no earlier turn of codex:gpt-5.5 as risk; "
+        "the Codex login: unknown whether its plan has room, it has not told its windows"
     )
     assert (other.tokens, other.earlier, other.cost.usd, other.unknown) == (0, 0, None, 4)  # of no other model
     assert (rules.rules, rules.asks_models) == (4, False)

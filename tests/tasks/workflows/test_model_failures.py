@@ -26,6 +26,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.runs import run_report
@@ -133,6 +134,10 @@ def reports(here: Processes, run: Run) -> list[Report]:
     return list(read(here, lambda s: s.exec(select(Report).where(Report.run_id == run.id)).all()))
 
 
+def steps_of(run: Run) -> Any:
+    return select(Step).where(Step.run_id == run.id, Step.kind == StepKind.REPORT)
+
+
 def steps(here: Processes, run: Run, kind: StepKind) -> list[Step]:
     return list(read(here, lambda s: s.exec(select(Step).where(Step.run_id == run.id, Step.kind == kind)).all()))
 
@@ -222,6 +227,19 @@ def test_a_used_up_plan_is_waited_for_by_all_workers_and_a_killed_one_repeats_no
     assert 0 <= again <= len(refused), "only the first call of a turn that the limit cut is made again"
     (notice,) = [one for one in noticed(floor, NoticeKind.MODEL_PARKED) if "account" in one.subject]
     assert notice.facts["until"].endswith("UTC")
+
+
+def test_a_person_may_ask_a_parked_plan_again(model: FakeResponses, floor: Processes) -> None:
+    model.policy = lambda _body: Status(429, {"error": {"type": "usage_limit_reached", "resets_in_seconds": 90_000}})
+    run = open_research(floor.app, ["AAPL"])
+    waiting = StepState.READY, True
+    states = lambda s: [(one.state, one.due_at > utcnow()) for one in s.exec(steps_of(run)).all()]  # noqa: E731
+    wait_for(lambda: read(floor, states).count(waiting) == 4, "all reports wait", PATIENCE)
+    model.policy = by_rules
+    floor.desk("unpark", "unpark").wait(PATIENCE)
+    assert "the account at 127.0.0.1: asked again, by one of 4 waiting steps first" in floor.log("unpark")
+    floor.running.pop("unpark")
+    assert ended(floor, run).state == RunState.DONE
 
 
 def test_a_limit_that_lasts_too_long_ends_a_step_and_one_without_an_end_is_not_waited_for(
