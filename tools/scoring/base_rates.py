@@ -14,7 +14,7 @@ than LEAST_CASES, or without bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -108,16 +108,27 @@ def states_of(close: Floats) -> States:
     return parts
 
 
-class _Cell(NamedTuple):
-    """The cases of one state, as they are counted. error: of the share that beat the median."""
+State = tuple[int, ...]  # a place in each of BINS that counts
 
-    n: int
-    rose: Rate
+
+class _Cell(NamedTuple):
+    """The cases of one state. beat, error: of the share that beat the median; apart: the median of how far the return
+    was from its day's median."""
+
+    cases: Cases
     beat: float
     error: float
-    apart: float  # the median of how far the return was from its day's median
-    move_low: float
-    move_high: float
+    apart: float
+
+
+class _Today(NamedTuple):
+    """What holds on the day that is asked for. cells: by the parts and places that count; states: of each row, those of
+    its cell; market: the median return of all cases; shift: log odds by which all shares are moved."""
+
+    cells: Mapping[tuple[State, State], tuple[_Cell, _Drawn]]
+    states: Mapping[int, tuple[State, State]]
+    market: float
+    shift: float
 
 
 class BaseRates:
@@ -127,37 +138,43 @@ class BaseRates:
     def __init__(self, close: Floats, at: int | None = None) -> None:
         self._close = close if at is None else close[:, : at + 1]
         self._states = states_of(self._close)
-        self._rates: dict[int, dict[int, BaseRate]] = {}
+        self._days: dict[int, _Today] = {}
+        self._rates: dict[tuple[int, State, State], BaseRate] = {}
 
     def of(self, row: int, horizon: int) -> BaseRate | None:
         """Return the rate of a row's state; with too few cases that of a part of it, the trend last, and that of all
         names, half of which beat their median. None where the row's state is not known, or all cases are too few."""
-        if horizon not in self._rates:
-            self._rates[horizon] = self._of_today(horizon)
-        return self._rates[horizon].get(row)
+        if horizon not in self._days:
+            self._days[horizon] = self._today(horizon)
+        today = self._days[horizon]
+        if (state := today.states.get(row)) is None:
+            return None
+        if (horizon, *state) not in self._rates:
+            self._rates[horizon, *state] = _rate(horizon, *state, *today.cells[state], today)
+        return self._rates[horizon, *state]
 
-    def _of_today(self, horizon: int) -> dict[int, BaseRate]:
-        """Return the rates of today's names by row."""
+    def _today(self, horizon: int) -> _Today:
         cases = self._cases_of(horizon)
-        whole = _cell(cases, horizon) if len(cases.day) else None
+        whole = _cell(cases, horizon)
         if whole is None:
-            return {}
-        market = float(np.median(cases.ahead))
-        tables = [_drawn(self._cells(cases, horizon, parts)) for parts in _LEVELS]
+            return _Today({}, {}, 0.0, 0.0)
+        cells: dict[tuple[State, State], tuple[_Cell, _Drawn]] = {((), ()): (whole, _Drawn(0.5, LEAST_SPREAD, 0.0))}
         known = np.flatnonzero((self._states[:, :, -1] != UNKNOWN).all(axis=0)).tolist()
-        found: dict[int, BaseRate] = {}
-        for row in known:
-            state = tuple(self._states[:, row, -1].tolist())
-            found[row] = _rate(horizon, (), whole, _Drawn(0.5, LEAST_SPREAD, 0.0), market)
-            for parts, table in zip(_LEVELS, tables, strict=True):
-                key = tuple(state[part] for part in parts)
-                if key in table:
-                    like = tuple(BINS[part][state[part]] for part in parts)
-                    found[row] = _rate(horizon, like, *table[key], market)
-                    break
-        return _centred(found)
+        states: dict[int, tuple[State, State]] = {}
+        for parts in _LEVELS:
+            left = {row: tuple(self._states[list(parts), row, -1].tolist()) for row in known if row not in states}
+            if not left:
+                break
+            # All of a level, for how far its states differ is part of each.
+            found = _drawn(self._cells(cases, horizon, parts))
+            cells |= {(parts, key): cell for key, cell in found.items()}
+            states |= {row: (parts, key) for row, key in left.items() if key in found}
+        states |= {row: ((), ()) for row in known if row not in states}
+        return _Today(
+            cells, states, float(np.median(cases.ahead)), _centre([cells[one][1].share for one in states.values()])
+        )
 
-    def _cells(self, cases: Cases, horizon: int, parts: tuple[int, ...]) -> dict[tuple[int, ...], _Cell]:
+    def _cells(self, cases: Cases, horizon: int, parts: State) -> dict[State, _Cell]:
         """Return the states of some parts that have enough cases."""
         found = {}
         for key in np.unique(cases.states[list(parts)], axis=1).T:
@@ -205,29 +222,23 @@ def _cell(cases: Cases, horizon: int) -> _Cell | None:
     """Return the figures of cases; None where they are too few, or of too few days apart."""
     if len(cases.day) < LEAST_CASES:
         return None
-    rose, beat = (
-        _estimate(values, cases.day, horizon, cases.name)
-        for values in (np.where(cases.ahead > 0, 1.0, 0.0), cases.beat)
-    )
-    bounds = share_bounds(rose)
-    if bounds is None or beat.lack == TOO_FEW:
+    beat = _estimate(cases.beat, cases.day, horizon, cases.name)
+    if beat.lack == TOO_FEW:
         return None
-    low, high = np.quantile(cases.ahead, (0.1, 0.9)).tolist()
-    apart = float(np.median(cases.apart))
     # Of few horizons an error is itself uncertain: as wide as Student's interval.
     error = 0.0 if beat.low is None or beat.high is None else (beat.high - beat.low) / (2 * Z)
-    return _Cell(rose.n, Rate(rose.mean, rose.n, *bounds), beat.mean, error, apart, low, high)
+    return _Cell(cases, beat.mean, error, float(np.median(cases.apart)))
 
 
-def _drawn(cells: Mapping[tuple[int, ...], _Cell]) -> dict[tuple[int, ...], tuple[_Cell, _Drawn]]:
+def _drawn(cells: Mapping[State, _Cell]) -> dict[State, tuple[_Cell, _Drawn]]:
     """Return each state with its share drawn towards one half.
 
     A share is s = 1/2 + d + e: d with the variance v over states, e with the share's own error. Then the expectation of
     d is (s - 1/2) v / (v + error^2), with the variance v error^2 / (v + error^2). v is the mean square of s - 1/2, by
     n, less that of the errors (DerSimonian and Laird, 1986), and LEAST_SPREAD^2 at least.
     """
-    total = sum(cell.n for cell in cells.values())
-    excess = sum(cell.n * ((cell.beat - 0.5) ** 2 - cell.error**2) for cell in cells.values())
+    total = sum(len(cell.cases.day) for cell in cells.values())
+    excess = sum(len(cell.cases.day) * ((cell.beat - 0.5) ** 2 - cell.error**2) for cell in cells.values())
     variance = max(LEAST_SPREAD**2, excess / total if total else 0.0)
     found = {}
     for key, cell in cells.items():
@@ -236,33 +247,35 @@ def _drawn(cells: Mapping[tuple[int, ...], _Cell]) -> dict[tuple[int, ...], tupl
     return found
 
 
-def _rate(horizon: int, like: tuple[str, ...], cell: _Cell, drawn: _Drawn, market: float) -> BaseRate:
-    low, high = drawn.share - Z * drawn.error, drawn.share + Z * drawn.error
-    move = min(max(market + drawn.weight * cell.apart, cell.move_low), cell.move_high)
-    return BaseRate(horizon, like, cell.rose, Rate(drawn.share, cell.n, low, high), move, cell.move_low, cell.move_high)
+def _rate(horizon: int, parts: State, places: State, cell: _Cell, drawn: _Drawn, today: _Today) -> BaseRate:
+    cases = cell.cases
+    rose = _estimate(np.where(cases.ahead > 0, 1.0, 0.0), cases.day, horizon, cases.name)
+    low, high = share_bounds(rose) or (None, None)
+    shares = (drawn.share, drawn.share - Z * drawn.error, drawn.share + Z * drawn.error)
+    beat = Rate(_moved(shares[0], today.shift), rose.n, *(_moved(share, today.shift) for share in shares[1:]))
+    move_low, move_high = np.quantile(cases.ahead, (0.1, 0.9)).tolist()
+    move = min(max(today.market + drawn.weight * cell.apart, move_low), move_high)
+    like = tuple(BINS[part][place] for part, place in zip(parts, places, strict=True))
+    return BaseRate(horizon, like, Rate(rose.mean, rose.n, low, high), beat, move, move_low, move_high)
 
 
-def _centred(rates: dict[int, BaseRate]) -> dict[int, BaseRate]:
-    """Return the rates of one day's names with their shares moved by one amount of log odds, so that they average one
-    half: by Newton's method, whose function is monotonic and nearly straight here."""
-    if not rates:
-        return rates
-    shares = np.array([rate.beat.share for rate in rates.values()])
-    odds, shift = np.log(shares / (1 - shares)), 0.0
+def _moved(share: float, shift: float) -> float:
+    """Return a share moved down by so many log odds."""
+    inside = min(max(share, 0.001), 0.999)
+    return 1 / (1 + math.exp(shift - math.log(inside / (1 - inside))))
+
+
+def _centre(shares: Sequence[float]) -> float:
+    """Return the log odds by which the shares of one day's names are moved, so that they average one half: by Newton's
+    method, whose function is monotonic and nearly straight here."""
+    if not shares:
+        return 0.0
+    known, shift = np.array(shares), 0.0
+    odds = np.log(known / (1 - known))
     for _ in range(20):
         moved = 1 / (1 + np.exp(-(odds - shift)))
         shift += float((moved.mean() - 0.5) / (moved * (1 - moved)).mean())
-
-    def moved_by(share: float | None) -> float | None:
-        if share is None:
-            return None
-        inside = min(max(share, 0.001), 0.999)
-        return 1 / (1 + math.exp(shift - math.log(inside / (1 - inside))))
-
-    return {
-        row: rate._replace(beat=Rate(moved_by(rate.beat.share) or 0.0, rate.beat.n, *map(moved_by, rate.beat[2:])))
-        for row, rate in rates.items()
-    }
+    return shift
 
 
 def _estimate(values: Floats, day: Places, span: int, name: Places) -> Estimate:
