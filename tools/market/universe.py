@@ -24,6 +24,20 @@ def is_symbol(text: str) -> bool:
     return _SYMBOL.fullmatch(text) is not None
 
 
+_OF_A_CLASS = re.compile(r"([A-Z0-9]{1,6})([-./ ])([A-Z])")
+_LISTED_ABROAD = "FLTV"  # after a dot these letters are exchanges: BAC-L is a share, and VOD.L one of London
+
+
+def spelled(text: str) -> str:
+    """Return a symbol in the desk's spelling, whichever source wrote it: a class of shares has a dot, so that BRK-B,
+    BRK/B, `brk b` and BRK.B are one share."""
+    symbol = text.strip().upper()
+    found = _OF_A_CLASS.fullmatch(symbol)
+    if found is None:
+        return symbol
+    return f"{found[1]}{'-' if found[3] in _LISTED_ABROAD and found[2] != '.' else '.'}{found[3]}"
+
+
 def is_named(universe: str) -> bool:
     return universe.strip().lower() in NAMED
 
@@ -49,7 +63,7 @@ def _written(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if parts and all(foreign(part) for part in parts) and not Path(text).is_file():
         return parts  # a pair such as BTC/USDT looks like a path
-    if all(is_symbol(part.upper()) for part in parts) and not _looks_like_path(text):
+    if all(is_symbol(spelled(part)) for part in parts) and not _looks_like_path(text):
         return parts
     if not _looks_like_path(text) and not Path(text).is_file():
         return parts
@@ -66,7 +80,7 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _checked(written: Iterable[str], text: str) -> list[str]:
-    symbols = list(dict.fromkeys(part.upper() for part in written))
+    symbols = list(dict.fromkeys(spelled(part) for part in written))
     if not symbols:
         raise UsageError(f"the universe {text!r} names no symbol", remedy=_remedy())
     if abroad := [found for symbol in symbols if (found := foreign(symbol)) is not None]:

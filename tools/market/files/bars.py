@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,6 +29,7 @@ from chordesk.tools.market.files.tables import (
 )
 from chordesk.tools.market.prices import STALE_DAYS, moves_like_splits
 from chordesk.tools.market.protocol import Action, Floats
+from chordesk.tools.market.universe import spelled
 
 PRICES = ("open", "high", "low", "close")
 
@@ -66,17 +67,25 @@ class Rows(NamedTuple):
 
 PriceKind = Literal["auto", "raw", "adjusted"]
 Array = npt.NDArray[np.generic]
+Mask = npt.NDArray[np.bool_]
 _CLOSES = ("close", "adjusted")
+_ADJUSTED_PRICES = ("adjopen", "adjhigh", "adjlow", "close")  # of a file whose prices are all adjusted
+BARS_NAME = "bars"
 
+_DAY = ("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", "")
 BAR_COLUMNS = {
-    "day": Column(("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", "")),
+    "day": Column(_DAY, kind="session"),
     "symbol": Column(("symbol", "ticker", "sym", "name")),
-    "open": Column(("open", "openprice", "o")),
-    "high": Column(("high", "highprice", "h")),
-    "low": Column(("low", "lowprice", "l")),
-    "close": Column(("close", "closeprice", "closelast", "c")),
-    "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted")),
-    "volume": Column(("volume", "vol", "v")),
+    "open": Column(("open", "openprice", "o"), kind="number"),
+    "high": Column(("high", "highprice", "h"), kind="number"),
+    "low": Column(("low", "lowprice", "l"), kind="number"),
+    "close": Column(("close", "closeprice", "closelast", "c"), kind="number"),
+    "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted"), kind="number"),
+    "volume": Column(("volume", "vol", "v"), kind="count"),
+    # of a file whose prices are all adjusted
+    "adjopen": Column(("adjopen", "adjustedopen"), kind="number"),
+    "adjhigh": Column(("adjhigh", "adjustedhigh"), kind="number"),
+    "adjlow": Column(("adjlow", "adjustedlow"), kind="number"),
 }
 
 
@@ -89,6 +98,7 @@ class BarReader:
         self._files: list[str] = []
         self._parts: list[list[Array]] = []
         self.columns: dict[str, frozenset[str]] = {}
+        self._contradicted: set[str] = set()
 
     def read(self, path: Path, name: str, symbol: str | None) -> None:
         """Read a file. symbol: of a file without a column for it; None for a long table, which needs one."""
@@ -105,12 +115,16 @@ class BarReader:
         if name in self.columns and empty:
             self._problems.error(name, "has no row below its header")
 
-    def rows(self) -> Rows:
+    def rows(self, listed: Iterable[str] = ()) -> Rows:
+        """Return all rows. listed: symbols of the universe, which may show that two spellings are one share."""
         kinds = (np.int32, np.int32, np.int64, np.int32, *[np.float64] * 6)
         arrays = [self._column(place, kind) for place, kind in enumerate(kinds)]
-        symbols = sorted(self._symbols)
+        spelling = class_spellings(self._symbols, listed)
+        for symbol, share in spelling.items():
+            self._problems.warn(BARS_NAME, f"{symbol} is read as {share}, which the universe lists")
+        symbols = sorted({spelling.get(symbol, symbol) for symbol in self._symbols})
         rank = {symbol: at for at, symbol in enumerate(symbols)}
-        ranks = np.array([rank[symbol] for symbol in self._symbols] + [UNREAD], dtype=np.int32)
+        ranks = np.array([rank[spelling.get(one, one)] for one in self._symbols] + [UNREAD], dtype=np.int32)
         arrays[0] = ranks[arrays[0]]
         rows = Rows(tuple(symbols), tuple(self._files), *arrays)
         return rows.taken((rows.day >= 0) & (rows.owner >= 0))
@@ -129,7 +143,8 @@ class BarReader:
         lacks += ["symbol"] if symbol is None and "symbol" not in has else []
         if not part.has(lacks, self._problems):
             return False
-        ranged = [name for name in ("open", "high", "low") if name in has]
+        before = "" if "close" in has or not has & {"adjopen", "adjhigh", "adjlow"} else "adj"
+        ranged = [name for name in ("open", "high", "low") if f"{before}{name}" in has]
         if ranged and len(ranged) < 3:
             lacking = " and ".join(name for name in ("open", "high", "low") if name not in ranged)
             reason = f"has {' and '.join(ranged)} and no {lacking}; give all three, or the close alone"
@@ -139,10 +154,23 @@ class BarReader:
 
     def _take(self, part: Part, symbol: str | None) -> None:
         owners = self._owners.read(part, "symbol") if "symbol" in part.cells else self._of_file(part, symbol or "")
-        figures = [numbers(part, name, self._problems) for name in (*PRICES, "adjusted", "volume")]
+        if symbol is not None and "symbol" in part.cells:
+            self._contradiction(part, symbol, owners)
+        prices = PRICES if "close" in part.cells else _ADJUSTED_PRICES
+        figures = [numbers(part, name, self._problems) for name in (*prices, "adjusted", "volume")]
         place = np.full(len(part), len(self._files) - 1, dtype=np.int32)
         days = self._days.read(part, "day").astype(np.int32)
         self._parts.append([owners.astype(np.int32), place, part.rows, days, *figures])
+
+    def _contradiction(self, part: Part, symbol: str, owners: npt.NDArray[Any]) -> None:
+        """Warn of a file that is named after a symbol and states another: the stated one counts."""
+        others = np.flatnonzero((owners >= 0) & (owners != self._symbols.get(spelled(symbol), UNREAD)))
+        if len(others) and part.file not in self._contradicted:
+            self._contradicted.add(part.file)
+            at = int(others[0])
+            stated = list(self._symbols)[int(owners[at])]
+            message = f"states {stated}, and its name {symbol}: these are bars of {stated}"
+            self._problems.warn(part.file, message, int(part.rows[at]), part.written["symbol"])
 
     def _of_file(self, part: Part, symbol: str) -> Array:
         try:
@@ -155,6 +183,14 @@ class BarReader:
         return self._symbols.setdefault(symbol, len(self._symbols))
 
 
+def class_spellings(symbols: Iterable[str], listed: Iterable[str]) -> dict[str, str]:
+    """Return symbols that are spelled without the dot of their class, such as BRKB, with the share that the universe
+    lists, BRK.B. A symbol that is itself listed is what it says."""
+    members = set(listed)
+    classes = {member.replace(".", ""): member for member in members if "." in member}
+    return {one: classes[one] for one in symbols if one in classes and one not in members}
+
+
 def priced(
     rows: Rows, columns: Mapping[str, frozenset[str]], kind: PriceKind, problems: Problems
 ) -> tuple[Rows, npt.NDArray[np.bool_]]:
@@ -162,7 +198,8 @@ def priced(
 
     Where a file has closes, its prices are as written; its adjusted closes are kept for the actions between them, and
     are dropped where raw prices are asked for. A file with adjusted closes alone has these, and is an error where raw
-    ones are asked for. Where adjusted ones are, closes without adjusted ones count as such.
+    ones are asked for. Where adjusted ones are, closes without adjusted ones count as such. A bar that lacks its
+    adjusted close alone is kept.
     """
     plain, scaled = (rows.of_files_with(name, columns) for name in _CLOSES)
     alone = ~plain
@@ -173,14 +210,23 @@ def priced(
             problems.warn(rows.files[place], "open, high and low are not used: of closes it has adjusted ones alone")
     if kind == "raw":
         return rows._replace(adjusted=np.full(len(rows.day), np.nan)), np.zeros(len(rows.day), dtype=bool)
-    _report(rows, plain & scaled & np.isnan(rows.adjusted), problems, "no price", _HEADINGS["adjusted"])
-    opens, high, low = (np.where(alone, np.nan, values) for values in (rows.open, rows.high, rows.low))
+    _note_lacking(rows, plain & scaled & np.isnan(rows.adjusted) & ~np.isnan(rows.close), problems)
     close = np.where(alone, rows.adjusted, rows.close)
-    return rows._replace(open=opens, high=high, low=low, close=close), alone | (~scaled & (kind == "adjusted"))
+    return rows._replace(close=close), alone | (~scaled & (kind == "adjusted"))
+
+
+def _note_lacking(rows: Rows, lacking: Mask, problems: Problems) -> None:
+    """Warn once a file of bars without their adjusted close: their prices stand, and what happened on their days shows
+    with the next adjusted close."""
+    for place in np.unique(rows.file[lacking]).tolist():
+        which = np.flatnonzero(lacking & (rows.file == place))
+        message = f"{len(which)} bars have no adjusted close: a split or dividend of their days shows later, or not"
+        problems.warn(rows.files[place], f"{message}; the first is here", int(rows.row[which[0]]), "adj close")
 
 
 LEAST_STEP = 1e-6
-_DECIMALS = 8  # two at least, and no more where a column has more
+_DECIMALS = 8  # no more where a column has more
+_CENTS = 2  # decimals that a column has at least, unless enough of its values show fewer
 _SPLIT_PARTS = 20
 _SPLIT_FROM = 1.5  # a step of the factor from here on is a split where its ratio is n:1 or n:2
 _MOST_BESIDE = 1.05  # of a dividend on the day of a split
@@ -189,21 +235,59 @@ _TELLS = 2e-4  # rounding beyond this leaves a stock dividend and cash alike
 _ROUND_SUM = 0.25  # of cash that a company declares
 _EXACT = 1e-4
 MOST_CHECKED = 1.2  # a larger step of the factor must show in the prices too
+_LEAST_REVERSE = 0.8  # a reverse split leaves at most 4 shares of 5; a step between it and 1 is none
+_SEEN, _BEYOND, _FINER = 20, 0.25, 4
+_A_YEAR, _MOST_A_YEAR, _SPECIAL = 252, 65, 8  # of actions: weekly dividends, special ones and splits beside
+_MOVES = 8
 
 
-def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Floats) -> list[Action]:
-    """Return the actions of a symbol that its adjusted closes show, in ascending order: a step of the factor adjusted /
-    close from one bar to the next that rounding does not explain. No step depends on a later bar."""
+class Derived(NamedTuple):
+    """What adjusted closes show. hidden: share of the price below which a dividend does not show for rounding, in the
+    median; steps: as many as are too many for actions, so that there are none; else 0."""
+
+    actions: list[Action]
+    hidden: float
+    steps: int
+
+
+def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Floats) -> Derived:
+    """Return the actions of a symbol, in ascending order: a step of the factor adjusted / close from one bar to the
+    next that rounding does not explain. No step depends on a later bar.
+
+    A factor is off by at most half of the last decimal of both columns, relative to their values, and a step by that
+    of its two bars. Closes that are traded prices are exact: then the rounding of the adjusted closes alone counts, and
+    smaller dividends show. They are taken as exact where the adjusted closes are at least four times finer and, of 20
+    bars or more up to the step, at most a quarter of the steps lie beyond that rounding: where closes are rounded
+    themselves, most lie beyond it. More steps than weekly dividends and eight more are no actions: none is derived.
+    """
+    known = np.flatnonzero(np.isfinite(adjusted) & np.isfinite(close))
+    if len(known) < 2:
+        return Derived([], 0.0, 0)
+    day, close, adjusted = day[known], close[known], adjusted[known]
     factor = adjusted / close
     with np.errstate(divide="ignore"):  # of cells that are problems already
-        noise = _rounding(adjusted) / adjusted
-        steps, off = factor[1:] / factor[:-1], noise[1:] + noise[:-1]
-    found = np.flatnonzero(np.abs(steps - 1) > off + LEAST_STEP)
+        own, other = _rounding(adjusted), _rounding(close)
+        steps = factor[1:] / factor[:-1]
+        narrow = _both(own / adjusted) + LEAST_STEP
+        wide = narrow + _both(other / close)
+    beyond = np.cumsum(np.abs(steps - 1) > narrow)
+    count = np.arange(1, len(steps) + 1)
+    exact = (wide > _FINER * narrow) & (count >= _SEEN) & (beyond <= _BEYOND * count)
+    off = np.where(exact, narrow, wide)
+    found = np.flatnonzero((np.abs(steps - 1) > off) & ((steps > 1) | (steps <= _LEAST_REVERSE + off)))
+    hidden = float(np.median(off))
+    if len(found) > _SPECIAL + _MOST_A_YEAR * len(steps) / _A_YEAR:
+        return Derived([], hidden, len(found))
     actions = (
         action_of(dt.date.fromordinal(int(day[at + 1])), float(steps[at]), float(close[at]), float(off[at]))
         for at in found.tolist()
     )
-    return [action for action in actions if action.growth != 1]
+    return Derived([action for action in actions if action.growth != 1], hidden, 0)
+
+
+def _both(noise: Floats) -> Floats:
+    both: Floats = noise[1:] + noise[:-1]
+    return both
 
 
 def action_of(day: dt.date, step: float, before: float, noise: float) -> Action:
@@ -261,16 +345,16 @@ def _is_stock_dividend(step: float, before: float, noise: float) -> bool:
 
 
 def _rounding(values: Floats) -> Floats:
-    """Return half of the last decimal place that a column has by each row, at most half a cent: its values may be off
-    by so much."""
+    """Return half of the last decimal place that a column has by each row: its values may be off by so much. At most
+    half a cent, unless the column shows in eight moves that it has fewer decimals."""
     places = np.full(len(values), _DECIMALS + 1)
-    for decimals in range(_DECIMALS, 1, -1):
+    for decimals in range(_DECIMALS, -1, -1):
         places[np.isclose(values, np.round(values, decimals), rtol=1e-12, atol=0)] = decimals
-    most = np.maximum.accumulate(places)
+    fewest = min(_CENTS, int(places.max())) if np.count_nonzero(np.diff(values)) >= _MOVES else _CENTS
+    most = np.maximum(np.maximum.accumulate(places), fewest)
     return np.where(most > _DECIMALS, 0.0, 0.5 * 10.0**-most)
 
 
-Mask = npt.NDArray[np.bool_]
 _HEADINGS = {"adjusted": "adj close"}
 FEW_BARS = 61  # sessions that the figures of a screen look back
 FLAT_SESSIONS = 10
@@ -285,6 +369,7 @@ def checked(rows: Rows, columns: Mapping[str, frozenset[str]], adjusted: Mask, p
     sorted_by = np.lexsort((rows.day, rows.owner))
     if not np.array_equal(sorted_by, np.arange(len(sorted_by))):
         rows, adjusted = rows.taken(sorted_by), adjusted[sorted_by]
+    rows, adjusted = _once(rows, adjusted, problems)
     _prices(rows, columns, problems)
     _days(rows, problems)
     rows = _widened(rows, problems)
@@ -317,8 +402,26 @@ def _order(rows: Rows, problems: Problems) -> None:
         problems.warn(rows.files[place], message, int(rows.row[first]))
 
 
+def _once(rows: Rows, adjusted: Mask, problems: Problems) -> tuple[Rows, Mask]:
+    """Drop a bar that another has already given with the same figures, as a file that was fetched twice does."""
+    same = (
+        np.r_[False, (rows.owner[1:] == rows.owner[:-1]) & (rows.day[1:] == rows.day[:-1])] if len(rows.day) else None
+    )
+    if same is None or not same.any():
+        return rows, adjusted
+    for name in (*PRICES, "adjusted", "volume"):
+        values = getattr(rows, name)
+        same[1:] &= (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+    for place in np.unique(rows.file[same]).tolist():
+        which = np.flatnonzero(same & (rows.file == place))
+        message = f"{len(which)} bars are there already with the same figures; the first is here"
+        problems.warn(rows.files[place], message, int(rows.row[which].min()))
+    return rows.taken(~same), adjusted[~same]
+
+
 def _prices(rows: Rows, columns: Mapping[str, frozenset[str]], problems: Problems) -> None:
-    ranged = rows.of_files_with("open", columns) & rows.of_files_with("close", columns)
+    has = {name: rows.of_files_with(name, columns) for name in ("open", "close", "adjopen")}
+    ranged = np.where(has["close"], has["open"], has["adjopen"])
     for name in PRICES:
         wanted = ranged if name != "close" else np.ones(len(ranged), dtype=bool)
         _report(rows, wanted & np.isnan(getattr(rows, name)), problems, "no price", name)
@@ -398,7 +501,26 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problem
         at, move = jumps[0], rows.close[jumps[0]] / rows.close[jumps[0] - 1] - 1
         message = f"{name} moved {move:+.0%} on {rows.day_at(at)}, as in a split; raw prices are not adjusted"
         problems.warn(file, f"{message}{f'; {len(jumps)} such moves' if len(jumps) > 1 else ''}", int(rows.row[at]))
+    _bases(rows, adjusted, problems)
     _flat(rows, name, file, problems)
+
+
+def _bases(rows: Rows, adjusted: bool, problems: Problems) -> None:
+    """Warn of a move like a split's in adjusted closes, where a split is none: the history is on two bases, as when
+    downloads of before and after a split are put together."""
+    closes = rows.close if adjusted else rows.adjusted
+    known = np.flatnonzero(np.isfinite(closes))
+    jumps = moves_like_splits(closes[known])
+    if not jumps:
+        return
+    at, before = int(known[jumps[0]]), int(known[jumps[0] - 1])
+    files = {rows.files[rows.file[place]] for place in (before, at)}
+    message = (
+        f"{_name(rows, at)} moved {closes[at] / closes[before] - 1:+.0%} from {rows.day_at(before)} "
+        f"to {rows.day_at(at)} in its adjusted closes too: its history may be on two bases; take one download of it"
+    )
+    more = f"; {len(jumps)} such moves" if len(jumps) > 1 else ""
+    problems.warn(max(files), f"{message}{more}", int(rows.row[at]))
 
 
 def _flat(rows: Rows, name: str, file: str, problems: Problems) -> None:
@@ -421,8 +543,12 @@ UNIVERSE_COLUMNS = {
     "industry": Column(("industry", "gicssubindustry", "subindustry")),
     "company": Column(("cik", "companyid", "issuer", "company")),  # `company` is the name in a file without a name
     "aliases": Column(("aliases", "alsoknownas")),
-    "first": Column(("from", "start", "added", "memberfrom"), lambda text: day_of(text) if text.strip() else None),
-    "last": Column(("to", "until", "removed", "memberto"), lambda text: day_of(text) if text.strip() else None),
+    "first": Column(
+        ("from", "start", "added", "memberfrom"), lambda text: day_of(text) if text.strip() else None, kind="day"
+    ),
+    "last": Column(
+        ("to", "until", "removed", "memberto"), lambda text: day_of(text) if text.strip() else None, kind="day"
+    ),
 }
 Span = tuple[dt.date, dt.date]  # of a membership, both its own days
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -30,28 +31,33 @@ from chordesk.tools.market.files.tables import (
 from chordesk.tools.market.protocol import Floats
 
 CHAIN_COLUMNS = {
-    "quoted": Column(("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time")),
+    "quoted": Column(
+        ("quotedatetime", "quotedate", "quotetime", "datetime", "timestamp", "date", "asof", "time"), kind="moment"
+    ),
     "contract": Column(("contract", "contractsymbol", "occ", "osi", "optionsymbol", "optionid")),
     "symbol": Column(("underlying", "underlyingsymbol", "symbol", "ticker", "root")),
-    "expiry": Column(("expiry", "expiration", "expirationdate", "expirydate", "expiredate", "exdate")),
+    "expiry": Column(("expiry", "expiration", "expirationdate", "expirydate", "expiredate", "exdate"), kind="day"),
     "kind": Column(("kind", "optiontype", "type", "callput", "putcall", "cp", "cpflag", "right")),
-    "strike": Column(("strike", "strikeprice")),
-    "bid": Column(("bid", "bidprice")),
-    "ask": Column(("ask", "askprice", "offer")),
-    "last": Column(("last", "lastprice", "lasttrade")),
-    "volume": Column(("volume", "vol")),
-    "interest": Column(("openinterest", "oi")),
-    "iv": Column(("iv", "impliedvolatility", "impliedvol")),
-    "delta": Column(("delta",)),
-    "gamma": Column(("gamma",)),
-    "theta": Column(("theta",)),
-    "vega": Column(("vega",)),
-    "rho": Column(("rho",)),
-    "spot": Column(("spot", "spotprice", "underlyingprice", "underlyinglast", "stockprice")),
+    "strike": Column(("strike", "strikeprice"), kind="number"),
+    "bid": Column(("bid", "bidprice"), kind="number"),
+    "ask": Column(("ask", "askprice", "offer"), kind="number"),
+    "last": Column(("last", "lastprice", "lasttrade"), kind="number"),
+    "volume": Column(("volume", "vol"), kind="count"),
+    "interest": Column(("openinterest", "oi"), kind="count"),
+    "iv": Column(("iv", "impliedvolatility", "impliedvol"), kind="number"),
+    "delta": Column(("delta",), kind="number"),
+    "gamma": Column(("gamma",), kind="number"),
+    "theta": Column(("theta",), kind="number"),
+    "vega": Column(("vega",), kind="number"),
+    "rho": Column(("rho",), kind="number"),
+    "spot": Column(("spot", "spotprice", "underlyingprice", "underlyinglast", "stockprice"), kind="number"),
 }
 FIGURES = ("bid", "ask", "last", "volume", "interest", "iv", "delta", "gamma", "theta", "vega", "rho", "spot")
 _GREEKS = ("delta", "gamma", "theta", "vega")
 _KINDS: dict[str, Literal["call", "put"]] = {"c": "call", "call": "call", "calls": "call", "p": "put", "put": "put"}
+# The OCC gives a contract that an action has adjusted a root with a digit, such as AAPL1.
+_OF_AN_ACTION = re.compile(r"(?:O:)?[A-Z]{1,5}\d ?\s*\d{6}[CP]\d{8}")
+_ADJUSTED = -2
 _TERMS = ("symbol", "expiry", "kind", "strike")
 _LAST_OF_THE_CLOSE = dt.time(16, 15)  # on days of an early close too: sources stamp them alike
 
@@ -111,6 +117,7 @@ def read_chains(path: Path, name: str, problems: Problems) -> ChainTable:
         if not reader.can_read(part):
             break
         reader.take(part)
+    reader.note_adjusted()
     return reader.table()
 
 
@@ -118,7 +125,8 @@ class _Reader:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._contracts: dict[OptionContract, int] = {}
-        self._named = Parsed(lambda text: self._place(_named_contract(text)), problems)
+        self._named = Parsed(self._named_place, problems)
+        self._adjusted: dict[str, tuple[str, int, int]] = {}  # contract: its file, first row, quotes
         self._described = Parsed(lambda *terms: self._place(_described_contract(*terms)), problems)
         self._times = Parsed(lambda text: _known_from(moment_of(text, NEW_YORK)), problems)
         self._parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
@@ -136,9 +144,26 @@ class _Reader:
         contracts = self._named.read(part, "contract") if named else self._described.read(part, *_TERMS)
         times = self._times.read(part, "quoted")
         usable = (contracts >= 0) & (times >= 0)
+        if named and (contracts == _ADJUSTED).any():
+            self._count_adjusted(part, contracts)
         for name, kept in self._figures.items():
             kept.append(numbers(part, name, self._problems)[usable])
         self._parts.append((times[usable], contracts[usable], part.rows[usable]))
+
+    def _named_place(self, text: str) -> int:
+        return _ADJUSTED if _OF_AN_ACTION.fullmatch(text.upper()) else self._place(_named_contract(text))
+
+    def _count_adjusted(self, part: Part, contracts: npt.NDArray[np.int64]) -> None:
+        for at in np.flatnonzero(contracts == _ADJUSTED).tolist():
+            name = part.text("contract", at).strip()
+            file, row, count = self._adjusted.get(name, (part.file, int(part.rows[at]), 0))
+            self._adjusted[name] = file, row, count + 1
+
+    def note_adjusted(self) -> None:
+        """Warn of each contract whose root has a digit: a corporate action has changed what it delivers."""
+        for name, (file, row, count) in self._adjusted.items():
+            message = f"{name} is a contract that a corporate action has adjusted; its {count} quotes are not read"
+            self._problems.warn(file, message, row, "contract")
 
     def _place(self, contract: OptionContract) -> int:
         return self._contracts.setdefault(contract, len(self._contracts))

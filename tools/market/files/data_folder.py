@@ -22,7 +22,9 @@ from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import (
     PRICES,
+    UNIVERSE_COLUMNS,
     BarReader,
+    Mask,
     Members,
     PriceKind,
     Rows,
@@ -37,8 +39,9 @@ from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, car
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
-from chordesk.tools.market.protocol import Action, Floats
+from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
+from chordesk.tools.market.universe import spelled
 
 BARS = "bars"
 UNIVERSE = ("universe.csv",)
@@ -181,7 +184,7 @@ def _symbols(bars: Path, problems: Problems, folder: Path) -> Iterator[tuple[str
         if file.name.startswith("."):
             continue
         if file.suffix.lower() in ENDINGS and file.is_file():
-            yield file.stem.upper(), file
+            yield spelled(file.stem), file
         else:
             reason = f"is not read: files of bars end in {' or '.join(ENDINGS)}"
             problems.warn(str(file.relative_to(folder)), reason)
@@ -333,7 +336,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
         reader.read(path, folder.name(path), symbol)
     if folder.bars is not None:
         reader.read(folder.bars, folder.name(folder.bars), None)
-    rows, adjusted = priced(reader.rows(), reader.columns, kind, problems)
+    rows, adjusted = priced(reader.rows(_listed(folder)), reader.columns, kind, problems)
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
     changes = [] if problems.errors else name_changes(rows, *_stated_changes(folder, rows, problems), problems)
     rows, adjusted = carried(rows, adjusted, changes)
@@ -343,9 +346,9 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     symbols = np.array(rows.symbols, dtype=np.str_)[rows.owner[first]] if len(first) else np.empty(0, dtype=np.str_)
     figures = [np.ascontiguousarray(getattr(rows, name)) for name in (*PRICES, "volume")]
     columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
-    factored = ~adjusted & ~np.isnan(rows.adjusted)
-    shown = _actions(columns, rows.adjusted, factored[first])
-    found = with_stated(shown, folder, columns, factored[first], problems)
+    factored = _any(~adjusted & ~np.isnan(rows.adjusted), columns.start)
+    shown = _actions(columns, rows, factored, problems)
+    found = with_stated(shown, folder, columns, factored, problems)
     _note_guesses(shown, found, problems)
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
     terms = [(one.day.toordinal(), one.split, one.dividend, one.growth, one.spun_shares) for _, one in found]
@@ -353,7 +356,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     spun = np.array([one.spun for _, one in found], dtype=np.str_)
     names = np.array([change[:2] for change in changes], dtype=np.str_).reshape(-1, 2)
     on = np.array([change.day.toordinal() for change in changes], dtype=np.int32)
-    return Prices(columns, adjusted[first], factored[first], acted, acts, _lost(np.unique(rows.day)), names, on, spun)
+    return Prices(columns, adjusted[first], factored, acted, acts, _lost(np.unique(rows.day)), names, on, spun)
 
 
 def _stated_changes(folder: DataFolder, rows: Rows, problems: Problems) -> tuple[list[Stated], Mapping[str, str]]:
@@ -376,14 +379,48 @@ def _changes_in(prices: Prices) -> list[NameChange]:
     return [NameChange(old, new, dt.date.fromordinal(day)) for (old, new), day in pairs]
 
 
-def _actions(columns: Columns, adjusted: Floats, factored: np.ndarray[Any, Any]) -> list[tuple[str, Action]]:
+def _listed(folder: DataFolder) -> list[str]:
+    """Return the symbols of the universe file, whose problems are named elsewhere."""
+    if folder.universe is None:
+        return []
+    columns = {"symbol": UNIVERSE_COLUMNS["symbol"]}
+    found = rows_of(folder.universe, folder.name(folder.universe), columns, Problems(most=0))
+    return [values["symbol"] for _, values, _ in found]
+
+
+def _any(which: Mask, start: np.ndarray[Any, Any]) -> Mask:
+    """Return for each symbol whether any of its rows is one of these."""
+    if not len(which):
+        return np.zeros(0, dtype=bool)
+    return np.logical_or.reduceat(which, start[:-1])
+
+
+_HIDDEN = 0.005  # of the price: dividends below it are too many to be passed over in silence
+
+
+def _actions(columns: Columns, rows: Rows, factored: Mask, problems: Problems) -> list[tuple[str, Action]]:
+    """Return the splits and dividends that adjusted closes show, and take from `factored` the symbols whose adjusted
+    closes cannot be of any."""
+    found: list[tuple[str, Action]] = []
     spans = zip(columns.symbols.tolist(), columns.start[:-1].tolist(), columns.start[1:].tolist(), strict=True)
-    return [
-        (symbol, action)
-        for at, (symbol, first, end) in enumerate(spans)
-        if factored[at]
-        for action in corporate_actions(columns.day[first:end], columns.close[first:end], adjusted[first:end])
-    ]
+    for at, (symbol, first, end) in enumerate(spans):
+        if not factored[at]:
+            continue
+        derived = corporate_actions(columns.day[first:end], columns.close[first:end], rows.adjusted[first:end])
+        file = rows.files[rows.file[first]]
+        if derived.steps:
+            factored[at] = False
+            message = (
+                f"the adjusted closes of {symbol} step against its closes {derived.steps} times in {end - first} bars"
+            )
+            problems.warn(file, f"{message}, which is not splits and dividends: they are not used", column="adj close")
+        elif derived.hidden > _HIDDEN:
+            message = (
+                f"closes of {symbol} are rounded: a dividend below {derived.hidden:.1%} of the price does not show"
+            )
+            problems.warn(file, message, column="adj close")
+        found += [(symbol, action) for action in derived.actions]
+    return found
 
 
 def _note_guesses(shown: Sequence[tuple[str, Action]], kept: Sequence[tuple[str, Action]], problems: Problems) -> None:

@@ -35,8 +35,8 @@ from chordesk.tools.market.files.tables import (
     plain,
     rows_of,
     symbol_of,
-    text_of,
 )
+from chordesk.tools.market.universe import spelled
 
 
 def _filed(text: str) -> dt.datetime:
@@ -56,13 +56,18 @@ _NO_VALUE = "no value; leave out a figure that is not known"
 
 STATEMENT_COLUMNS = {
     "symbol": Column(("symbol", "ticker", "sym"), symbol_of, required=True),
-    "start": Column(("start", "startdate", "periodstart"), lambda text: None if is_empty(text) else day_of(text)),
-    "period": Column(("periodend", "end", "enddate", "period", "fiscalperiodend"), day_of, required=True),
+    "start": Column(
+        ("start", "startdate", "periodstart"), lambda text: None if is_empty(text) else day_of(text), kind="day"
+    ),
+    "period": Column(("periodend", "end", "enddate", "period", "fiscalperiodend"), day_of, required=True, kind="day"),
     "known_at": Column(
-        ("filed", "filingdate", "filedate", "firstseen", "seen", "accepted", "knownat"), _filed, required=True
+        ("filed", "filingdate", "filedate", "firstseen", "seen", "accepted", "knownat"),
+        _filed,
+        required=True,
+        kind="moment",
     ),
     "item": Column(("item", "tag", "concept", "figure"), _item, required=True),
-    "value": Column(("value", "amount"), required=True),
+    "value": Column(("value", "amount"), required=True, kind="number"),
 }
 
 
@@ -211,8 +216,10 @@ class _Reader:
 
 
 HEADLINE_COLUMNS = {
-    "symbol": Column(("symbol", "ticker", "sym"), lambda text: (text_of(text) or "").upper(), required=True),
-    "time": Column(("time", "publishedat", "published", "datetime", "timestamp", "date"), moment_of, required=True),
+    "symbol": Column(("symbol", "ticker", "sym"), lambda text: spelled(text) if text.strip() else "", required=True),
+    "time": Column(
+        ("time", "publishedat", "published", "datetime", "timestamp", "date"), moment_of, required=True, kind="moment"
+    ),
     "headline": Column(("headline", "title"), str, required=True),
     "source": Column(("source", "publisher", "provider")),
     "url": Column(("url", "link")),
@@ -285,11 +292,11 @@ def _announced(text: str) -> dt.datetime | None:
 
 EARNINGS_COLUMNS = {
     "symbol": Column(("symbol", "ticker", "sym"), symbol_of, required=True),
-    "date": Column(("date", "earningsdate", "reportdate", "day"), day_of, required=True),
+    "date": Column(("date", "earningsdate", "reportdate", "day"), day_of, required=True, kind="day"),
     "timing": Column(("timing", "timeofday", "time", "when", "session", "hour"), _timing),
-    "known_at": Column(("announced", "announcedat", "knownat", "known", "announcementdate"), _announced),
-    "eps_estimate": Column(("epsestimate", "estimate", "epsestimated"), number_of),
-    "eps_actual": Column(("epsactual", "eps", "actual", "reportedeps"), number_of),
+    "known_at": Column(("announced", "announcedat", "knownat", "known", "announcementdate"), _announced, kind="moment"),
+    "eps_estimate": Column(("epsestimate", "estimate", "epsestimated"), number_of, kind="number"),
+    "eps_actual": Column(("epsactual", "eps", "actual", "reportedeps"), number_of, kind="number"),
 }
 
 

@@ -3,14 +3,16 @@ place."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import datetime as dt
 import importlib
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -21,8 +23,11 @@ import numpy.typing as npt
 import orjson
 
 from chordesk.models.errors import NotConfigured
+from chordesk.models.outside import MOST_CELL, MOST_FIELDS, Oversized, lines, require, require_lines
+from chordesk.tools.market.files.notation import Ambiguous, Kind, Survey, kinds_of
+from chordesk.tools.market.files.sources import meant, source_of, wide_header
 from chordesk.tools.market.home import HOME_REMEDY, foreign
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol, spelled
 
 T = TypeVar("T")
 
@@ -106,7 +111,9 @@ class Unreadable(ValueError):
 
 
 def plain(column: str) -> str:
-    """Return a column's name as it is compared: small letters and digits alone."""
+    """Return a column's name as it is compared: small letters without accents, and digits, alone."""
+    if not column.isascii():
+        column = unicodedata.normalize("NFKD", column)
     return _BETWEEN.sub("", column.lower())
 
 
@@ -135,9 +142,9 @@ def text_of(text: str) -> str | None:
 
 
 def symbol_of(text: str) -> str:
-    symbol = text.strip().upper()
-    if (abroad := foreign(symbol)) is not None:
+    if (abroad := foreign(text.strip().upper())) is not None:
         raise Unreadable(f"{abroad}; {HOME_REMEDY}")
+    symbol = spelled(text)
     if not is_symbol(symbol):
         raise Unreadable(f"{text.strip()[:40]!r} is no symbol: {SYMBOL_RULE}")
     return symbol
@@ -206,6 +213,7 @@ class Column(NamedTuple):
     names: Sequence[str]  # in files, the preferred first, in plain small letters and digits
     parse: Callable[[str], Any] = text_of  # of one cell's text, raises Unreadable
     required: bool = False  # a file without the column is an error
+    kind: Kind = "text"  # cells of another kind reach `parse` in plain form, as the whole file shows that it writes
 
 
 Columns = Mapping[str, Column]  # by our names
@@ -227,6 +235,8 @@ class Part:
     cells: Mapping[str, Cells]  # by our names; texts of a CSV file, arrays of a Parquet file
     rows: npt.NDArray[np.int64]  # of each line
     written: Mapping[str, str]  # the columns' names in the file
+    delimiter: str = ""  # between the cells of a text file
+    source: str = ""  # whose export it is, by its headings
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -315,30 +325,149 @@ def numbers(part: Part, column: str, problems: Problems) -> npt.NDArray[np.float
     return found
 
 
-_DELIMITERS = ",;\t|"
-_LONGEST_CELL = 1 << 20
+_DELIMITERS = (",", ";", "\t", "|")
+_SNIFFED = 1 << 16  # characters that show delimiter and header
+_PREAMBLE = 20  # lines that may stand above the header
+_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# A row of a dividend or split among the prices, as Yahoo's page has them.
+_EVENT = re.compile(r"^[\d.,:/ $]+\s*(?:dividend|capital gain|(?:stock )?splits?)", re.IGNORECASE)
+
+
+class _Form(NamedTuple):
+    """How a CSV file is laid out. skipped: lines above the header."""
+
+    encoding: str
+    delimiter: str
+    skipped: int
+
+
+def _encoding(path: Path, name: str, problems: Problems) -> str:
+    """Return the encoding of a text file, by its mark or by all of its bytes. Raises Oversized for a line that is too
+    long, without reading it whole."""
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(0)
+        require_lines(name, iter(lambda: file.read(1 << 18), b""))
+        for mark, encoding in _BOMS:
+            if start.startswith(mark):
+                return encoding
+        if len(start) == 4 and not all(start) and start[0] + start[1]:
+            return "utf-16-le" if start[0] else "utf-16-be"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while chunk := file.read(1 << 20):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            problems.warn(name, "is no UTF-8 text, and is read as Windows-1252: look at letters with accents")
+            return "cp1252"
+    return "utf-8"
+
+
+def _form(path: Path, name: str, columns: Columns, problems: Problems) -> _Form | None:
+    """Return the layout of a file: the delimiter and the line under which most of our columns are known."""
+    encoding = _encoding(path, name, problems)
+    with path.open(encoding=encoding, newline="") as file:
+        first = file.read(_SNIFFED).splitlines()[:_PREAMBLE]
+    at = next((at for at, line in enumerate(first) if line.strip("\ufeff \t;,")), None)
+    if at is None:
+        problems.error(name, "is empty")
+        return None
+    if (stated := _SEPARATOR.fullmatch(first[at])) is not None:
+        return _Form(encoding, stated[1], at + 1)
+    for delimiter in _DELIMITERS:
+        if wide_header(list(csv.reader(first[at : at + 3], delimiter=delimiter, skipinitialspace=True))) is not None:
+            return _Form(encoding, delimiter, at)
+    names = {each for column in columns.values() for each in column.names if each}
+    best = (0, 0, 0, _Form(encoding, ",", at))
+    for place, line in enumerate(first[at:], at):
+        for delimiter in _DELIMITERS:
+            cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+            known = len({cell for cell in meant([plain(cell) for cell in cells]) if cell in names})
+            width = len(cells) if place == at else 0
+            found = (known if known > 1 or place == at else 0, -place, width, _Form(encoding, delimiter, place))
+            best = max(best, found, key=lambda one: one[:3])
+    return best[3]
+
+
+class _Lines(NamedTuple):
+    """Rows below a header. rows: each with the line that it ends on."""
+
+    header: list[str]
+    rows: Iterator[tuple[int, list[str]]]
+
+
+def _csv_lines(file: Any, form: _Form) -> _Lines:
+    for _ in range(form.skipped):
+        file.readline()
+    reader = csv.reader(file, delimiter=form.delimiter, skipinitialspace=True)
+    below = ((reader.line_num + form.skipped, row) for row in reader)
+    first = list(islice(below, 3))
+    wide = wide_header([row for _, row in first])
+    if wide is None:
+        return _Lines(first[0][1], _chained(first[1:], below))
+    names = list(dict.fromkeys(wide.prices))
+    places = {
+        ticker: [
+            next(
+                (
+                    at
+                    for at, pair in enumerate(zip(wide.prices, wide.tickers, strict=True), 1)
+                    if pair == (price, ticker)
+                ),
+                0,
+            )
+            for price in names
+        ]
+        for ticker in dict.fromkeys(wide.tickers)
+    }
+    # Closes without adjusted ones are themselves adjusted: it is what yfinance does unless told otherwise.
+    alone = not any(plain(price) == "adjclose" for price in names)
+    header = ["Date", *(f"Adj {price}" if alone and plain(price) != "volume" else price for price in names), "Ticker"]
+    return _Lines(header, _long(_chained(first[wide.rows :], below), places, len(wide.prices) + 1))
+
+
+def _chained(first: Sequence[tuple[int, list[str]]], rows: Iterator[tuple[int, list[str]]]) -> Iterator[Any]:
+    yield from first
+    yield from rows
+
+
+def _long(
+    rows: Iterator[tuple[int, list[str]]], places: Mapping[str, Sequence[int]], width: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield a row for each ticker of a row; none for a ticker without any price in it."""
+    for line, row in rows:
+        if len(row) != width:
+            yield line, row
+            continue
+        for ticker, of_ticker in places.items():
+            cells = [row[at] if at else "" for at in of_ticker]
+            if any(cell.strip() for cell in cells):
+                yield line, [row[0], *cells, ticker]
 
 
 def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(MOST_CELL)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            if not first.strip():
-                problems.error(name, "is empty")
-                return
-            file.seek(0)
-            reader = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), skipinitialspace=True)
-            header = next(reader)
+        form = _form(path, name, columns, problems)
+        if form is None:
+            return
+        with path.open(encoding=form.encoding, newline="") as file:
+            header, rows = _csv_lines(file, form)
+            require(f"the header of {name}", len(header), MOST_FIELDS, "cells")
             if (places := _places(header, columns, name, problems)) is None:
                 return
-            written = {ours: header[at] for ours, at in places.items()}
-            for rows, lines in _whole(reader, len(header), name, problems):
-                columns_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+            written = {ours: header[at].strip() for ours, at in places.items()}
+            known = source_of([plain(cell) for cell in header])
+            source = known.name if known is not None else ""
+            for whole, at in _whole(rows, len(header), form, name, problems):
+                columns_of = list(zip(*whole, strict=True)) if whole else [()] * len(header)
                 cells = {ours: columns_of[at] for ours, at in places.items()}
-                yield Part(name, cells, lines, written)
-    except UnicodeDecodeError:
-        problems.error(name, "is no UTF-8 text; save it as CSV UTF-8")
+                yield _without_events(Part(name, cells, at, written, form.delimiter, source), columns, problems)
+    except (UnicodeDecodeError, UnicodeError):
+        problems.error(name, "is no text in UTF-8, UTF-16 or Windows-1252; save it as CSV UTF-8")
     except csv.Error as error:
         problems.error(name, f"is no CSV: {error}")
 
@@ -346,7 +475,7 @@ def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> I
 def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> dict[str, int] | None:
     """The place of each of our columns in the header; None, with an error, for a column that is there twice."""
     used = {each for column in columns.values() for each in column.names}
-    written = [plain(column) for column in header]
+    written = meant([plain(column) for column in header])
     forms = [form if form in used else column.strip() for form, column in zip(written, header, strict=True)]
     again = {
         column.strip() for form, column in zip(forms, header, strict=True) if column.strip() and forms.count(form) > 1
@@ -363,23 +492,66 @@ def _places(header: Sequence[str], columns: Columns, name: str, problems: Proble
 
 
 def _whole(
-    reader: Any, width: int, name: str, problems: Problems
+    rows: Iterator[tuple[int, list[str]]], width: int, form: _Form, name: str, problems: Problems
 ) -> Iterator[tuple[list[list[str]], npt.NDArray[np.int64]]]:
-    """Yield (rows with a cell for each column, the line that each ends on), one part at least."""
-    part, rows = 0, list[list[str]]()
-    while part == 0 or len(rows) == PART:
-        before = reader.line_num
-        rows = list(islice(reader, PART))
-        if rows or not part:
-            lines = np.arange(before + 1, before + len(rows) + 1)
-            if reader.line_num - before != len(rows):  # some cells have several lines
-                lines = before + np.cumsum([1 + sum(cell.count("\n") for cell in row) for row in rows], dtype=np.int64)
-            whole = [len(row) == width for row in rows]
-            for at in [] if all(whole) else np.flatnonzero(~np.array(whole)).tolist():
-                if rows[at]:
-                    problems.error(name, f"has {len(rows[at])} cells, and the header {width}", int(lines[at]))
-            yield list(compress(rows, whole)), lines[np.array(whole, dtype=bool)]
+    """Yield (rows with a cell for each column, the line that each ends on), one part at least. Empty cells beyond the
+    header are cut; words alone below the last row are a note, and no error."""
+    part, odd, last = 0, list[tuple[int, list[str]]](), 0
+    while True:
+        some = list(islice(rows, PART))
+        if not some and part:
+            break
+        kept = some
+        if not all(len(row) == width for _, row in some):
+            kept = []
+            for line, row in some:
+                if len(row) > width and not any(cell.strip() for cell in row[width:]):
+                    row = row[:width]
+                if len(row) == width:
+                    kept.append((line, row))
+                elif any(cell.strip() for cell in row):
+                    odd.append((line, row))
+        last = kept[-1][0] if kept else last
+        yield [row for _, row in kept], np.array([line for line, _ in kept], dtype=np.int64)
         part += 1
+        if len(some) < PART:
+            break
+    for line, row in odd:
+        text = " ".join(row).strip()
+        if any(_EVENT.match(cell.strip()) for cell in row):
+            problems.warn(name, f"{text[:60]!r} is a dividend or split, and no bar", line)
+        elif line > last and len(row) < 3 and text[:1].isalpha():
+            problems.warn(name, f"{text[:60]!r} below the table is not read", line)
+        else:
+            why = (
+                "; decimal commas need another delimiter or quotes"
+                if len(row) > width and form.delimiter == ","
+                else ""
+            )
+            problems.error(name, f"has {len(row)} cells, and the header {width}{why}", line)
+
+
+def _without_events(part: Part, columns: Columns, problems: Problems) -> Part:
+    """Return a part without the rows of dividends and splits among its prices, each of which is a warning."""
+    drop = np.zeros(len(part), dtype=bool)
+    for ours, column in columns.items():
+        cells = part.cells.get(ours, ())
+        if column.kind != "number" or isinstance(cells, np.ndarray):
+            continue
+        joined = "\n".join(cells).lower()
+        if "dividend" not in joined and "split" not in joined and "gain" not in joined:
+            continue
+        for at, cell in enumerate(cells):
+            if not drop[at] and _EVENT.match(cell.strip()):
+                drop[at] = True
+                message = f"{cell.strip()[:60]!r} is a dividend or split, and no bar"
+                problems.warn(part.file, message, int(part.rows[at]))
+    if not drop.any():
+        return part
+    kept = np.flatnonzero(~drop).tolist()
+    return replace(
+        part, cells={ours: [cells[at] for at in kept] for ours, cells in part.cells.items()}, rows=part.rows[kept]
+    )
 
 
 def _batches(rows: Iterator[T]) -> Iterator[list[T]]:
@@ -391,10 +563,10 @@ def _batches(rows: Iterator[T]) -> Iterator[list[T]]:
 
 def _json_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
     with path.open("rb") as file:
-        for some in _batches(_objects(file, name, problems)):
-            lines = [_named(found, columns) for _, found in some]
-            names = dict.fromkeys(key for line in lines for key in line)
-            cells = {column: [line.get(column, "") for line in lines] for column in names}
+        for some in _batches(_objects(lines(name, file), name, problems)):
+            named = [_named(found, columns) for _, found in some]
+            names = dict.fromkeys(key for line in named for key in line)
+            cells = {column: [line.get(column, "") for line in named] for column in names}
             if some:
                 yield Part(name, cells, np.array([row for row, _ in some]), {column: column for column in names})
 
@@ -409,6 +581,7 @@ def _objects(file: Iterable[bytes], name: str, problems: Problems) -> Iterator[t
             problems.error(name, f"is no JSON: {error.msg}", row)
             continue
         if isinstance(found, dict):
+            require(f"row {row} of {name}", len(found), MOST_FIELDS, "fields")
             yield row, found
         else:
             problems.error(name, f"has a {type(found).__name__} where an object is wanted", row)
@@ -497,14 +670,53 @@ def _at_home(part: Part, problems: Problems) -> Part:
         if ours not in _LISTED
     }
     written = {ours: theirs for ours, theirs in part.written.items() if ours not in _LISTED}
-    return Part(part.file, cells, part.rows[home], written)
+    return replace(part, cells=cells, rows=part.rows[home], written=written)
+
+
+def columns_of(path: Path, columns: Columns) -> set[str]:
+    """Return which of our columns a file has, by its beginning; none of a file that cannot be read."""
+    try:
+        raw = _PARTS.get(path.suffix.lower(), _csv_parts)(path, path.name, columns, Problems())
+        return set(part.cells) if (part := next(raw, None)) is not None else set()
+    except (OSError, Oversized):
+        return set()
 
 
 def parts_of(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
-    """Yield the table's parts. A table that cannot be read is an error in `problems`. Raises NotConfigured for a
-    Parquet file without the library."""
+    """Yield the table's parts, numbers and days in plain form. A table that cannot be read is an error in `problems`,
+    and so is one whose numbers or days have two meanings or contradict each other. Raises NotConfigured for a Parquet
+    file without the library.
+
+    A file is read twice where it has more than one part, since its last row may decide how its first is read."""
+    read = _PARTS.get(path.suffix.lower(), _csv_parts)
+    kinds, columns = kinds_of(columns), {**columns, **_LISTED}
     try:
-        for part in _PARTS.get(path.suffix.lower(), _csv_parts)(path, name, {**columns, **_LISTED}, problems):
-            yield _at_home(part, problems)
+        survey, first, count, written = Survey(kinds), None, 0, dict[str, str]()
+        for part in read(path, name, columns, problems):
+            survey.delimiter = part.delimiter
+            written |= part.written
+            texts = {ours: cells for ours, cells in part.cells.items() if not isinstance(cells, np.ndarray)}
+            survey.see(texts, part.rows.tolist())
+            first, count = first or part, count + 1
+        try:
+            notation = survey.decided()
+        except Ambiguous as error:
+            problems.error(name, str(error), error.cell.row, written.get(error.cell.column))
+            return
+        parts = (
+            [first]
+            if count == 1 and first is not None
+            else read(path, name, columns, Problems(most=0))
+            if count
+            else ()
+        )
+        for part in parts:
+            plain_cells = {
+                ours: cells if isinstance(cells, np.ndarray) else notation.plain(ours, kinds.get(ours, "text"), cells)
+                for ours, cells in part.cells.items()
+            }
+            yield _at_home(replace(part, cells=plain_cells), problems)
     except OSError as error:
         problems.error(name, f"cannot be read: {error.strerror}")
+    except Oversized as error:
+        problems.error(name, str(error))

@@ -34,7 +34,7 @@ def one_file(tmp_path: Path, text: str | bytes, name: str = "A.csv") -> Path:
     [
         ("soon,10,11,9,10,100", "row 3, column date: 'soon' cannot be read as a day; write days as YYYY-MM-DD"),
         ("2020-02-30,10,11,9,10,1", "row 3, column date: '2020-02-30' is no day of the calendar"),
-        ("03/01/2020,10,11,9,10,1", "row 3, column date: '03/01/2020' cannot be read as a day"),
+        ("03/01/2020,10,11,9,10,1", "row 3, column date: '03/01/2020' may begin with the day or the month"),
         ("43834,10,11,9,10,1", "row 3, column date: 43834 is a spreadsheet's day number (perhaps 2020-01-04)"),
         ("1578009600,10,11,9,10,1", "row 3, column date: 1578009600 counts seconds or milliseconds"),
         (",10,11,9,10,1", "row 3, column date: no day"),
@@ -86,13 +86,16 @@ def test_a_file_of_a_foreign_name_is_an_error_that_says_where_it_is_listed(tmp_p
         ("date,close,CLOSE\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named CLOSE, close"),
         ("date,close ,close \n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
-        (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv: is no UTF-8 text"),
+        (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv, row 2, column close: '10\u00ff' is no number"),
+        (
+            "date;close\n2020-01-02;10,5\n2020-01-03;10.5\n",
+            "row 3, column close: '10.5' shows decimal points, and row 2 '10,5'",
+        ),
         (
             "date,close,currency\n2020-01-02,10,USD\n2020-01-03,10,GBp\n",
             "A.csv, row 3, column currency: the row is priced",
         ),
         ("date,close,exchange\n2020-01-02,10,LSE\n", "column exchange: the row is on the exchange LSE (London)"),
-        ("date;close\n2020-01-02;10,5\n", "'10,5' is no number; write decimals with a point"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
