@@ -11,25 +11,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from chordesk.models.errors import UsageError
 from chordesk.models.files import expanded, replacing
 from chordesk.models.market import contract_of
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.files.bars import UNIVERSE_COLUMNS, class_spellings
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
 from chordesk.tools.market.files.news_and_earnings import STATEMENT_COLUMNS as STATEMENTS
-from chordesk.tools.market.files.tables import CSV, JSON_LINES, Columns, FileProblem, Problems, parts_of
+from chordesk.tools.market.files.tables import CSV, JSON_LINES, FileProblem, Problems, columns_of, rows_of
+from chordesk.tools.market.prices import moves_like_splits
 from chordesk.tools.market.samples import pystock
 from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
 from chordesk.tools.market.samples.own_files import (
     JSON,
     READ,
+    TABBED,
     TEXT,
     ZIP,
     Bar,
@@ -54,6 +59,7 @@ from chordesk.tools.market.samples.package_files import (
     plain_pickle,
     require_hash,
 )
+from chordesk.tools.market.samples.preview import Preview, close_of, figure_of, preview_of
 
 
 class Table(NamedTuple):
@@ -201,20 +207,27 @@ def _csv_columns(content: bytes, path: Path) -> dict[str, dict[str, str]]:
 _MAKERS = {MSFT_CHAIN.name: msft_tables, NEWS_2020.name: news_tables}
 
 Fetch = Callable[[PackageFile, Path], Path]
+Agreed = Callable[[Preview], bool]
 
 
 class Imported(NamedTuple):
     folder: Path
     sample: Sample | None  # None for the user's own files
-    made: bool  # False where it was there already
+    made: bool  # False where it was there already, or the preview was not agreed to
     aside: SetAside  # what was left out
 
 
 def import_data(
-    sources: Sequence[str], to: Path | None, *, force: bool, source: Path | None = None, fetched: Fetch = fetch
+    sources: Sequence[str],
+    to: Path | None,
+    *,
+    force: bool,
+    source: Path | None = None,
+    fetched: Fetch = fetch,
+    agreed: Agreed = lambda _: True,
 ) -> Imported:
-    """source: the user's copy of a source that is named and not fetched. Raises UsageError naming what cannot be
-    imported, and why."""
+    """source: the user's copy of a source that is named and not fetched. agreed: asked before files of the user's own
+    are written; nothing is where it is False. Raises UsageError naming what cannot be imported, and why."""
     if list(sources) == [pystock.NAME]:
         return _import_pystock(source, to, force=force)
     if source is not None:
@@ -223,7 +236,7 @@ def import_data(
         return import_sample(SAMPLES[sources[0]], {}, to, force=force, fetched=fetched)
     paths = [_path(source) for source in sources]
     if all(path.is_dir() or path.suffix.lower() in {*READ, ZIP} for path in paths):
-        return _import_own(paths, to, force=force)
+        return _import_own(paths, to, force=force, agreed=agreed)
     known = {wanted.sha256: (sample, wanted) for sample in SAMPLES.values() for wanted in sample.files}
     found = {path: known.get(digest_of(path)) for path in paths}
     strange = [path for path, which in found.items() if which is None]
@@ -276,38 +289,100 @@ def _import_pystock(source: Path | None, to: Path | None, *, force: bool) -> Imp
     return Imported(folder, None, True, aside)
 
 
-def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool) -> Imported:
+def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool, agreed: Agreed) -> Imported:
     folder, aside = to or Path.cwd() / paths[0].stem.lower(), SetAside()
-    bars: dict[str, list[Bar]] = defaultdict(list)
-    others: dict[str, Given] = {}
     with tempfile.TemporaryDirectory(prefix="desk-data-") as room:
-        found = gathered(paths, Path(room), aside)
-        for given in found:
-            name = _name_of(given)
-            if name == BARS_OF_A_SYMBOL:
-                for symbol, rows in bars_of(given, aside).items():
-                    bars[symbol] += rows
-            elif name is None and len(found) > 1:
-                aside.add(given.name, None, "none of the usual columns", f"{found_in(given.path)}; {WANTED}")
-            elif name is None:
-                reason = f"{given.name} has none of the usual columns: {found_in(given.path)}"
-                raise UsageError(reason, remedy=WANTED)
-            elif name in others:
-                remedy = "import one of them"
-                raise UsageError(f"{given.name} and {others[name].name} would both be {name}", remedy=remedy)
-            else:
-                others[name] = given
-        made = {f"bars/{symbol}.csv": rows for symbol, rows in bars.items() if rows}
+        bars, others = _sorted_out(paths, Path(room), aside)
+        made = {f"{BARS_OF_A_SYMBOL}/{symbol}.csv": rows for symbol, rows in _put_together(bars, others, aside).items()}
         if not made and not others:
             first = aside.rows[0] if aside.rows else None
-            why = f": {first.file}: {first.reason}" if first else ""
-            raise UsageError(f"{paths[0]} has nothing that can be imported{why}", remedy=_remedy())
+            place = f"{first.file} row {first.row}" if first is not None and first.row else first.file if first else ""
+            why = f": {place}: {first.reason}" if first else ""
+            remedy = "put it right in the file, and import again" if first else _remedy()
+            raise UsageError(f"{paths[0]} has nothing that can be imported{why}", remedy=remedy)
         _require_free(folder, [*made, *others], force=force)
         made = _usable(folder, made, others, aside)
+        by_symbol = {PurePosixPath(name).name.removesuffix(CSV): rows for name, rows in made.items()}
+        if not agreed(preview_of(by_symbol, {name: given.name for name, given in others.items()}, aside)):
+            return Imported(folder, None, False, aside)
         files = [(name, _content(given.path)) for name, given in others.items()]
         files += [(name, Table(name, *table_of(rows)).content()) for name, rows in made.items()]
     write_files(folder, [*files, *([(SET_ASIDE, aside.content())] if aside.rows else [])], replace=True)
     return Imported(folder, None, True, aside)
+
+
+def _sorted_out(paths: Sequence[Path], room: Path, aside: SetAside) -> tuple[dict[str, list[Bar]], dict[str, Given]]:
+    """Return (bars by symbol, further files by their names in a data folder). room: for what archives hold."""
+    bars: dict[str, list[Bar]] = defaultdict(list)
+    others: dict[str, Given] = {}
+    found = gathered(paths, room, aside)
+    for given in found:
+        name = _name_of(given)
+        if name == BARS_OF_A_SYMBOL:
+            for symbol, rows in bars_of(given, aside).items():
+                bars[symbol] += rows
+        elif name is None and len(found) > 1:
+            aside.add(given.name, None, "none of the usual columns", f"{found_in(given.path)}; {WANTED}")
+        elif name is None:
+            reason = f"{given.name} has none of the usual columns: {found_in(given.path)}"
+            raise UsageError(reason, remedy=WANTED)
+        elif name in others:
+            remedy = "import one of them"
+            raise UsageError(f"{given.name} and {others[name].name} would both be {name}", remedy=remedy)
+        else:
+            others[name] = given
+    return bars, others
+
+
+def _put_together(bars: Mapping[str, list[Bar]], others: Mapping[str, Given], aside: SetAside) -> dict[str, list[Bar]]:
+    """Return each symbol's bars in the order of their days: spellings of one share together, what two files have alike
+    once, and no history that is put together of downloads on two bases."""
+    listed: list[str] = []
+    if UNIVERSE in others:
+        columns = {"symbol": UNIVERSE_COLUMNS["symbol"]}
+        rows = rows_of(others[UNIVERSE].path, others[UNIVERSE].name, columns, Problems(most=0))
+        listed = [values["symbol"] for _, values, _ in rows]
+    spelling = class_spellings(bars, listed)
+    joined: dict[str, list[Bar]] = defaultdict(list)
+    for symbol, held in bars.items():
+        if symbol in spelling and held:
+            aside.note(held[0].origin[0], "another spelling of a share", f"{symbol} is {spelling[symbol]}")
+        joined[spelling.get(symbol, symbol)] += held
+    found = {}
+    for symbol, held in joined.items():
+        once = _once(sorted(held, key=lambda bar: bar.day), aside)
+        if (border := _border_of_bases(once)) is not None:
+            before, after = border
+            shown = f"{close_of(before):g} on {before.day} in {before.origin[0]}"
+            detail = f"{symbol} has {shown}, and {close_of(after):g} on {after.day}; take one download of all days"
+            aside.add(after.origin[0], after.origin[1], "a history of files on two bases", detail)
+        elif once:
+            found[symbol] = once
+    return found
+
+
+def _once(rows: Sequence[Bar], aside: SetAside) -> list[Bar]:
+    """Return bars without those that repeat another of their day, figure by figure."""
+    seen: set[tuple[object, ...]] = set()
+    kept: list[Bar] = []
+    for bar in rows:
+        key = (bar.day, *((name, figure_of(bar, name)) for name in sorted(bar.figures)))
+        if key in seen:
+            aside.note(bar.origin[0], "bars that are there already with the same figures", f"{bar.day}")
+        else:
+            seen.add(key)
+            kept.append(bar)
+    return kept
+
+
+def _border_of_bases(rows: Sequence[Bar]) -> tuple[Bar, Bar] | None:
+    """Return the two bars between which one file ends and another begins, where the adjusted closes move as in a split:
+    they would not, were both of one download."""
+    for before, after in pairwise(rows):
+        closes = figure_of(before, "adjusted"), figure_of(after, "adjusted")
+        if before.origin[0] != after.origin[0] and all(closes) and moves_like_splits(np.array(closes, dtype=float)):
+            return before, after
+    return None
 
 
 _ROUNDS = 8
@@ -372,17 +447,20 @@ WANTED = (
     "there must be date and close (bars), quote date, contract, bid and ask (chains), symbol, period end, filed, item "
     "and value (statements), or symbol, time and headline"
 )
-_BY_NAME = ("universe.csv", "earnings.csv")
+UNIVERSE = "universe.csv"
+_BY_NAME = (UNIVERSE, "earnings.csv")
 
 
 def _name_of(given: Given) -> str | None:
     """Return what a file is called in a data folder, by its name or its columns; BARS_OF_A_SYMBOL for bars of any."""
-    path, ending = given.path, given.path.suffix.lower().replace(TEXT, CSV)
+    path, ending = given.path, given.path.suffix.lower().replace(TEXT, CSV).replace(TABBED, CSV)
     if (name := PurePosixPath(given.name.rpartition(":")[2]).name) in _BY_NAME:
         return name
     if ending == JSON:
         return BARS_OF_A_SYMBOL
-    bars, chains, headlines, statements = (_columns(path, names) for names in (OWN_BARS, CHAINS, HEADLINES, STATEMENTS))
+    bars, chains, headlines, statements = (
+        columns_of(path, names) for names in (OWN_BARS, CHAINS, HEADLINES, STATEMENTS)
+    )
     if chains >= {"quoted", "bid", "ask"} and (chains & {"contract", "strike"}):
         return f"chains{ending}"
     if headlines >= {"symbol", "time", "headline"}:
@@ -391,11 +469,6 @@ def _name_of(given: Given) -> str | None:
         return f"statements{ending}"
     series = ending == JSON_LINES and not bars and path.stat().st_size
     return BARS_OF_A_SYMBOL if series or ("day" in bars and bars & {"close", "adjusted"}) else None
-
-
-def _columns(path: Path, columns: Columns) -> set[str]:
-    part = next(iter(parts_of(path, path.name, columns, Problems())), None)
-    return set(part.cells) if part is not None else set()
 
 
 def _content(path: Path) -> bytes:

@@ -7,7 +7,6 @@ import csv
 import datetime as dt
 import io
 import re
-import shutil
 import stat
 import zipfile
 from collections import Counter, defaultdict
@@ -20,10 +19,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import orjson
 
 from chordesk.models.errors import UsageError
+from chordesk.models.outside import (
+    MOST_BYTES,
+    MOST_FIELDS,
+    MOST_MEMBERS,
+    Oversized,
+    copied,
+    held,
+    lines,
+    require,
+    require_ratio,
+)
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import BAR_COLUMNS
 from chordesk.tools.market.files.data_folder import SET_ASIDE
+from chordesk.tools.market.files.notation import Ambiguous, Survey, kinds_of
 from chordesk.tools.market.files.tables import (
     CSV,
     JSON_LINES,
@@ -38,7 +49,7 @@ from chordesk.tools.market.files.tables import (
     plain,
 )
 from chordesk.tools.market.home import foreign
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol, spelled
 
 _SHOWN = 8
 
@@ -55,6 +66,11 @@ class Left(NamedTuple):
 class SetAside:
     def __init__(self) -> None:
         self.rows: list[Left] = []
+        self.notes: list[Left] = []  # of what was read, and how
+        self.sources: dict[str, str] = {}  # whose exports the files are
+
+    def note(self, file: str, kind: str, detail: str) -> None:
+        self.notes.append(Left(file, None, kind, f"{kind}: {detail}"))
 
     def add(self, file: str, row: int | None, kind: str, detail: str = "") -> None:
         self.rows.append(Left(file, row, kind, f"{kind}: {detail}" if detail else kind))
@@ -75,16 +91,15 @@ class SetAside:
         found = [f"set aside: {len(self.rows):,} rows and files{kept_in}"]
         for kind, count in counts.most_common(_SHOWN):
             one = examples[kind]
-            place = one.file + one.reason.removeprefix(kind) if one.row is None else f"{one.file} row {one.row}"
+            place = (one.file if one.row is None else f"{one.file} row {one.row}") + one.reason.removeprefix(kind)
             found.append(f"  {count:,} {kind} (such as {place})")
         rest = counts.most_common()[_SHOWN:]
         return [*found, *([f"  {sum(count for _, count in rest):,} for {len(rest)} other reasons"] if rest else [])]
 
 
-JSON, TEXT, ZIP = ".json", ".txt", ".zip"
-READ = frozenset({CSV, TEXT, JSON, JSON_LINES, PARQUET})
+JSON, TEXT, TABBED, ZIP = ".json", ".txt", ".tsv", ".zip"
+READ = frozenset({CSV, TEXT, TABBED, JSON, JSON_LINES, PARQUET})
 _NESTED = frozenset({ZIP, ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst", ".whl", ".jar"})
-_MOST_FILES, _MOST_BYTES, _MOST_RATIO, _FREE_BYTES = 100_000, 4 << 30, 300, 1 << 20
 
 
 class Given(NamedTuple):
@@ -136,8 +151,10 @@ def _unpacked(archive: Given, room: Path, aside: SetAside) -> Iterator[Given]:
                     continue
                 there = room / f"{at}{path.suffix.lower()}"
                 with opened.open(info) as packed, there.open("wb") as plain_file:
-                    shutil.copyfileobj(packed, plain_file)  # no more than its size in the archive's list
+                    copied(f"{archive.name}: {info.filename[:100]!r}", packed, plain_file, info.file_size)
                 yield Given(f"{archive.name}:{path}", there)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="leave it out, or unpack it yourself") from None
     except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
         raise UsageError(
             f"{archive.name} is no zip archive that can be read: {error}", remedy="pack it again"
@@ -148,11 +165,11 @@ def _require_safe(archive: str, infos: Sequence[zipfile.ZipInfo]) -> None:
     for info in infos:
         if (why := _unsafe(info)) is not None:
             raise UsageError(f"{archive}: {info.filename[:100]!r} {why}", remedy="leave it out, or unpack it yourself")
-    total = sum(info.file_size for info in infos)
-    if len(infos) > _MOST_FILES or total > _MOST_BYTES:
-        size = f"{len(infos):,} files of {total:,} bytes"
-        most = f"more than {_MOST_FILES:,} files or {_MOST_BYTES:,} bytes"
-        raise UsageError(f"{archive} has {size}, {most}", remedy="unpack it, and import a folder at a time")
+    try:
+        require(archive, len(infos), MOST_MEMBERS, "files")
+        require(archive, sum(info.file_size for info in infos), MOST_BYTES)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="unpack it, and import a folder at a time") from None
 
 
 def _unsafe(info: zipfile.ZipInfo) -> str | None:
@@ -165,8 +182,10 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
         return "is encrypted"
     if PurePosixPath(name).suffix.lower() in _NESTED:
         return "is an archive within the archive"
-    if info.file_size > _FREE_BYTES and info.file_size > _MOST_RATIO * max(info.compress_size, 1):
-        return f"would be {info.file_size:,} bytes of {info.compress_size:,}, as in a zip bomb"
+    try:
+        require_ratio("", info.file_size, info.compress_size)
+    except Oversized as error:
+        return str(error).strip()
     return None
 
 
@@ -175,23 +194,26 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
 COLUMNS = {
     **{name: column for name, column in BAR_COLUMNS.items() if name not in ("day", "symbol")},
     "day": Column(
-        ("datetime", "date", "day", "timestamp", "tradedate", "time", "price", "t", "indexlevel0", "unnamed0", "")
+        ("datetime", "date", "day", "timestamp", "tradedate", "time", "t", "indexlevel0", "unnamed0", ""),
+        kind="session",
     ),
     "clock": Column(("time", "hour")),
     "zone": Column(("timezone", "tz", "zone")),
     "symbol": Column(("symbol", "ticker", "sym", "name")),
 }
-FIGURES = ("open", "high", "low", "close", "adjusted", "volume")
-_NAMES = {"adjusted": "adj close"}
+FIGURES = ("open", "high", "low", "close", "adjusted", "volume", "adjopen", "adjhigh", "adjlow")
+_NAMES = {"adjusted": "adj close", "adjopen": "adj open", "adjhigh": "adj high", "adjlow": "adj low"}
 _NUMBERED = re.compile(r"^\d+[a-z]?\.\s*")  # Alpha Vantage's "1. open"
 _TRADED = {"buyprice": "open", "sellprice": "close"}  # AI-Trader's names of an hour's open and close
-_EPOCH = re.compile(r"\d{10}(\d{3})?(\.0+)?")
-_SLASHED = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(.*)")
 _CLOCK = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2}))?(?:\.\d+)?")
-_WORDS = re.compile(r"[_\s()]+|-(?=[a-z])")
+_WORDS = re.compile(r"[_\s(),]+|-(?=[a-z])")
 _NOISE = re.compile(
     r"daily|hourly|intraday|prices?|data|stocks?|histor(y|ical|icaldata)|ohlcv?|bars|candles|adjusted|full|compact|max|"
-    r"time|series|us|usd|\d+(min|m|d|h)|h|d|\d+"
+    r"time|series|us|usd|\d+(min|m|d|h|w)|h|d|\d+|download|exports?|table|quotes?|chart|nasdaq|nyse|amex|arca|bats|cboe|"
+    r"[0-9a-f]{5}|historische|daten|historiques|donnees|cours|historicos|datos|storici|dati"
+)
+_NO_NAMES = frozenset(
+    {"download", "export", "table", "quotes", "prices", "history", "stock", "stocks", "data", "chart"}
 )
 
 
@@ -217,21 +239,28 @@ class Bar(NamedTuple):
 def symbol_in(name: str) -> str | None:
     """Return the symbol of a file of bars by its name: AAPL.csv, aapl.us.txt, daily_prices_AAPL.json; else None."""
     stem = PurePosixPath(name.rpartition(":")[2]).stem
-    whole = stem.upper().removesuffix(".US")
-    if is_symbol(whole):
+    if PurePosixPath(stem).suffix.lower() in READ:  # AAPL.csv.txt, as some programs save it
+        stem = PurePosixPath(stem).stem
+    whole = _symbol(stem)
+    if is_symbol(whole) and stem not in _NO_NAMES:
         return whole
     words = [word for word in _WORDS.split(stem) if word and not _NOISE.fullmatch(word.lower())]
-    words = [word.upper().removesuffix(".US") for word in words]
-    return words[0] if len(words) == 1 and is_symbol(words[0]) else None
+    return _symbol(words[0]) if len(words) == 1 and is_symbol(_symbol(words[0])) else None
+
+
+def _symbol(text: str) -> str:
+    """Return a symbol without the mark of its country or exchange: AAPL.US, NASDAQ:AAPL."""
+    return spelled(text.strip().upper().removesuffix(".US").rpartition(":")[2])
 
 
 def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
-    """Return a file's daily bars by symbol; rows within a day are put together. What cannot be read is set aside."""
+    """Return a file's daily bars by symbol; rows within a day are put together. What cannot be read is set aside. A
+    symbol that the file states counts, and not that of its name."""
     named = symbol_in(given.name)
     found: dict[str, list[Cells]] = defaultdict(list)
     for cells in _rows(given, aside):
-        symbol = (cells.symbol or named or "").strip().upper().removesuffix(".US")
-        if (abroad := foreign(symbol)) is not None:
+        symbol = _symbol(cells.symbol) or named or ""
+        if (abroad := foreign(symbol, exchange=cells.symbol.rpartition(":")[0])) is not None:
             aside.add(given.name, cells.row, "no US dollars in New York", abroad)
         elif is_symbol(symbol):
             found[symbol].append(cells)
@@ -240,15 +269,27 @@ def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
         else:
             aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
             return {}
-    if (
-        named in found
-        and len(found) == 1
-        and len({(one.day, one.clock) for one in found[named]}) * 2 < len(found[named])
-    ):
+    stated = {symbol for symbol, rows in found.items() if rows[0].symbol}
+    if named is not None and len(stated) == 1 and named not in stated and PurePosixPath(given.name).stem.isupper():
+        kind = "a file named after one symbol that states another: the stated one counts"
+        aside.note(given.name, kind, f"{named} by its name, {min(stated)} by its content")
+    if named in found and len(found) == 1 and not stated and _of_several(found[named]):
         kind = "several rows of a time, and no column of their symbols"
         aside.add(given.name, None, kind, "name it `symbol`, or write a file a symbol")
         return {}
     return {symbol: _days(given.name, rows, aside) for symbol, rows in found.items()}
+
+
+_FEW = 0.1  # share of times with a second row that may be slips
+
+
+def _of_several(rows: Sequence[Cells]) -> bool:
+    """Return whether the rows are of more than one name: many times have rows with different figures."""
+    by_time: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    for one in rows:
+        by_time[one.day, one.clock].add(tuple(one.figures.values()))
+    again = sum(len(figures) > 1 for figures in by_time.values())
+    return again > 2 and again > _FEW * len(by_time)
 
 
 def found_in(path: Path) -> str:
@@ -281,34 +322,61 @@ def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
         return
     problems = Problems(most=1 << 30)
     for part in parts_of(given.path, given.name, COLUMNS, problems):
+        if part.source:
+            aside.sources[given.name] = part.source
         has = [name for name in FIGURES if name in part.cells]
         for at in range(len(part)):
             figures = {name: part.text(name, at) for name in has}
             symbol, day, clock, zone = (part.text(name, at) for name in ("symbol", "day", "clock", "zone"))
             yield Cells(int(part.rows[at]), symbol, day, clock, zone, figures)
-    for one in problems.found:
+    for one in problems.of("error"):
         aside.add(one.file, one.row, "a row or file that cannot be read", one.message)
+    for one in problems.of("warning"):
+        aside.note(one.file, "read with a doubt", f"row {one.row}: {one.message}" if one.row else one.message)
 
 
 def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
     rows: list[Cells] = []
     first: Mapping[str, Any] | None = None
-    content = given.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    for line, text in enumerate(content.splitlines() if by_line else [content], 1):
-        if not text.strip():
-            continue
-        try:
-            found = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            aside.add(given.name, line, "no JSON", error.msg)
-            continue
-        for at, (symbol, record) in enumerate(_records(found), 1):
-            first = record if first is None else first
-            rows.append(_cells(line if by_line else at, symbol, record))
+    try:
+        with given.path.open("rb") as file:
+            content = lines(given.name, file) if by_line else [held(given.name, file)]
+            for line, text in enumerate(content, 1):
+                if not text.strip():
+                    continue
+                try:
+                    found = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+                except orjson.JSONDecodeError as error:
+                    aside.add(given.name, line, "no JSON", error.msg)
+                    continue
+                for at, (symbol, record) in enumerate(_records(found), 1):
+                    first = record if first is None else first
+                    require(f"a record of {given.name}", len(record), MOST_FIELDS, "fields")
+                    rows.append(_cells(line if by_line else at, symbol, record))
+        rows = _plain(rows)
+    except (Oversized, Ambiguous) as error:
+        row = error.cell.row if isinstance(error, Ambiguous) else None
+        aside.add(given.name, row, "a row or file that cannot be read", str(error))
+        return
     if any(row.day and row.figures for row in rows):
         yield from rows
     else:
         aside.add(given.name, None, "no bar in the file", f"{_fields(first or {})}; a bar has a date and a close")
+
+
+def _plain(rows: Sequence[Cells]) -> list[Cells]:
+    """Return rows with days and figures in plain form, as all of them show that the file writes. Raises Ambiguous."""
+    survey = Survey(kinds_of(COLUMNS))
+    places = [one.row for one in rows]
+    columns = {"day": [one.day for one in rows]}
+    columns |= {name: [one.figures.get(name, "") for one in rows] for name in FIGURES}
+    survey.see(columns, places)
+    notation = survey.decided()
+    columns = {name: [*notation.plain(name, COLUMNS[name].kind, cells)] for name, cells in columns.items()}
+    return [
+        one._replace(day=columns["day"][at], figures={name: columns[name][at] for name in one.figures})
+        for at, one in enumerate(rows)
+    ]
 
 
 def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -347,15 +415,10 @@ def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
 
 
 def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
-    months_first = _months_first(rows)
     moments: list[tuple[dt.datetime | dt.date, Cells]] = []
     for cells in rows:
-        if cells.day.strip().lower() in ("ticker", "date") and not any(
-            _is_number(text) for text in cells.figures.values()
-        ):
-            continue  # the second and third row of yfinance's header
         try:
-            moments.append((_moment(cells, months_first), cells))
+            moments.append((_moment(cells), cells))
         except Unreadable as error:
             aside.add(name, cells.row, "a day or time that cannot be read", str(error))
     times: dict[dt.date, set[dt.datetime]] = defaultdict(set)
@@ -365,49 +428,17 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
     if any(len(one) > 1 for one in times.values()):
         aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
         return _of_parts(name, moments, aside)
-    return [Bar((name, cells.row), str(_day(moment)), _plain_figures(cells)) for moment, cells in moments]
+    return [Bar((name, cells.row), str(_day(moment)), cells.figures) for moment, cells in moments]
 
 
 def _day(moment: dt.datetime | dt.date) -> dt.date:
     return moment.date() if isinstance(moment, dt.datetime) else moment
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return number_of(_unpriced(text)) is not None
-    except Unreadable:
-        return False
-
-
-def _unpriced(text: str) -> str:
-    return text.strip().removeprefix("$")
-
-
-def _plain_figures(cells: Cells) -> dict[str, str]:
-    return {name: _unpriced(text) for name, text in cells.figures.items()}
-
-
-def _months_first(rows: Sequence[Cells]) -> bool | None:
-    """Return whether days such as 03/04/2025 begin with the month: None where no day of the file shows it."""
-    pairs = [(int(found[1]), int(found[2])) for cells in rows if (found := _SLASHED.fullmatch(cells.day.strip()))]
-    if any(second > 12 for _, second in pairs):
-        return True
-    return False if any(first > 12 for first, _ in pairs) else None
-
-
-def _moment(cells: Cells, months_first: bool | None) -> dt.datetime | dt.date:
+def _moment(cells: Cells) -> dt.datetime | dt.date:
     """Return a row's day, or its time in New York, which is that of one without a zone. Midnight names a day alone."""
-    text, zone = cells.day.strip(), NEW_YORK if is_empty(cells.zone) else _zone(cells.zone.strip())
-    if _EPOCH.fullmatch(text):
-        seconds = float(text) / (1000 if len(text.partition(".")[0]) > 10 else 1)
-        moment: dt.datetime | dt.date = dt.datetime.fromtimestamp(seconds, dt.UTC)
-    else:
-        if found := _SLASHED.fullmatch(text):
-            if months_first is None:
-                raise Unreadable(f"{text[:40]!r} may begin with the day or the month; write days as YYYY-MM-DD")
-            month, day = (found[1], found[2]) if months_first else (found[2], found[1])
-            text = f"{found[3]}-{int(month):02}-{int(day):02}{found[4]}"
-        moment = moment_of(text, zone)
+    zone = NEW_YORK if is_empty(cells.zone) else _zone(cells.zone.strip())
+    moment = moment_of(cells.day.strip(), zone)
     if isinstance(moment, dt.datetime):
         return moment.date() if moment.time() == dt.time() else moment.astimezone(NEW_YORK)
     clock = _CLOCK.fullmatch(cells.clock.strip().zfill(6) if cells.clock.strip().isdigit() else cells.clock.strip())
@@ -435,7 +466,7 @@ def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]],
     parts: dict[dt.date, dict[dt.datetime, tuple[int, dict[str, float | None]]]] = defaultdict(dict)
     for moment, cells in moments:
         try:
-            figures = {one: number_of(text) for one, text in _plain_figures(cells).items()}
+            figures = {one: number_of(text) for one, text in cells.figures.items()}
         except Unreadable as error:
             aside.add(name, cells.row, "a figure that is no number", str(error))
             continue
@@ -492,5 +523,6 @@ def _joined(parts: Sequence[Mapping[str, float | None]]) -> dict[str, str]:
 def table_of(bars: Sequence[Bar]) -> tuple[list[str], list[list[str]]]:
     """Return (header, rows) of a symbol's file of bars."""
     has = [name for name in FIGURES if any(name in bar.figures for bar in bars)]
+    has = [name for name in has if not name.startswith("adj") or name == "adjusted" or "close" not in has]
     rows = [[bar.day, *(bar.figures.get(name, "") for name in has)] for bar in bars]
     return ["date", *(_NAMES.get(name, name) for name in has)], rows

@@ -147,7 +147,8 @@ def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
         ("x.json", '{"a": 1}', "no bar in the file: it has a; a bar has a date and a close"),
         (
             "prices_X.csv",
-            "code,date,close\n" + "A,2020-01-02,1\n" * 3,
+            "code,date,close\n"
+            + "".join(f"{name},2020-01-0{day},{name}{day}\n" for name in (1, 2) for day in (2, 3, 6)),
             "several rows of a time, and no column of their",
         ),
         ("x.whl", "PK", "no data file and no package file of a sample"),
@@ -226,8 +227,8 @@ def test_a_folder_or_archive_of_the_usual_shapes_is_one_import(tmp_path: Path, p
         "FFF",
         "GGG",
     ]
-    assert made(done.folder, "AAA")[1:] == ['2020-06-15,100,105,98,99,49.5,"1,035"', "2020-06-16,50,52,49,51,51,900"]
-    assert made(done.folder, "CCC")[1:] == ["2020-06-16,50,52,49,51.00,900", "2020-06-15,100,105,98,99.00,35"]
+    assert made(done.folder, "AAA")[1:] == ["2020-06-15,100,105,98,99,49.5,1035", "2020-06-16,50,52,49,51,51,900"]
+    assert made(done.folder, "CCC")[1:] == ["2020-06-15,100,105,98,99.00,35", "2020-06-16,50,52,49,51.00,900"]
     for name in ("BBB", "DDD", "EEE", "FFF", "GGG"):
         assert made(done.folder, name)[1:] == ["2020-06-15,100,105,98,99,35"]
     left = {(one.file.rpartition("/")[2], one.row) for one in done.aside.rows}
