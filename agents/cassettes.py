@@ -39,6 +39,7 @@ from chordesk.models.database.blobs import pack, unpack
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.files import user_home
+from chordesk.models.outside import inflated
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.settings.schema import SECRETS
@@ -228,7 +229,7 @@ class Shelf:
 def turn_of(row: CassetteTurn) -> KeptTurn | None:
     """None for a row that is damaged, which is logged: it counts as not kept."""
     try:
-        turn = KeptTurn.of(row, **orjson.loads(zlib.decompress(row.body)))
+        turn = KeptTurn.of(row, **orjson.loads(inflated("a kept turn", row.body)))
     except (zlib.error, ValueError, TypeError) as error:
         log.warning("cassette.damaged", turn=row.id, error=str(error))
         return None

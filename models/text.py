@@ -122,3 +122,20 @@ def span(seconds: float) -> str:
     (size, name, _), (part, small, _) = _UNITS[place], _UNITS[min(place + 1, len(_UNITS) - 1)]
     first, second = divmod(round(seconds / part), size // part)
     return f"{first} {name} {second} {small}" if second else f"{first} {name}"
+
+
+# What a spreadsheet takes for the begin of a formula, in either width; a number is none.
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file: text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    if isinstance(value, str) and _FORMULA.match(value) and _PLAIN_NUMBER.fullmatch(value) is None:
+        return f"'{value}"
+    return value
+
+
+def from_csv_cell(text: str) -> str:
+    """Return a cell's text as it was before `csv_cell`."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text[1:]) else text

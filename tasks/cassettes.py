@@ -39,6 +39,7 @@ from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.files import replacing
+from chordesk.models.outside import MOST_BYTES, MOST_RATIO, MOST_RECORD, Oversized, lines
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.settings.schema import Owner
@@ -49,6 +50,7 @@ from chordesk.tasks.engine.budgets import runs_of_backtest
 
 FORM = 1
 VERSION = importlib.metadata.version("chordesk")
+_FREE_BYTES = 16 << 20  # that any cassette may unpack to
 _OF_A_PLACE = frozenset({"provider_url", "local_url", "data"})
 
 
@@ -184,19 +186,23 @@ def _contexts(settings: Settings, turns: Iterable[KeptTurn]) -> list[Context]:
 def _read(path: Path) -> tuple[Head, dict[str, Doc], list[KeptTurn]]:
     remedy = "take a file that `desk cassette export` wrote, and copy it whole"
     try:
+        # What turns have in common is there once, so that a cassette packs no better than other text.
+        most = max(_FREE_BYTES, min(MOST_BYTES, MOST_RATIO * path.stat().st_size))
         with lzma.open(path) as packed:
-            first, *lines = packed.read().splitlines()
+            first, *kept = (line.rstrip(b"\n") for line in lines(str(path), packed, MOST_RECORD, most))
         form = orjson.loads(first)["cassette"]
         if form != FORM:
             what = f"{path} is a cassette of form {form}, and this desk reads {FORM}"
             raise UsageError(what, remedy="import it with the version of the desk that made it")
         head = Head.model_validate_json(first)
-        if _content(lines) != head.content:
+        if _content(kept) != head.content:
             raise ValueError("its content is not what its head says")
-        parts = [orjson.loads(line)["part"] for line in lines[: head.parts]]
-        turns = [KeptTurn.model_validate_json(line) for line in lines[head.parts :]]
+        parts = [orjson.loads(line)["part"] for line in kept[: head.parts]]
+        turns = [KeptTurn.model_validate_json(line) for line in kept[head.parts :]]
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", remedy="name a file") from None
+    except Oversized as error:
+        raise UsageError(f"{path} is no cassette: {error}", remedy=remedy) from None
     except (lzma.LZMAError, EOFError, ValidationError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} is no cassette, or a damaged one: {str(error).splitlines()[0]}", remedy=remedy

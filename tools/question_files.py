@@ -21,8 +21,9 @@ from chordesk.models.answers import Frozen
 from chordesk.models.board import PEOPLES, QUESTION_FINAL, VENUES, ByPerson, ByVenue, QuestionSource, QuestionState
 from chordesk.models.database.store import Store, transact
 from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.outside import Oversized, held
 from chordesk.models.tables.board import Question
-from chordesk.models.text import new_york, one_line
+from chordesk.models.text import csv_cell, from_csv_cell, new_york, one_line
 from chordesk.tools.benchmarks.forecastbench import (
     MARKETS,
     RESOLUTIONS,
@@ -197,7 +198,8 @@ Row = Iterator[_Read | SetAside]
 def _rows(file: Path, name: str, asked: Importing) -> Row:
     """Yield the questions of a file, and what of it cannot be one."""
     try:
-        text = file.read_text("utf-8-sig", errors="surrogateescape")
+        with file.open("rb") as opened:
+            text = held(name, opened).decode("utf-8-sig", errors="surrogateescape")
         numbered = _csv_rows(text) if _kind(file) == ".csv" else _json_rows(text)
         for row, given in numbered:
             try:
@@ -205,7 +207,7 @@ def _rows(file: Path, name: str, asked: Importing) -> Row:
                     yield _Read(name, row, one)
             except (_Unfit, DeskError, ValidationError, ValueError, OverflowError) as error:
                 yield SetAside(file=name, row=row, reason=_reason(error))
-    except (_Unfit, OSError) as error:
+    except (_Unfit, OSError, Oversized) as error:
         yield SetAside(file=name, row=0, reason=_reason(error))
 
 
@@ -461,7 +463,7 @@ def _of_metaculus(found: _Metaculus, asked: Importing) -> Question:
 def _of_line(given: dict[str | None, Any], asked: Importing) -> Question:
     if None in given or None in given.values():
         raise _Unfit("it has more or fewer fields than the first line")
-    line = {str(name): str(value).strip() for name, value in given.items()}
+    line = {str(name): from_csv_cell(str(value).strip()) for name, value in given.items()}
     text, closes_at = question_text(line["question"]), moment_of("closes", line["closes"])
     source = line.get("source") or QuestionSource.PERSON
     if source not in (*PEOPLES, *VENUES):
@@ -496,7 +498,7 @@ def export_csv(questions: Iterable[Question], into: Path) -> int:
         with into.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
-            writer.writerows(lines)
+            writer.writerows({name: csv_cell(value) for name, value in line.items()} for line in lines)
     except OSError as error:
         reason = f"{into} cannot be written: {error.strerror}"
         raise UsageError(reason, remedy="name a file in a folder that is there") from None

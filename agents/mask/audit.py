@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import cache
@@ -19,6 +18,7 @@ import orjson
 from chordesk.agents.mask.mask import Mask
 from chordesk.agents.mask.names import is_plain, names_of
 from chordesk.models.answers import Frozen
+from chordesk.models.outside import inflated
 from chordesk.models.settings.types import MaskKind
 from chordesk.models.tables.runtime import MaskedTurn
 
@@ -57,7 +57,7 @@ def audit(mask: Mask, run_id: str, rows: Iterable[MaskedTurn]) -> Audit:
     conversations = texts = characters = 0
     for row in rows:
         conversations += 1
-        kept = orjson.loads(zlib.decompress(row.body))
+        kept = orjson.loads(inflated("a masked turn", row.body))
         for text in kept["shown"]:
             texts, characters = texts + 1, characters + len(text)
             leaks += [

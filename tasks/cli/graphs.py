@@ -94,12 +94,15 @@ def _show_history(given: str, *, as_json: bool) -> None:
 def _object(given: str, option: str) -> dict[str, Any]:
     import orjson
 
+    from chordesk.models.outside import Oversized, held
+
     text, place = given, option
     if given.startswith("@"):
         place = f"{option} {given}"
         try:
-            text = expanded(given[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            with expanded(given[1:]).open("rb") as file:
+                text = held(place, file).decode("utf-8")
+        except (OSError, UnicodeDecodeError, Oversized) as error:
             raise UsageError(f"{place} cannot be read: {error}", remedy="name a file of JSON after @") from None
     try:
         value = orjson.loads(text)

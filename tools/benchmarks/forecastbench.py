@@ -24,6 +24,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
 from chordesk.models.errors import UsageError
+from chordesk.models.outside import Oversized, held
 from chordesk.tools.benchmarks.benchmark import Ask, Benchmark, Board, Given, Measured, Row
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate, reach_text
@@ -176,7 +177,10 @@ def read(root: Path) -> Folder:
 
 def _parsed(path: Path, shape: type[Parsed]) -> Parsed:
     try:
-        return shape.model_validate_json(path.read_bytes())
+        with path.open("rb") as file:
+            return shape.model_validate_json(held(str(path), file))
+    except Oversized as error:
+        raise UsageError(str(error), remedy="name a question set or a resolution set") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="name a file that is there") from None
     except ValidationError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.errors import UsageError
+from chordesk.models.outside import held
 from chordesk.tools.backtests import drawdown
 from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Play, Row
 from chordesk.tools.market.files.data_folder import check_folder
@@ -83,7 +85,8 @@ def read(root: Path) -> Prices:
 
 def _opens(path: Path) -> dict[dt.date, float]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open("rb") as opened:
+            file = io.StringIO(held(str(path), opened).decode("utf-8"), newline="")
             rows = [(dt.date.fromisoformat(row["date"]), float(row["open"])) for row in csv.DictReader(file)]
     except (KeyError, ValueError) as error:
         reason = f"{path} has no `date` and `open` in each row: {error}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 
 from chordesk.models.errors import UsageError
+from chordesk.models.outside import Oversized, lines
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.backtests import CloseTable, buy_and_hold
 from chordesk.tools.benchmarks.benchmark import Benchmark, Given, Measured, Row
@@ -100,11 +101,19 @@ def _read(root: Path, aside: SetAside) -> tuple[dict[str, list[Entry]], Bars]:
     return logs, bars
 
 
+def _lines(given: own_files.Given) -> Iterator[bytes]:
+    try:
+        with given.path.open("rb") as file:
+            yield from lines(given.name, file)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="write a line a trade") from None
+
+
 def _log(given: own_files.Given) -> dict[str, list[Entry]]:
     """Return a log's entries by model; nothing of a file whose first line has no positions."""
     found: dict[str, list[Entry]] = defaultdict(list)
     named = _model(given.name)
-    for row, line in enumerate(given.path.read_bytes().splitlines(), 1):
+    for row, line in enumerate(_lines(given), 1):
         if not line.strip():
             continue
         try:

@@ -11,6 +11,7 @@ from chordesk.models.answers import SYMBOL_PATTERN
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.files import expanded
 from chordesk.models.market import Listing, plain_name
+from chordesk.models.outside import MOST_LINE, Oversized, held
 from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
@@ -68,9 +69,11 @@ def _written(text: str) -> list[str]:
     if not _looks_like_path(text) and not Path(text).is_file():
         return parts
     try:
-        lines = expanded(text).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        with expanded(text).open("rb") as file:
+            lines = held("it", file, MOST_LINE).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError, Oversized) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
+        why = str(error) if isinstance(error, Oversized) else why
         raise UsageError(f"the universe file {text!r} cannot be read: {why}", remedy=_remedy()) from None
     return [symbol for line in lines if (symbol := line.split("#", 1)[0].strip())]
 

@@ -52,7 +52,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("episode", ("IBM", "KO", "--rounds", "1")),
     ("board", (EPISODE,)),
     ("report", (EPISODE, "--format", "html")),
-    ("data import", ("bars.csv", "--to", "own")),
+    ("data import", ("bars.csv", "--to", "own", "--yes")),
     ("data check", ("own",)),
     ("trade", (RUN,)),
     ("scores", ()),

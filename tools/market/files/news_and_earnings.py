@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chordesk.models.company import EarningsDate, Statement, Timing
 from chordesk.models.market import Headline
-from chordesk.models.text import NEW_YORK
+from chordesk.models.text import NEW_YORK, from_csv_cell
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.tables import (
     UNREAD,
@@ -220,7 +220,7 @@ HEADLINE_COLUMNS = {
     "time": Column(
         ("time", "publishedat", "published", "datetime", "timestamp", "date"), moment_of, required=True, kind="moment"
     ),
-    "headline": Column(("headline", "title"), str, required=True),
+    "headline": Column(("headline", "title"), from_csv_cell, required=True),
     "source": Column(("source", "publisher", "provider")),
     "url": Column(("url", "link")),
 }

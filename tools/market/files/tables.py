@@ -23,7 +23,17 @@ import numpy.typing as npt
 import orjson
 
 from chordesk.models.errors import NotConfigured
-from chordesk.models.outside import MOST_CELL, MOST_FIELDS, Oversized, lines, require, require_lines
+from chordesk.models.outside import (
+    MOST_BYTES,
+    MOST_CELL,
+    MOST_FIELDS,
+    MOST_ROWS,
+    Oversized,
+    lines,
+    require,
+    require_lines,
+)
+from chordesk.models.text import from_csv_cell
 from chordesk.tools.market.files.notation import Ambiguous, Kind, Survey, kinds_of
 from chordesk.tools.market.files.sources import meant, source_of, wide_header
 from chordesk.tools.market.home import HOME_REMEDY, foreign
@@ -138,7 +148,7 @@ def is_empty(text: str) -> bool:
 
 
 def text_of(text: str) -> str | None:
-    return None if is_empty(text) else text.strip()
+    return None if is_empty(text) else from_csv_cell(text.strip())
 
 
 def symbol_of(text: str) -> str:
@@ -345,6 +355,7 @@ class _Form(NamedTuple):
 def _encoding(path: Path, name: str, problems: Problems) -> str:
     """Return the encoding of a text file, by its mark or by all of its bytes. Raises Oversized for a line that is too
     long, without reading it whole."""
+    require(name, path.stat().st_size, MOST_BYTES)
     with path.open("rb") as file:
         start = file.read(4)
         file.seek(0)
@@ -611,6 +622,10 @@ def _parquet_parts(path: Path, name: str, columns: Columns, problems: Problems) 
     arrow = importlib.import_module("pyarrow")
     try:
         file = parquet.ParquetFile(path)
+        require(name, file.metadata.num_columns, MOST_FIELDS, "columns")
+        require(name, file.metadata.num_rows, MOST_ROWS, "rows")
+        sizes = [file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups)]
+        require(name, sum(sizes), MOST_BYTES)
         header = [str(column) for column in file.schema_arrow.names]
         if (places := _places(header, columns, name, problems)) is None:
             return

@@ -21,7 +21,8 @@ import orjson
 from chordesk.models.errors import UsageError
 from chordesk.models.files import expanded, replacing
 from chordesk.models.market import contract_of
-from chordesk.models.text import NEW_YORK
+from chordesk.models.outside import MOST_BYTES, Oversized, held
+from chordesk.models.text import NEW_YORK, csv_cell
 from chordesk.tools.market.files.bars import UNIVERSE_COLUMNS, class_spellings
 from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
@@ -73,7 +74,7 @@ class Table(NamedTuple):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.header)
-        writer.writerows(self.rows)
+        writer.writerows([csv_cell(cell) for cell in row] for row in self.rows)
         return text.getvalue().encode()
 
 
@@ -340,17 +341,17 @@ def _put_together(bars: Mapping[str, list[Bar]], others: Mapping[str, Given], as
     listed: list[str] = []
     if UNIVERSE in others:
         columns = {"symbol": UNIVERSE_COLUMNS["symbol"]}
-        rows = rows_of(others[UNIVERSE].path, others[UNIVERSE].name, columns, Problems(most=0))
-        listed = [values["symbol"] for _, values, _ in rows]
+        listing = rows_of(others[UNIVERSE].path, others[UNIVERSE].name, columns, Problems(most=0))
+        listed = [values["symbol"] for _, values, _ in listing]
     spelling = class_spellings(bars, listed)
     joined: dict[str, list[Bar]] = defaultdict(list)
-    for symbol, held in bars.items():
-        if symbol in spelling and held:
-            aside.note(held[0].origin[0], "another spelling of a share", f"{symbol} is {spelling[symbol]}")
-        joined[spelling.get(symbol, symbol)] += held
+    for symbol, rows in bars.items():
+        if symbol in spelling and rows:
+            aside.note(rows[0].origin[0], "another spelling of a share", f"{symbol} is {spelling[symbol]}")
+        joined[spelling.get(symbol, symbol)] += rows
     found = {}
-    for symbol, held in joined.items():
-        once = _once(sorted(held, key=lambda bar: bar.day), aside)
+    for symbol, rows in joined.items():
+        once = _once(sorted(rows, key=lambda bar: bar.day), aside)
         if (border := _border_of_bases(once)) is not None:
             before, after = border
             shown = f"{close_of(before):g} on {before.day} in {before.origin[0]}"
@@ -473,7 +474,10 @@ def _name_of(given: Given) -> str | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return held(path.name, file, MOST_BYTES)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="import it in parts") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="name a file that is there") from None
 

@@ -30,7 +30,7 @@ from chordesk.models.outside import (
     require,
     require_ratio,
 )
-from chordesk.models.text import NEW_YORK
+from chordesk.models.text import NEW_YORK, csv_cell
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import BAR_COLUMNS
 from chordesk.tools.market.files.data_folder import SET_ASIDE
@@ -52,6 +52,7 @@ from chordesk.tools.market.home import foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol, spelled
 
 _SHOWN = 8
+_SHOWN_OF_A_FILE = 4096  # characters
 
 
 class Left(NamedTuple):
@@ -79,7 +80,8 @@ class SetAside:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("file", "row", "reason"))
-        writer.writerows((one.file, "" if one.row is None else one.row, one.reason) for one in self.rows)
+        rows = ((one.file, "" if one.row is None else one.row, one.reason) for one in self.rows)
+        writer.writerows([csv_cell(cell) for cell in row] for row in rows)
         return text.getvalue().encode()
 
     def lines(self, kept_in: str = f", each with its reason in {SET_ASIDE}") -> list[str]:
@@ -306,7 +308,7 @@ def found_in(path: Path) -> str:
 
 def _first_line(path: Path) -> str:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return next((line.strip() for line in file if line.strip()), "")
+        return next((line.strip() for line in file.read(_SHOWN_OF_A_FILE).splitlines() if line.strip()), "")
 
 
 def _fields(record: Mapping[str, Any]) -> str:

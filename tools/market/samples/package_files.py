@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chordesk.models.errors import UsageError
+from chordesk.models.outside import MOST_BYTES, MOST_HELD, MOST_MEMBERS, Oversized, require
 
 
 class PackageFile(NamedTuple):
@@ -71,9 +72,6 @@ NEWS_2020 = Sample(
 SAMPLES = {sample.name: sample for sample in (MSFT_CHAIN, NEWS_2020)}
 
 
-_LARGEST = 256 << 20
-
-
 def digest_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -107,6 +105,7 @@ def member(path: Path, pattern: str) -> bytes:
 
 def _zipped(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
+        _require_bounds(path, len(archive.infolist()), sum(info.file_size for info in archive.infolist()))
         for info in archive.infolist():
             if fnmatch(info.filename, pattern):
                 _require_size(path, info.filename, info.file_size)
@@ -115,7 +114,10 @@ def _zipped(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
 
 def _tarred(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(path, "r:*") as archive:
-        for info in archive:
+        total = 0
+        for count, info in enumerate(archive, 1):
+            total += info.size
+            _require_bounds(path, count, total)
             if info.isfile() and fnmatch(info.name, pattern):
                 _require_size(path, info.name, info.size)
                 file = archive.extractfile(info)
@@ -124,8 +126,19 @@ def _tarred(path: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _require_size(path: Path, name: str, size: int) -> None:
-    if size > _LARGEST:
-        raise UsageError(f"{path.name}: {name} has {size:,} bytes, more than {_LARGEST:,}", remedy="fetch it again")
+    try:
+        require(f"{path.name}: {name}", size, MOST_HELD)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="fetch it again") from None
+
+
+def _require_bounds(path: Path, members: int, total: int) -> None:
+    """Raise UsageError for more members, or more bytes in them, than an archive may have."""
+    try:
+        require(path.name, members, MOST_MEMBERS, "files")
+        require(path.name, total, MOST_BYTES)
+    except Oversized as error:
+        raise UsageError(str(error), remedy="fetch it again") from None
 
 
 SECONDS = 900.0

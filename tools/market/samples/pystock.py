@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chordesk.models.errors import UsageError
+from chordesk.models.text import csv_cell
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import LEAST_STEP, MOST_CHECKED, MOST_FOLD, action_of
 from chordesk.tools.market.files.tables import NUMBER
@@ -406,7 +407,9 @@ def market_files(folder: Path, aside: SetAside) -> Iterator[tuple[str, bytes]]:
         raise UsageError(f"{folder} has no bar that can be used", remedy="see that its archives are whole")
     yield "bars.csv", _table("symbol,date,open,high,low,close,volume,adj close\n", bars)
     universe = io.StringIO()
-    csv.writer(universe, lineterminator="\n").writerows([("symbol", "name", "from", "to"), *market.universe()])
+    csv.writer(universe, lineterminator="\n").writerows(
+        [csv_cell(cell) for cell in row] for row in [("symbol", "name", "from", "to"), *market.universe()]
+    )
     yield "universe.csv", universe.getvalue().encode()
     yield "statements.csv", _table("symbol,start,period end,first seen,item,value\n", market.statements)
 

@@ -45,7 +45,7 @@ export const saveFile = async (path, name) => saveBlob(await (await ask('GET', p
 export function saveRows(name, rows) {
   const cell = (value) => {
     const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
-    return `"${(typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+    return `"${(typeof value !== 'number' && /^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
   };
   const fields = Object.keys(rows[0] ?? {});
   const lines = [fields, ...rows.map((row) => fields.map((field) => row[field]))].map((line) => line.map(cell)
