@@ -35,3 +35,13 @@ def test_errors_end_with_exit_code_1_and_are_bounded(folder: Path) -> None:
         "error: bars/B.csv: 98 more, not shown",
         "100 errors, 0 warnings",
     ]
+
+
+def test_an_import_is_shown_and_written_only_with_yes_where_nobody_can_agree(folder: Path, tmp_path: Path) -> None:
+    source = folder / "bars" / "A.csv"
+    refused = run("import", source, "--to", tmp_path / "made")
+    assert str(refused.exception).startswith("nobody agreed to it: nothing was written")
+    assert "A: 100 bars, 2020-01-02 at 95 to 2020-05-26 at" in refused.stdout
+    assert not (tmp_path / "made").exists()
+    assert run("import", source, "--to", tmp_path / "made", "--yes").exit_code == 0
+    assert (tmp_path / "made" / "bars" / "A.csv").is_file()

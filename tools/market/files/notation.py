@@ -83,7 +83,9 @@ class _Numbers:
         if "." not in joined:
             return
         for pattern, kept in ((_DECIMAL_DOT, self.proofs), (_EITHER_DOT, self.either)):
-            if "." not in kept and (cell := _first(column, joined, rows, pattern)) is not None:
+            if "." in self.proofs or "." in kept:
+                break
+            if (cell := _first(column, joined, rows, pattern)) is not None:
                 kept["."] = cell
 
     def _see(self, cell: Cell) -> None:

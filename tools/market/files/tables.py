@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -120,6 +121,7 @@ class Unreadable(ValueError):
         self.column = column
 
 
+@lru_cache(maxsize=4096)
 def plain(column: str) -> str:
     """Return a column's name as it is compared: small letters without accents, and digits, alone."""
     if not column.isascii():
@@ -400,6 +402,8 @@ def _form(path: Path, name: str, columns: Columns, problems: Problems) -> _Form 
             width = len(cells) if place == at else 0
             found = (known if known > 1 or place == at else 0, -place, width, _Form(encoding, delimiter, place))
             best = max(best, found, key=lambda one: one[:3])
+        if best[0] > 1:
+            break  # the first line that names two of our columns is the header
     return best[3]
 
 
@@ -689,11 +693,12 @@ def _at_home(part: Part, problems: Problems) -> Part:
 
 
 def columns_of(path: Path, columns: Columns) -> set[str]:
-    """Return which of our columns a file has, by its beginning; none of a file that cannot be read."""
+    """Return which of our columns a file has, by its beginning; none of a file that cannot be read. Raises
+    Oversized."""
     try:
         raw = _PARTS.get(path.suffix.lower(), _csv_parts)(path, path.name, columns, Problems())
         return set(part.cells) if (part := next(raw, None)) is not None else set()
-    except (OSError, Oversized):
+    except OSError:
         return set()
 
 

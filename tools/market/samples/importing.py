@@ -318,7 +318,11 @@ def _sorted_out(paths: Sequence[Path], room: Path, aside: SetAside) -> tuple[dic
     others: dict[str, Given] = {}
     found = gathered(paths, room, aside)
     for given in found:
-        name = _name_of(given)
+        try:
+            name = _name_of(given)
+        except Oversized as error:
+            aside.add(given.name, None, "a file that is too large", str(error))
+            continue
         if name == BARS_OF_A_SYMBOL:
             for symbol, rows in bars_of(given, aside).items():
                 bars[symbol] += rows

@@ -1,0 +1,191 @@
+"""Exports of others as they come: the same bars from each, symbols as they are stated, and nothing written unasked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.samples.importing import Imported, import_data
+from chordesk.tools.market.samples.preview import Preview
+from tests.tools.market.files.folders import sessions
+
+DAYS = sessions("2024-01-02", 30)
+# day, open, high, low, close, volume
+BARS = [(day, 180.5 + at, 182.5 + at, 179.25 + at, 181.75 + at, 1_200_000 + 10_000 * at) for at, day in enumerate(DAYS)]
+Bar = tuple[dt.date, float, float, float, float, int]
+
+
+def noon(day: dt.date, hour: int) -> int:
+    return int(dt.datetime(day.year, day.month, day.day, hour, 30, tzinfo=dt.UTC).timestamp())
+
+
+def comma(value: float) -> str:
+    return f"{value:.2f}".replace(".", ",")
+
+
+def written(header: str, row: Callable[[Bar], str]) -> str:
+    return f"{header}\n" + "".join(f"{row(bar)}\n" for bar in BARS)
+
+
+def wide(*tickers: str) -> str:
+    names = ("Close", "High", "Low", "Open", "Volume")
+    places = (4, 2, 3, 1, 5)
+    rows = [",".join(("Price", *(name for name in names for _ in tickers)))]
+    rows.append(",".join(("Ticker", *(ticker for _ in names for ticker in tickers))))
+    rows.append("Date" + "," * (len(names) * len(tickers)))
+    rows += [",".join((str(bar[0]), *(str(bar[place]) for place in places for _ in tickers))) for bar in BARS]
+    return "\n".join(rows) + "\n"
+
+
+EXPORTS: dict[str, str | bytes] = {
+    "AAPL Historical Data.csv": written(
+        '\ufeff"Date","Price","Open","High","Low","Vol.","Change %"',
+        lambda b: f'"{b[0]:%m/%d/%Y}","{b[4]}","{b[1]}","{b[2]}","{b[3]}","{b[5] / 1e6:.2f}M","0.1%"',
+    ),
+    "AAPL Historische Daten.csv": written(
+        '"Datum","Zuletzt","Eröffn.","Hoch","Tief","Vol.","+/- %"',
+        lambda b: (
+            f'"{b[0]:%d.%m.%Y}","{comma(b[4])}","{comma(b[1])}","{comma(b[2])}","{comma(b[3])}",'
+            f'"{comma(b[5] / 1e6)}M","0,1%"'
+        ),
+    ),
+    "aapl.csv": written(
+        "Date;Open;High;Low;Close;Volume",
+        lambda b: ";".join([f"{b[0]:%d.%m.%Y}", *map(comma, b[1:5]), f"{b[5]:,}".replace(",", ".")]),
+    ),
+    "NASDAQ_AAPL, 1D.csv": written(
+        "time,open,high,low,close,Volume", lambda b: f"{noon(b[0], 14)},{b[1]},{b[2]},{b[3]},{b[4]},{b[5]}"
+    ),
+    "flat.csv": written(
+        "ticker,volume,open,close,high,low,window_start,transactions",
+        lambda b: f"AAPL,{b[5]},{b[1]},{b[4]},{b[2]},{b[3]},{noon(b[0], 5)}000000000,7",
+    ),
+    "aapl_daily.csv": written(
+        "Time,Open,High,Low,Last,Change,%Chg,Volume",
+        lambda b: f"{b[0]:%m/%d/%Y},{b[1]},{b[2]},{b[3]},{b[4]},0,0%,{b[5]}",
+    )
+    + '"Downloaded from Barchart.com as of 02-14-2024"\n',
+    "AAPL.tsv": written(
+        "Date\tOpen\tHigh\tLow\tClose Close price adjusted for splits.\tVolume",
+        lambda b: (
+            f"{b[0]:%b %d, %Y}\t{b[1]}\t{b[2]}\t{b[3]}\t{b[4]}\t{b[5]:,}"
+            + ("\nFeb 09, 2024\t0.24 Dividend" if b[0] == DAYS[20] else "")
+        ),
+    ),
+    "AAPL.csv": written(
+        "sep=;\r\nDate;Open;High;Low;Close;Volume", lambda b: f"{b[0]:%d/%m/%y};{b[1]};{b[2]};{b[3]};{b[4]};{b[5]}"
+    ).encode("utf-16"),
+    "AAPL.US.csv": written(
+        ",date,open,high,low,close,volume,average,barCount",
+        lambda b: f"0,{b[0]:%Y%m%d}  16:00:00 US/Eastern,{b[1]},{b[2]},{b[3]},{b[4]},{b[5]},1,2",
+    ),
+    "download.csv": wide("AAPL"),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exports_of_many_sources_are_the_same_bars(tmp_path: Path, name: str) -> None:
+    content = EXPORTS[name]
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = imported(tmp_path, name)
+    rows = [line.split(",") for line in (done.folder / "bars" / "AAPL.csv").read_text().splitlines()]
+    places = {name.removeprefix("adj "): at for at, name in enumerate(rows[0])}
+    read = [
+        (row[places["date"]], *(float(row[places[one]]) for one in ("open", "high", "low", "close")))
+        for row in rows[1:]
+    ]
+    assert read == [(str(day), *prices) for day, *prices, _ in BARS]
+    assert [int(row[places["volume"]]) for row in rows[1:]] == [bar[5] for bar in BARS]
+    report = check_folder(done.folder, "auto", 9)
+    assert report.problems.errors == 0
+    assert ("adjusted prices alone of 1" in report.contents[0]) == (name == "download.csv")
+
+
+def imported(tmp_path: Path, *names: str, agreed: Callable[[Preview], bool] = lambda _: True) -> Imported:
+    return import_data([str(tmp_path / name) for name in names], tmp_path / "own", force=False, agreed=agreed)
+
+
+SIMPLE = written("date,open,high,low,close,volume", lambda b: ",".join(map(str, b)))
+
+
+def test_what_a_file_states_beats_its_name_and_is_there_once(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("AAPL.csv", "download.csv"):
+        (tmp_path / "src" / name).write_text(wide("MSFT", "BRK-B"), encoding="utf-8")
+    shown: list[str] = []
+    done = imported(tmp_path, "src", agreed=lambda preview: (shown.extend(preview.lines()), True)[1])
+    assert sorted(path.name for path in (done.folder / "bars").iterdir()) == ["BRK.B.csv", "MSFT.csv"]
+    assert shown[1].startswith("MSFT: 30 bars, 2024-01-02 at 181.75 to 2024-02-13 at 210.75, largest move +0.6% on")
+    assert not done.aside.rows
+    assert check_folder(done.folder, "auto", 9).problems.errors == 0
+
+
+def test_a_file_of_one_name_that_states_another_is_named(tmp_path: Path) -> None:
+    (tmp_path / "AAPL.csv").write_text(wide("MSFT"), encoding="utf-8")
+    assert "AAPL by its name, MSFT by its content" in imported(tmp_path, "AAPL.csv").aside.notes[0].reason
+    (tmp_path / "raw" / "bars").mkdir(parents=True)
+    (tmp_path / "AAPL.csv").rename(tmp_path / "raw" / "bars" / "AAPL.csv")
+    assert any("states MSFT" in str(one) for one in check_folder(tmp_path / "raw", "auto", 9).problems.found)
+
+
+def test_spellings_of_a_share_are_one_share(tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    (folder / "bars").mkdir(parents=True)
+    for name in ("BRK-B", "BRKB", "KO"):
+        (folder / "bars" / f"{name}.csv").write_text(SIMPLE, encoding="utf-8")
+    (folder / "universe.csv").write_text("Symbol,GICS Sector\nBRK/B,Financials\nKO,Staples\n", encoding="utf-8")
+    done = imported(tmp_path, "src")
+    for read in (folder, done.folder):
+        report = check_folder(read, "auto", 9)
+        assert report.problems.errors == 0
+        assert report.contents[0].startswith("bars: 2 symbols, 60 bars")
+        assert "universe: 2 symbols, 2 sectors" in report.contents
+
+
+def test_downloads_of_before_and_after_a_split_are_refused_with_the_day(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name, part, scale in (("A.csv", BARS[:15], 4), ("A (1).csv", BARS[15:], 1)):
+        rows = "".join(f"{b[0]},{b[4] * scale},{b[4] * scale * 0.9:.6f}\n" for b in part)
+        (tmp_path / "src" / name).write_text(f"date,close,adj close\n{rows}", encoding="utf-8")
+    with pytest.raises(
+        UsageError, match=rf"two bases: A has 783 on {DAYS[14]} in src/A\.csv, and 196\.75 on {DAYS[15]}"
+    ):
+        imported(tmp_path, "src")
+    joined = "".join(
+        f"{b[0]},{b[4] * (4 if at < 15 else 1)},{b[4] * (4 if at < 15 else 1)}\n" for at, b in enumerate(BARS)
+    )
+    (tmp_path / "A.csv").write_text(f"date,close,adj close\n{joined}", encoding="utf-8")
+    warned = [str(one) for one in check_folder(imported(tmp_path, "A.csv").folder, "auto", 9).problems.of("warning")]
+    assert any(f"from {DAYS[14]} to {DAYS[15]} in its adjusted closes too" in one for one in warned)
+
+
+def test_a_bar_without_its_adjusted_close_and_an_adjusted_contract_cost_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    rows = "".join(f"{b[0]},{b[4]},{'' if b is BARS[-1] else b[4]}\n" for b in BARS)
+    (tmp_path / "src" / "NA.csv").write_text(f"date,close,adj close\n{rows}", encoding="utf-8")
+    quotes = "".join(f"{DAYS[0]},{root}240719C00170000,1,2\n" for root in ("NA", "NA1"))
+    (tmp_path / "src" / "chains.csv").write_text(f"quote_date,contract,bid,ask\n{quotes}", encoding="utf-8")
+    (tmp_path / "src" / "news.csv").write_text(
+        'symbol,published,title\nNA,"Fri, 05 Jan 2024 10:30:54 GMT",\'-5 % today\nTRUE,2024-01-05 10:30:00Z,x\n',
+        encoding="utf-8",
+    )
+    report = check_folder(imported(tmp_path, "src").folder, "auto", 9)
+    assert report.problems.errors == 0
+    assert report.contents[0].startswith("bars: 1 symbols, 30 bars")
+    assert {"headlines: 2 of 2 symbols, 2024-01-05 to 2024-01-05"} < set(report.contents)
+    assert any(
+        "NA1240719C00170000 is a contract that a corporate action has adjusted" in str(one)
+        for one in report.problems.found
+    )
+
+
+def test_nothing_is_written_without_agreement(tmp_path: Path) -> None:
+    (tmp_path / "AAPL.csv").write_text(SIMPLE, encoding="utf-8")
+    done = imported(tmp_path, "AAPL.csv", agreed=lambda _: False)
+    assert not done.made
+    assert not done.folder.exists()
