@@ -22,6 +22,24 @@ def upper(value: Any) -> Any:
     return value.strip().upper() if isinstance(value, str) else value
 
 
+_OF_A_CLASS = re.compile(r"([A-Z0-9]{1,6})([-./ ])([A-Z])")
+_LISTED_ABROAD = "FLTV"  # after a dot these letters are exchanges: BAC-L is a share, and VOD.L one of London
+
+
+def spelled(text: str) -> str:
+    """Return a symbol in the desk's spelling, whichever source wrote it: a class of shares has a dot, so that BRK-B,
+    BRK/B, `brk b` and BRK.B are one share."""
+    symbol = text.strip().upper()
+    found = _OF_A_CLASS.fullmatch(symbol)
+    if found is None:
+        return symbol
+    return f"{found[1]}{'-' if found[3] in _LISTED_ABROAD and found[2] != '.' else '.'}{found[3]}"
+
+
+def share_symbol(value: Any) -> Any:
+    return spelled(value) if isinstance(value, str) else value
+
+
 class Frozen(BaseModel):
     # What validates is built on first use: a command has use for few of the hundreds of shapes that it imports.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -180,7 +198,7 @@ class AskedOrder(BaseModel):
 
     model_config = ConfigDict(defer_build=True)
 
-    symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(upper)]
+    symbol: Annotated[str, Field(pattern=SYMBOL_PATTERN), BeforeValidator(share_symbol)]
     action: ActionKind
     side: Literal["buy", "sell"] | None = None
     quantity: Level | None = Field(None, description="shares or contracts")

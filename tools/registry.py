@@ -13,7 +13,7 @@ import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter
 from typing_extensions import TypedDict
 
-from chordesk.models.answers import RogueKind, upper
+from chordesk.models.answers import RogueKind, share_symbol
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
@@ -64,7 +64,7 @@ def tickers(most: int, how: str = "all in one call") -> Any:
 
 
 DISTINCT = AfterValidator(lambda values: list(dict.fromkeys(values)))
-Symbol = Annotated[str, BeforeValidator(upper), AfterValidator(_symbol)]
+Symbol = Annotated[str, BeforeValidator(share_symbol), AfterValidator(_symbol)]
 Symbols = Annotated[list[Symbol], tickers(MAX_SYMBOLS), DISTINCT]
 
 

@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.orders import ANY_SYMBOL, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
@@ -117,7 +118,7 @@ def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
     from chordesk.tools.market.home import HOME_REMEDY, foreign
     from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
-    found = tuple(dict.fromkeys(part.strip().upper() for part in symbols if part.strip()))
+    found = tuple(dict.fromkeys(spelled(part) for part in symbols if part.strip()))
     if found == (ANY_SYMBOL,):
         return found
     if abroad := next(filter(None, map(foreign, found)), None):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from chordesk.models.answers import SYMBOL_PATTERN
+from chordesk.models.answers import SYMBOL_PATTERN, spelled
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.files import expanded
 from chordesk.models.market import Listing, plain_name
@@ -23,20 +23,6 @@ _SHOWN = 10
 
 def is_symbol(text: str) -> bool:
     return _SYMBOL.fullmatch(text) is not None
-
-
-_OF_A_CLASS = re.compile(r"([A-Z0-9]{1,6})([-./ ])([A-Z])")
-_LISTED_ABROAD = "FLTV"  # after a dot these letters are exchanges: BAC-L is a share, and VOD.L one of London
-
-
-def spelled(text: str) -> str:
-    """Return a symbol in the desk's spelling, whichever source wrote it: a class of shares has a dot, so that BRK-B,
-    BRK/B, `brk b` and BRK.B are one share."""
-    symbol = text.strip().upper()
-    found = _OF_A_CLASS.fullmatch(symbol)
-    if found is None:
-        return symbol
-    return f"{found[1]}{'-' if found[3] in _LISTED_ABROAD and found[2] != '.' else '.'}{found[3]}"
 
 
 def is_named(universe: str) -> bool:

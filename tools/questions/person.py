@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sqlmodel import Session
 
+from chordesk.models.answers import spelled
 from chordesk.models.board import PEOPLES, ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
@@ -135,7 +136,7 @@ def question_text(text: str) -> str:
 
 
 def symbols_of(about: Sequence[str]) -> list[str]:
-    symbols = list(dict.fromkeys(one.strip().upper() for one in about if one.strip()))
+    symbols = list(dict.fromkeys(spelled(one) for one in about if one.strip()))
     for one in symbols:
         if not is_symbol(one):
             raise UsageError(f"--about {one[:40]!r} is no symbol", remedy=f"a symbol is {SYMBOL_RULE}")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from chordesk.models.answers import spelled
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings.running_desk import is_backtest
@@ -135,7 +136,7 @@ def symbol(context: Context, symbol: Ticker, run: OfRun = None, limit: Limit = 5
     Without a run as of the account's market now. limit: of each list.
     """
     seen = _seen(context, run, None)
-    listing = listing_of(seen, symbol.upper())
+    listing = listing_of(seen, spelled(symbol))
     with context.store.read() as session:
         return symbol_detail(session, seen, listing, limit)
 
@@ -155,7 +156,7 @@ def bars(
     Nothing is later than the market's now: of the run, of the day, or else of the account's market. Without bars,
     `missing` has the reason.
     """
-    return candles(_seen(context, run, day), symbol.upper(), sessions, interval, indicator)
+    return candles(_seen(context, run, day), spelled(symbol), sessions, interval, indicator)
 
 
 @symbols_router.get(
@@ -173,7 +174,7 @@ def symbol_picture(
 ) -> Response:
     """Draw a symbol's chart with levels and trendlines as a PNG."""
     seen = _seen(context, run, day)
-    return Response(picture_for_people(seen, symbol.upper(), sessions, interval), media_type="image/png")
+    return Response(picture_for_people(seen, spelled(symbol), sessions, interval), media_type="image/png")
 
 
 def _seen(context: ServiceContext, run: str | None, day: dt.date | None) -> ToolContext:

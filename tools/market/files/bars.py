@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chordesk.models.answers import spelled
 from chordesk.models.market import Listing
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.files.tables import (
@@ -29,7 +30,6 @@ from chordesk.tools.market.files.tables import (
 )
 from chordesk.tools.market.prices import STALE_DAYS, moves_like_splits
 from chordesk.tools.market.protocol import Action, Floats
-from chordesk.tools.market.universe import spelled
 
 PRICES = ("open", "high", "low", "close")
 

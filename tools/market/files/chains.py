@@ -57,6 +57,7 @@ _GREEKS = ("delta", "gamma", "theta", "vega")
 _KINDS: dict[str, Literal["call", "put"]] = {"c": "call", "call": "call", "calls": "call", "p": "put", "put": "put"}
 # The OCC gives a contract that an action has adjusted a root with a digit, such as AAPL1.
 _OF_AN_ACTION = re.compile(r"(?:O:)?[A-Z]{1,5}\d ?\s*\d{6}[CP]\d{8}")
+_ADJUSTED_ROOT = re.compile(r"[A-Z]{1,5}\d")
 _ADJUSTED = -2
 _TERMS = ("symbol", "expiry", "kind", "strike")
 _LAST_OF_THE_CLOSE = dt.time(16, 15)  # on days of an early close too: sources stamp them alike
@@ -127,7 +128,7 @@ class _Reader:
         self._contracts: dict[OptionContract, int] = {}
         self._named = Parsed(self._named_place, problems)
         self._adjusted: dict[str, tuple[str, int, int]] = {}  # contract: its file, first row, quotes
-        self._described = Parsed(lambda *terms: self._place(_described_contract(*terms)), problems)
+        self._described = Parsed(self._described_place, problems)
         self._times = Parsed(lambda text: _known_from(moment_of(text, NEW_YORK)), problems)
         self._parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
         self._figures: dict[str, list[Floats]] = {figure: [] for figure in FIGURES}
@@ -144,8 +145,8 @@ class _Reader:
         contracts = self._named.read(part, "contract") if named else self._described.read(part, *_TERMS)
         times = self._times.read(part, "quoted")
         usable = (contracts >= 0) & (times >= 0)
-        if named and (contracts == _ADJUSTED).any():
-            self._count_adjusted(part, contracts)
+        if (contracts == _ADJUSTED).any():
+            self._count_adjusted(part, contracts, "contract" if named else "symbol")
         for name, kept in self._figures.items():
             kept.append(numbers(part, name, self._problems)[usable])
         self._parts.append((times[usable], contracts[usable], part.rows[usable]))
@@ -153,17 +154,21 @@ class _Reader:
     def _named_place(self, text: str) -> int:
         return _ADJUSTED if _OF_AN_ACTION.fullmatch(text.upper()) else self._place(_named_contract(text))
 
-    def _count_adjusted(self, part: Part, contracts: npt.NDArray[np.int64]) -> None:
+    def _described_place(self, *terms: str) -> int:
+        adjusted = _ADJUSTED_ROOT.fullmatch(terms[0].upper()) is not None
+        return _ADJUSTED if adjusted else self._place(_described_contract(*terms))
+
+    def _count_adjusted(self, part: Part, contracts: npt.NDArray[np.int64], column: str) -> None:
         for at in np.flatnonzero(contracts == _ADJUSTED).tolist():
-            name = part.text("contract", at).strip()
+            name = part.text(column, at).strip()
             file, row, count = self._adjusted.get(name, (part.file, int(part.rows[at]), 0))
             self._adjusted[name] = file, row, count + 1
 
     def note_adjusted(self) -> None:
         """Warn of each contract whose root has a digit: a corporate action has changed what it delivers."""
         for name, (file, row, count) in self._adjusted.items():
-            message = f"{name} is a contract that a corporate action has adjusted; its {count} quotes are not read"
-            self._problems.warn(file, message, row, "contract")
+            message = f"{name} names a contract that a corporate action has adjusted; its {count} quotes are not read"
+            self._problems.warn(file, message, row)
 
     def _place(self, contract: OptionContract) -> int:
         return self._contracts.setdefault(contract, len(self._contracts))

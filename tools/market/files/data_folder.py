@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
@@ -41,7 +42,6 @@ from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAct
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
-from chordesk.tools.market.universe import spelled
 
 BARS = "bars"
 UNIVERSE = ("universe.csv",)

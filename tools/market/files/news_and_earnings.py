@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from chordesk.models.answers import spelled
 from chordesk.models.company import EarningsDate, Statement, Timing
 from chordesk.models.market import Headline
 from chordesk.models.text import NEW_YORK, from_csv_cell
@@ -36,7 +37,6 @@ from chordesk.tools.market.files.tables import (
     rows_of,
     symbol_of,
 )
-from chordesk.tools.market.universe import spelled
 
 
 def _filed(text: str) -> dt.datetime:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from chordesk.models.answers import spelled
 from chordesk.models.errors import NotConfigured
 from chordesk.models.outside import (
     MOST_BYTES,
@@ -38,7 +39,7 @@ from chordesk.models.text import from_csv_cell
 from chordesk.tools.market.files.notation import Ambiguous, Kind, Survey, kinds_of
 from chordesk.tools.market.files.sources import meant, source_of, wide_header
 from chordesk.tools.market.home import HOME_REMEDY, foreign
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol, spelled
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 T = TypeVar("T")
 

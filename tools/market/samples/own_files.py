@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
 
+from chordesk.models.answers import spelled
 from chordesk.models.errors import UsageError
 from chordesk.models.outside import (
     MOST_BYTES,
@@ -49,7 +50,7 @@ from chordesk.tools.market.files.tables import (
     plain,
 )
 from chordesk.tools.market.home import foreign
-from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol, spelled
+from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _SHOWN = 8
 _SHOWN_OF_A_FILE = 4096  # characters

@@ -179,7 +179,7 @@ def test_a_bar_without_its_adjusted_close_and_an_adjusted_contract_cost_nothing_
     assert report.contents[0].startswith("bars: 1 symbols, 30 bars")
     assert {"headlines: 2 of 2 symbols, 2024-01-05 to 2024-01-05"} < set(report.contents)
     assert any(
-        "NA1240719C00170000 is a contract that a corporate action has adjusted" in str(one)
+        "NA1240719C00170000 names a contract that a corporate action has adjusted" in str(one)
         for one in report.problems.found
     )
 
