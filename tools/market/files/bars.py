@@ -72,16 +72,23 @@ _CLOSES = ("close", "adjusted")
 _ADJUSTED_PRICES = ("adjopen", "adjhigh", "adjlow", "close")  # of a file whose prices are all adjusted
 BARS_NAME = "bars"
 
-_DAY = ("date", "day", "datetime", "timestamp", "time", "tradedate", "indexlevel0", "unnamed0", "")
+_DAY = ("date", "day", "datetime", "timestamp", "time", "tradedate", "datum", "fecha", "indexlevel0", "unnamed0", "")
+# As sites and banks write them in German, French, Spanish, Italian and Portuguese.
+_LOCAL = {
+    "open": ("eroffnung", "eroffnungskurs", "ouverture", "ouv", "apertura", "abertura"),
+    "high": ("hoch", "tageshoch", "hochst", "plushaut", "haut", "maximo", "massimo", "maxima"),
+    "low": ("tief", "tagestief", "tiefst", "plusbas", "bas", "minimo", "minima"),
+    "close": ("schluss", "schlusskurs", "cloture", "cierre", "chiusura", "fechamento", "dernier", "ultimo", "zuletzt"),
+}
 BAR_COLUMNS = {
     "day": Column(_DAY, kind="session"),
     "symbol": Column(("symbol", "ticker", "sym", "name")),
-    "open": Column(("open", "openprice", "o"), kind="number"),
-    "high": Column(("high", "highprice", "h"), kind="number"),
-    "low": Column(("low", "lowprice", "l"), kind="number"),
-    "close": Column(("close", "closeprice", "closelast", "c"), kind="number"),
+    "open": Column(("open", "openprice", "o", *_LOCAL["open"]), kind="number"),
+    "high": Column(("high", "highprice", "h", *_LOCAL["high"]), kind="number"),
+    "low": Column(("low", "lowprice", "l", *_LOCAL["low"]), kind="number"),
+    "close": Column(("close", "closeprice", "closelast", "c", *_LOCAL["close"]), kind="number"),
     "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted"), kind="number"),
-    "volume": Column(("volume", "vol", "v"), kind="count"),
+    "volume": Column(("volume", "vol", "v", "volumen"), kind="count"),
     # of a file whose prices are all adjusted
     "adjopen": Column(("adjopen", "adjustedopen"), kind="number"),
     "adjhigh": Column(("adjhigh", "adjustedhigh"), kind="number"),

@@ -247,6 +247,8 @@ class _Orders:
 
     refuted: dict[Order, Cell] = field(default_factory=dict)
     weekends: dict[Order, int] = field(default_factory=dict)
+    sure: set[Order] = field(default_factory=set)  # with a weekend among days that no other order makes one
+    doubtful: dict[Order, list[Cell]] = field(default_factory=dict)  # weekends that another order makes another day
     first: Cell | None = None
     two_digits: bool = False
     odd: set[str] = field(default_factory=set)  # columns with another form than ISO's
@@ -275,6 +277,10 @@ class _Orders:
                 self.refuted.setdefault(order, cell)
             elif kind == "session" and day.weekday() > 4:
                 self.weekends[order] = self.weekends.get(order, 0) + 1
+                if sum(one is not None for one in days.values()) == 1:
+                    self.sure.add(order)
+                else:
+                    self.doubtful.setdefault(order, []).append(cell)
 
     def decided(self) -> Order:
         """Return the one order that no cell refutes. Raises Ambiguous for none, and for more than one."""
@@ -294,7 +300,15 @@ class _Orders:
             raise Ambiguous(
                 f"{message}, and no other day of the file shows which; write days as YYYY-MM-DD", self.first
             )
+        self._require_sessions(left[0])
         return left[0]
+
+    def _require_sessions(self, order: Order) -> None:
+        """Raise Ambiguous where of all days only those that another order could mean are on weekends."""
+        odd = self.doubtful.get(order, [])
+        if odd and order not in self.sure:
+            message = f"{odd[0].text[:40]!r} would be on a weekend with {_MEANS[order]}, as other rows have it"
+            raise Ambiguous(f"{message}: two orders may be mixed; write days as YYYY-MM-DD", odd[0])
 
 
 def plain_day(text: str, order: Order, *, epoch: bool) -> str:

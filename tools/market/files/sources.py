@@ -111,6 +111,7 @@ _EXPLAINED = {
     "adjcloseadjustedclosepriceadjustedforsplitsanddividendandorcapitalgaindistributions": "adjclose",
 }
 PRICES = re.compile(r"(?:adj ?)?(?:open|high|low|close)|volume", re.IGNORECASE)
+_BESIDE = re.compile(r"dividends|stock splits|capital gains|repaired\??", re.IGNORECASE)
 
 
 def source_of(headings: Sequence[str]) -> Source | None:
@@ -143,7 +144,7 @@ def wide_header(first: Sequence[Sequence[str]]) -> Wide | None:
     named = [heads[0][0].lower(), heads[1][0].lower()]
     if not set(named) <= {"price", "ticker", "symbol", "attributes", "symbols", ""}:
         return None
-    priced = [all(PRICES.fullmatch(cell) for cell in row[1:]) for row in heads[:2]]
+    priced = [all(PRICES.fullmatch(cell) or _BESIDE.fullmatch(cell) for cell in row[1:]) for row in heads[:2]]
     if priced[0] == priced[1]:
         return None
     at = 0 if priced[0] else 1

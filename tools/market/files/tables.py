@@ -37,7 +37,7 @@ from chordesk.models.outside import (
 )
 from chordesk.models.text import from_csv_cell
 from chordesk.tools.market.files.notation import Ambiguous, Kind, Survey, kinds_of
-from chordesk.tools.market.files.sources import meant, source_of, wide_header
+from chordesk.tools.market.files.sources import PRICES, meant, source_of, wide_header
 from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
@@ -424,7 +424,7 @@ def _csv_lines(file: Any, form: _Form) -> _Lines:
     wide = wide_header([row for _, row in first])
     if wide is None:
         return _Lines(first[0][1], _chained(first[1:], below))
-    names = list(dict.fromkeys(wide.prices))
+    names = [price for price in dict.fromkeys(wide.prices) if PRICES.fullmatch(price)]
     places = {
         ticker: [
             next(

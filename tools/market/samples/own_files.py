@@ -197,7 +197,20 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
 COLUMNS = {
     **{name: column for name, column in BAR_COLUMNS.items() if name not in ("day", "symbol")},
     "day": Column(
-        ("datetime", "date", "day", "timestamp", "tradedate", "time", "t", "indexlevel0", "unnamed0", ""),
+        (
+            "datetime",
+            "date",
+            "day",
+            "timestamp",
+            "tradedate",
+            "time",
+            "t",
+            "datum",
+            "fecha",
+            "indexlevel0",
+            "unnamed0",
+            "",
+        ),
         kind="session",
     ),
     "clock": Column(("time", "hour")),
@@ -395,7 +408,16 @@ def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     symbol, zone = named.get("symbol", ""), {"timezone": named["timezone"]} if "timezone" in named else {}
     series = [one for name, one in found.items() if plain(name).startswith("timeseries") and isinstance(one, dict)]
     lists = [one for one in found.values() if isinstance(one, list)]
-    if series:
+    named_lists = [
+        (str(name), one)
+        for held in found.values()
+        if isinstance(held, dict)
+        for name, one in held.items()
+        if isinstance(one, list)
+    ]
+    if named_lists and not series and not lists:  # Alpaca's bars by symbol
+        yield from ((name, one) for name, rows in named_lists for one in rows if isinstance(one, dict))
+    elif series:
         rows = ({"date": day, **one} for by_day in series for day, one in by_day.items() if isinstance(one, dict))
         yield from ((symbol, {**zone, **row}) for row in rows)
     elif lists:

@@ -97,6 +97,10 @@ def test_days_are_read_as_the_whole_column_writes_them(cells: list[str], first: 
     [
         (["01/16/2024", "13/06/2024"], "'13/06/2024' has the day first, and row 2 '01/16/2024' has the month first"),
         (["01/02/2024", "01/03/2024"], "'01/02/2024' may begin with the day or the month"),
+        (
+            ["01/16/2024", *(f"{day:02}/05/2024" for day in (6, 7, 8, 9, 10))],
+            "'10/05/2024' would be on a weekend with the month first",
+        ),
     ],
 )
 def test_two_orders_of_days_are_refused(cells: list[str], message: str) -> None:
