@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chordesk.models.answers import spelled
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.market.universe import resolve_universe
@@ -50,3 +51,18 @@ def test_unknown_symbols_are_named_up_to_ten(market: ReplayMarket) -> None:
         resolve_universe("AAPL,NOPE,TSLA", market)
     with pytest.raises(UsageError, match=r"X0, .*, X9 and 4 more on"):
         resolve_universe(",".join(f"X{number}" for number in range(14)), market)
+
+
+@pytest.mark.parametrize(
+    ("written", "one"),
+    [
+        ("BRK-B", "BRK.B"),
+        ("brk/b", "BRK.B"),
+        ("BRK B", "BRK.B"),
+        ("BAC-L", "BAC-L"),
+        ("VOD.L", "VOD.L"),
+        ("BTC-USD", "BTC-USD"),
+    ],
+)
+def test_a_class_of_shares_has_one_spelling_and_no_exchange(written: str, one: str) -> None:
+    assert spelled(written) == one

@@ -18,7 +18,7 @@ from chordesk.tools.market.replay.market import NameChange
 CHANGE_COLUMNS = {
     "old": Column(("old", "from", "oldsymbol", "before"), symbol_of, required=True),
     "new": Column(("new", "to", "newsymbol", "after"), symbol_of, required=True),
-    "day": Column(("date", "day", "effective", "effectivedate"), day_of, required=True),
+    "day": Column(("date", "day", "effective", "effectivedate"), day_of, required=True, kind="day"),
 }
 _MOST_GAP = 5  # sessions from the last bar of a name to the first of the next, where only the company links them
 _MOST_MOVE = 1.3  # and between their closes: an exchange of shares at another ratio is a merger, and no change of name

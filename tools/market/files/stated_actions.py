@@ -14,11 +14,15 @@ from chordesk.tools.market.protocol import Action, Floats
 
 ACTION_COLUMNS = {
     "symbol": Column(("symbol", "ticker", "sym"), symbol_of, required=True),
-    "day": Column(("date", "day", "exdate", "exday"), day_of, required=True),
-    "split": Column(("split", "splitratio", "ratio"), lambda text: 1.0 if is_empty(text) else number_of(text)),
-    "dividend": Column(("dividend", "cash", "amount"), lambda text: 0.0 if is_empty(text) else number_of(text)),
-    "spun": Column(("spun", "spunsymbol", "spinoff", "into"), lambda text: "" if is_empty(text) else symbol_of(text)),
-    "shares": Column(("spunshares", "shares"), lambda text: 0.0 if is_empty(text) else number_of(text)),
+    "day": Column(("date", "day", "exdate", "exday"), day_of, required=True, kind="day"),
+    "split": Column(
+        ("split", "splitratio", "ratio"), lambda text: 1.0 if is_empty(text) else number_of(text), kind="number"
+    ),
+    "dividend": Column(
+        ("dividend", "cash", "amount"), lambda text: 0.0 if is_empty(text) else number_of(text), kind="number"
+    ),
+    "spun": Column(("spun", "spunsymbol", "spinoff", "into"), lambda text: symbol_of(text) if text.strip() else ""),
+    "shares": Column(("spunshares", "shares"), lambda text: 0.0 if is_empty(text) else number_of(text), kind="number"),
 }
 
 

@@ -453,7 +453,7 @@ WANTED = (
     "and value (statements), or symbol, time and headline"
 )
 UNIVERSE = "universe.csv"
-_BY_NAME = (UNIVERSE, "earnings.csv")
+_BY_NAME = (UNIVERSE, "earnings.csv", "actions.csv", "changes.csv")
 
 
 def _name_of(given: Given) -> str | None:
