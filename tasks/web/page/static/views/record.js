@@ -86,7 +86,8 @@ function WholeRecord({ found }) {
         ['Buys that beat the median', hitsOf(hits)],
       ]} /><//>
     <${TablePanel} title="Months" columns=${MONTHS} rows=${months} rowKey="month" empty="No month yet" />
-    <${TablePanel} title="Return by lens, of several in equal parts" columns=${RETURNS} rows=${lenses} rowKey="name" empty="No trade yet" />
+    <${TablePanel} title="Return by lens, of several in equal parts" columns=${RETURNS} rows=${lenses} rowKey="name"
+      empty="No trade yet" />
     <${TablePanel} title="Return by symbol" columns=${RETURNS} rows=${symbols} rowKey="name" empty="No trade yet" />
     <${TablePanel} title="Trades" className="whole" columns=${TRADES} rows=${trades}
       rowKey=${(row) => `${row.entry}${row.exit}`} empty="No share was bought yet" />
