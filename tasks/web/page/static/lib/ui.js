@@ -142,7 +142,7 @@ export const dayOf = (at) => timeOf(at, 'day');
 const NEAR_MS = 12 * 3600_000; // of a moment that needs no date
 /** What a run waits for, as the desk says it. */
 export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${until
-  && html` until ${timeOf(until, new Date(until) - Date.now() < NEAR_MS ? 'time' : 'both')}`}
+  && html` until ${timeOf(until, new Date(until).getTime() - Date.now() < NEAR_MS ? 'time' : 'both')}`}
   ${' '}${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
 /** A place of the desk that is short of room, as a badge. */
 export const roomOf = ({ what, where, out }) =>
