@@ -32,7 +32,9 @@ _PLAIN = re.compile(r"[^a-z0-9]")
 _PAST, _SHOWN_PAST = 8, 3  # filings of a valuation's history: those of its percentiles, and those that are shown
 _SOON = dt.timedelta(days=5)  # from a filing to a bar that is of its day
 _QUARTER, _YEAR = (80, 100), (350, 380)  # days
-_REPORT_DAYS, _GRACE = 90, 7  # SEC: at most 90 days to a year's report, 45 to a quarter's; days late beside its own
+# SEC: at most 90 days to a year's report and 45 to a quarter's; of large companies 60 and 40, so that a year's takes 20
+# days more. Grace: days late beside a company's own time.
+_REPORT_DAYS, _OF_A_YEAR, _GRACE = 90, 20, 7
 _FOUR_QUARTERS = (260, 290)  # days from the end of the first to that of the fourth
 
 
@@ -76,8 +78,9 @@ def _is_restated(first: tuple[dt.date, int, float], given: Sequence[tuple[dt.dat
 def standing(known: Sequence[Period], today: dt.date) -> dict[str, str]:
     """Return the newest period with its age, and under `absent` the later reports that should be there by today.
 
-    A report is due as many days after its period's end as that of a year before was, and a week; where that is not
-    known, after 90 days, the most that the SEC allows. Periods end a quarter apart, or a year where a company's are all
+    A report is due as many days after its period's end as that of a year before was, and a week. Where that one is not
+    known it may be the report of a fiscal year: the longest that a quarter's took, 20 days and a week; without a
+    quarter, 90 days, the most that the SEC allows. Periods end a quarter apart, or a year where a company's are all
     years. Only rows that were filed by today may be among `known`.
     """
     newest = known[0]
@@ -87,14 +90,12 @@ def standing(known: Sequence[Period], today: dt.date) -> dict[str, str]:
     late, end = list[dt.date](), newest.end
     while len(late) < _MOST_LATE:
         end = _later(end, 12 if yearly else 3)
-        before = next((one for one in known if _YEAR[0] <= (end - one.end).days <= _YEAR[1]), None)
-        days = min((before.filed - before.end).days + _GRACE, _REPORT_DAYS) if before else _REPORT_DAYS
-        if today <= end + dt.timedelta(days=days):
+        if today <= end + dt.timedelta(days=_days_to_report(known, end)):
             break
         late.append(end)
     if late:
         what = "year" if yearly else "quarter"
-        ends = " and ".join(str(one) for one in late)
+        ends = " and ".join(str(one) if _is_month_end(one) else f"about {one}" for one in late)
         plural = len(late) > 1
         found["absent"] = (
             f"the report{'s' * plural} of the {what}{'s' * plural} to {ends} {'are' if plural else 'is'} not there"
@@ -105,19 +106,32 @@ def standing(known: Sequence[Period], today: dt.date) -> dict[str, str]:
 _MOST_LATE = 4
 
 
+def _days_to_report(known: Sequence[Period], end: dt.date) -> int:
+    took = [(one.filed - one.end).days for one in known if _YEAR[0] <= (end - one.end).days <= _YEAR[1]][:1]
+    if not took:
+        quarters = [one for one in known if _noun(one.length) == "quarter"]
+        took = [max((one.filed - one.end).days for one in quarters) + _OF_A_YEAR] if quarters else [_REPORT_DAYS]
+    return min(took[0] + _GRACE, _REPORT_DAYS)
+
+
 def _noun(length: int | None) -> str:
     if length is None or not (_QUARTER[0] <= length <= _QUARTER[1] or _YEAR[0] <= length <= _YEAR[1]):
         return "period"
     return "quarter" if length <= _QUARTER[1] else "year"
 
 
+def _is_month_end(day: dt.date) -> bool:
+    return day.day == calendar.monthrange(day.year, day.month)[1]
+
+
 def _later(end: dt.date, months: int) -> dt.date:
-    """Return the end of the period so many months later: of a month's end a month's end."""
+    """Return the end of the period so many months later: of a month's end a month's end, of a fiscal year of weeks the
+    same weekday after 13 weeks a quarter, which a year of 53 weeks makes a week too early."""
+    if not _is_month_end(end):
+        return end + dt.timedelta(weeks=13 * months // 3)
     month = end.month - 1 + months
     year, month = end.year + month // 12, month % 12 + 1
-    last = calendar.monthrange(year, month)[1]
-    whole = end.day == calendar.monthrange(end.year, end.month)[1]
-    return dt.date(year, month, last if whole else min(end.day, last))
+    return dt.date(year, month, calendar.monthrange(year, month)[1])
 
 
 def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -> dict[str, Any]:

@@ -426,6 +426,8 @@ _LINES: Mapping[str, Mapping[str, str]] = {
         "revenueGrowth": "revenue growth {0:+.1%}",
         "profitMargin": "profit margin {0:+.1%}",
         "debtToEquityPercent": "debt to equity in percent {0:,.10g}",
+        "newest": "newest figures of the {0}",
+        "absent": "{0}",
     },
     "earnings": {
         "earningsDate": "earnings date {0}",

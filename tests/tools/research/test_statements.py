@@ -57,10 +57,13 @@ def test_a_report_that_should_be_there_is_said_to_be_missing(today: dt.date, abs
     assert standing(periods([row(end, "eps", 1.0) for end in ENDS]), today).get("absent") == absent
 
 
-def test_where_no_year_before_is_known_the_longest_allowed_time_counts_and_years_follow_years() -> None:
-    one = periods([row(ENDS[-1], "eps", 1.0)])
-    assert "absent" not in standing(one, dt.date(2024, 9, 28))
-    assert standing(one, dt.date(2024, 9, 29))["absent"] == "the report of the quarter to 2024-06-30 is not there"
+def test_where_no_year_before_is_known_a_fiscal_years_report_is_waited_for_and_years_follow_years() -> None:
+    quarter = periods([row(ENDS[-1], "eps", 1.0)])  # filed after 30 days: the next is due after 30 + 20 + 7
+    assert "absent" not in standing(quarter, dt.date(2024, 8, 26))
+    assert standing(quarter, dt.date(2024, 8, 27))["absent"] == "the report of the quarter to 2024-06-30 is not there"
+    weeks = periods([row(dt.date(2024, 12, 28), "eps", 1.0)])
+    absent = "the report of the quarter to about 2025-03-29 is not there"
+    assert standing(weeks, dt.date(2025, 6, 10))["absent"] == absent
     years = periods([row(ENDS[3], "eps", 5.0, days=365)])
     assert standing(years, dt.date(2024, 12, 1)) == {"newest": "year to 2023-12-31, 336 days old"}
 
