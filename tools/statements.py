@@ -271,6 +271,18 @@ def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -
     return {**found, "lacks": lacks} if lacks else found
 
 
+def ratios_now(market: MarketData, symbol: str, rows: Sequence[Statement], today: dt.date) -> dict[str, float]:
+    """Return the ratios at the price of the latest session; none of a name that has no bar of it or whose newest
+    period is older than a year and the longest time to its report."""
+    known = periods(rows)
+    if not known or (today - known[0].end).days > _YEAR[1] + _REPORT_DAYS:
+        return {}
+    bars = traded_bars(market, symbol, 1)
+    if not len(bars) or bars.dates[-1] != market.clock.session():
+        return {}
+    return _ratios(market, symbol, known, float(bars.close[-1]))[0]
+
+
 def _ratios(
     market: MarketData, symbol: str, known: Sequence[Period], price: float
 ) -> tuple[dict[str, float], list[str]]:

@@ -49,6 +49,7 @@ from chordesk.tools.model_tools.company_data import (
     trades_of,
 )
 from chordesk.tools.model_tools.news import every_headline, index_row
+from chordesk.tools.model_tools.peers import peers_of
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
@@ -197,23 +198,39 @@ def open_statements(context: ToolContext, arguments: Mapping[str, Any]) -> None:
 
 
 def valuation(context: ToolContext, symbol: str) -> PartData:
-    """Return ratios of statements and their history; where the market has no statements, those of its fundamentals."""
+    """Return ratios of statements, their history and the peers' medians; where the market has no statements, the ratios
+    of its fundamentals."""
     try:
         rows = _statements(context, symbol)
     except NotConfigured:
-        found = context.market.section(symbol, "fundamentals")
-        return {name: value for name, value in found.items() if _RATIO.search(name) or name == "knownAt"}
-    return valuation_part(context.market, symbol, rows)
+        section = _dated(context, context.market.section(symbol, "fundamentals"))
+        kept = ("newest", "knownAt")
+        found = {name: value for name, value in section.items() if _RATIO.search(name) or name in kept}
+    else:
+        found = valuation_part(context.market, symbol, rows)
+    try:
+        return {**found, "peers": peers_of(context, symbol)}
+    except DeskError as error:
+        return {**found, "lacks": [*found.get("lacks", ()), f"peers: {error}"]}
 
 
 def fundamentals(context: ToolContext, symbol: str) -> PartData:
     """Return the source's own figures; where it has none, those of the newest statements."""
     try:
-        return context.market.section(symbol, "fundamentals")
+        return _dated(context, context.market.section(symbol, "fundamentals"))
     except NotConfigured:
         if not isinstance(context.market, StatementSource):
             raise
     return fundamentals_part(context.market, symbol, _statements(context, symbol))
+
+
+def _dated(context: ToolContext, section: Mapping[str, Any]) -> PartData:
+    """Return a source's own figures with the age of the quarter that they end with, where it names that."""
+    found = {name: value for name, value in section.items() if name != "lastQuarter"}
+    if (end := section.get("lastQuarter")) is not None:
+        age = exchange_day(context.clock.now()) - dt.date.fromisoformat(str(end))
+        found["newest"] = f"quarter to {end}, {age.days} days old"
+    return found
 
 
 def earnings(context: ToolContext, symbol: str) -> PartData:
@@ -222,10 +239,10 @@ def earnings(context: ToolContext, symbol: str) -> PartData:
         following, past = reports(context, symbol)
     except NotConfigured as error:
         try:
-            return context.market.section(symbol, "earnings")
+            return _with_dividend(context, context.market.section(symbol, "earnings"))
         except NotConfigured:
             raise error from None
-    further = _further(context, symbol, "earnings")
+    further = _with_dividend(context, _further(context, symbol, "earnings"))
     if following is None and not past and not further:
         raise MarketError(f"the source has no {EARNINGS_NOUN} of {symbol}")
     found: PartData = {**further, "earningsDate": following.date.isoformat() if following is not None else None}
@@ -239,6 +256,15 @@ def earnings(context: ToolContext, symbol: str) -> PartData:
         found |= {"surprises": surprises} if surprises else {}
     rows = past[:1] if following is None else [following, *past[:1]]
     return {**found, "knownAt": max(row.known_at for row in rows).isoformat()} if rows else found
+
+
+def _with_dividend(context: ToolContext, section: Mapping[str, Any]) -> PartData:
+    """Return the section with the next ex-dividend day: a source keeps the last one until another is declared."""
+    found = {name: value for name, value in section.items() if name != "exDividend"}
+    day = section.get("exDividend")
+    if day is not None and str(day) >= exchange_day(context.clock.now()).isoformat():
+        found["nextExDividend"] = day
+    return found
 
 
 def _further(context: ToolContext, symbol: str, section: str) -> PartData:
@@ -585,8 +611,8 @@ COMPANY_GET = ToolSpec(
         "The record of up to 150 companies: name, sector, industry, last price, and the parts asked for. related: "
         "other listings. strength: returns against the benchmark (all names in equal parts) and the sector over 20, "
         "60 and 250 sessions, percentile among all, beta. correlation: with holdings and the run's other candidates. "
-        "statements: as first filed. valuation: ratios now and at filings. verdicts: the desk's own, and what came of "
-        "them. What the source does not have is in `missing` with the reason."
+        "statements: as first filed. valuation: ratios now, at filings, and peers' medians. verdicts: the desk's "
+        "own, and what came of them. What the source does not have is in `missing` with the reason."
     ),
     arguments=CompanyArguments,
     function=company_get,

@@ -123,6 +123,37 @@ def test_a_figure_is_shown_from_the_day_of_its_filing_on(tmp_path: Path, call: C
     assert [one["day"] for one in after["valuation"]["history"]] == ["2020-05-04", "2020-02-03"]
 
 
+def test_peers_are_of_the_sector_where_it_has_five_and_know_nothing_that_is_filed_later(
+    tmp_path: Path, call: Call
+) -> None:
+    names = [*"ABCDEFG", "H"]
+    own = tmp_path / "own"
+    for name in names:
+        write_table(own / "bars" / f"{name}.csv", HEADER, walk(sessions("2020-01-02", 110)))
+    write_table(own / "universe.csv", ("Symbol", "Sector"), [(name, "X" if name < "G" else "Y") for name in names])
+    filed = [(name, "2019-12-31", "2020-02-03", "equity", 50.0 * place) for place, name in enumerate(names, 1)]
+    late = ("F", "2020-03-31", "2020-05-04", "equity", 1.0)
+    shares = [(name, "2019-12-31", "2020-02-03", "shares", 1.0) for name in names]
+    write_table(own / "statements.csv", COLUMNS, [*filed, *shares, late])
+
+    def valued(symbol: str, day: str) -> dict[str, Any]:
+        at = market(tmp_path, own, dt.date.fromisoformat(day))
+        found = call(at, "company_get", symbols=[symbol], parts=["valuation"]).payload["companies"][0]
+        assert isinstance(found, dict)
+        return {"close": found["lastClose"], **found["valuation"]}
+
+    before = valued("A", "2020-05-01")
+    assert before["peers"]["mediansOf"] == "5 others of the sector X"
+    assert before["peers"]["priceToBook"] == round(before["close"] / 200, 2), "of B to F the equity of D is the median"
+    after = valued("A", "2020-05-04")
+    assert after["peers"]["priceToBook"] == round(after["close"] / 150, 2), "F is above the others now"
+    assert valued("G", "2020-05-01")["peers"]["mediansOf"] == "7 others of the whole universe"
+    alone = folder(tmp_path / "alone", [("A", "2019-12-31", "2020-02-03", "equity", 9.0), (*shares[0],)])
+    at = market(tmp_path, alone, dt.date(2020, 5, 1))
+    lacks = call(at, "company_get", symbols=["A"], parts=["valuation"]).payload["companies"][0]["valuation"]["lacks"]
+    assert "peers: fewer than 5 other names have a ratio" in lacks
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

@@ -215,7 +215,9 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 # Seconds since the epoch, given as ISO dates.
-_DATES = {"lastQuarter": "mostRecentQuarter", "earningsDate": "earningsTimestampStart"}
+_DATES = {
+    "lastQuarter": "mostRecentQuarter", "earningsDate": "earningsTimestampStart", "exDividend": "exDividendDate",
+}  # fmt: skip
 
 
 def bars_of(frame: Any) -> dict[str, list[Any]]:
@@ -245,9 +247,12 @@ def _columns(
 
 def section_of(info: Mapping[str, Any], section: str) -> Section | None:
     found: Section = {ours: plain(info.get(theirs)) for ours, theirs in _FIELDS[section].items()}
-    if section == "earnings":
-        found |= {ours: _day(info.get(theirs)) for ours, theirs in _DATES.items()}
     known = any(value is not None for name, value in found.items() if name != "currency")
+    if known and section == "fundamentals" and (quarter := _day(info.get("mostRecentQuarter"))) is not None:
+        found["lastQuarter"] = quarter
+    if section == "earnings":
+        found |= (dated := {ours: _day(info.get(theirs)) for ours, theirs in _DATES.items()})
+        known = known or any(day is not None for day in dated.values())
     return found if known else None
 
 

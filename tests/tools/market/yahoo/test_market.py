@@ -130,7 +130,7 @@ def test_sections_hold_what_yahoo_gives(market: YahooMarket, far: FarYahoo) -> N
     fundamentals = market.section("AAPL", "fundamentals")
     assert (fundamentals["trailingPE"], fundamentals["forwardPE"], fundamentals["beta"]) == (30.5, None, None)
     assert (fundamentals["revenueGrowth"], fundamentals["knownAt"]) == (0.05, market.clock.now().isoformat())
-    assert market.section("AAPL", "earnings")["lastQuarter"] == "2023-12-30"
+    assert fundamentals["lastQuarter"] == market.section("AAPL", "earnings")["lastQuarter"] == "2023-12-30"
     ratings = market.section("AAPL", "ratings")
     assert (ratings["recommendation"], ratings["targetMean"]) == ("buy", 200.0)
     assert far.asked_for("/v10/finance/quoteSummary/AAPL") == 1
