@@ -236,7 +236,11 @@ class SymbolSignals(Wire):
 
 
 class SymbolTechnicals(Wire):
-    """Indicators of one symbol in more detail; None where the history is too short or lacks a session."""
+    """Indicators of one symbol in more detail; None where the history is too short or lacks a session.
+
+    traded20: money that changes hands on a median day of the last 20. round_trip: what buying and selling a share costs
+    as a fraction of its price, by the settings of fills.
+    """
 
     symbol: str
     date: dt.date
@@ -255,6 +259,8 @@ class SymbolTechnicals(Wire):
     adx14: float | None
     high252: float | None
     low252: float | None
+    traded20: int | None
+    round_trip: float
 
 
 class Mover(Wire):

@@ -32,7 +32,9 @@ class Sizing(Wire):
     company: a key that all listings of one company share. price: the last close. stop: where the position is wrong, of
     stop_source. volatility, beta, sector_share, heat: what a position of `most` adds to the portfolio's volatility a
     year, its beta and its heat, and the sector's share of equity with it. sessions: of returns behind correlations,
-    beta and volatility. missing: figures that are not known, with the reason.
+    beta and volatility. days_to_trade: sessions in which `most` fills at the share of a median day's volume that fills
+    may be. round_trip: what buying and selling cost as a fraction of the price. next_report: the day of the next
+    results, as it is known today. missing: figures that are not known, with the reason.
     """
 
     symbol: str
@@ -51,6 +53,9 @@ class Sizing(Wire):
     heat: float | None
     overlap: list[HeldOverlap]
     sessions: int
+    days_to_trade: float | None
+    round_trip: float | None
+    next_report: dt.date | None
     missing: list[str]
 
 

@@ -3,6 +3,7 @@ here knows a market or a database."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from chordesk.tools.model_tools.signals import technical_rows
 from chordesk.tools.price_panel import CORRELATION_SESSIONS, beta, correlations, ledoit_wolf, log_returns
 from chordesk.tools.registry import Arguments, Gaps, ToolContext
 from chordesk.tools.risk.amounts import largest_sector
-from chordesk.tools.risk.exposure import underlying_of
+from chordesk.tools.risk.exposure import round_trip, underlying_of
 from chordesk.tools.scoring.statistics import probability
 
 ATRS_AT_RISK = 2
@@ -79,6 +80,7 @@ class HeatBook:
     returns: dict[str, Floats]
     units: dict[str, float]  # heat of a position in shares worth all equity, 2 * ATR14 / price, by symbol
     closes: dict[str, float] = field(default_factory=dict)  # last ones, likewise
+    traded: dict[str, float] = field(default_factory=dict)  # money of a median day, likewise
 
     @cached_property
     def heats(self) -> Floats:
@@ -137,7 +139,8 @@ def heat_book(tool: ToolContext, others: Sequence[str]) -> HeatBook:
     returns = log_returns(tool, names)
     assumed = sorted({row.symbol for row in rows} - returns.keys())
     closes = {name: row["close"] for name, row in technicals.items()}
-    return HeatBook(equity, tuple(rows), tuple(missing), tuple(assumed), returns, units, closes)
+    traded = {name: row["traded20"] for name, row in technicals.items() if row["traded20"]}
+    return HeatBook(equity, tuple(rows), tuple(missing), tuple(assumed), returns, units, closes, traded)
 
 
 def _heat_of(
@@ -243,6 +246,7 @@ class Standing:
     orders_left: int  # of the day
     market: Floats | None = None  # mean daily returns of so many names, None without any
     market_names: int = 0
+    reports: Mapping[str, dt.date] = field(default_factory=dict)  # days of the next results, where they are known
 
     def after(self, symbol: str, money: float) -> Standing:
         """Return the standing once so much more of a symbol is bought, negative when sold short."""
@@ -286,6 +290,9 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     missing = [f"{one.rule}: {one.why}" for one in bounds if one.most is None]
     if price is None:
         missing.append(f"price: no close of {symbol} of the latest session")
+    days = _days_to_trade(symbol, most, now)
+    if most and days is None:
+        missing.append(f"days to trade: no volume of {symbol} over 20 sessions")
     own_beta = _beta(now, symbol)
     return Sizing(
         symbol=symbol,
@@ -304,8 +311,18 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         heat=rounded(None if unit is None else unit * share),
         overlap=_overlaps(symbol, now),
         sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
+        days_to_trade=days,
+        round_trip=None if price is None else round(round_trip(price, now.limits), 6),
+        next_report=now.reports.get(symbol),
         missing=missing,
     )
+
+
+def _days_to_trade(symbol: str, money: float | None, now: Standing) -> float | None:
+    """Return in how many sessions so much money fills where a fill may be DESK_PAPER_VOLUME_SHARE of the volume: of a
+    median day, since a mean is that of its few large ones. None without money or a volume."""
+    traded = now.heat.traded.get(symbol)
+    return round(money / (traded * now.limits.paper_volume_share), 2) if money and traded else None
 
 
 def _stop(pooled: Pooled, price: float | None, atr: float | None) -> tuple[float | None, str | None]:

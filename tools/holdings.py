@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from chordesk.tools.market.prices import lapse, quote_of
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.universe import resolve_universe, same_company
 from chordesk.tools.model_tools.company import LIKELY_RELATED, alike
+from chordesk.tools.model_tools.company_data import reports
 from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
 from chordesk.tools.price_panel import correlations, log_returns
@@ -59,7 +61,20 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         orders_left=context.settings.max_trades_per_day - today,
         market=market,
         market_names=names,
+        reports=_next_reports(context, wanted),
     )
+
+
+def _next_reports(context: ToolContext, symbols: Sequence[str]) -> dict[str, dt.date]:
+    found = {}
+    for symbol in symbols:
+        try:
+            following, _ = reports(context, symbol)
+        except DeskError:
+            continue
+        if following is not None:
+            found[symbol] = following.date
+    return found
 
 
 def _listing(context: ToolContext, symbol: str) -> Listing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import replace
 from decimal import Decimal
@@ -57,6 +58,16 @@ def spearman(one: list[float], other: list[float]) -> float:
 
 
 WIDE = {"max_order_notional": 1e9, "max_symbol_notional": 1e9, "max_gross_notional": 1e9, "max_symbol_share": 1.0}
+
+
+def test_days_to_trade_are_of_the_share_of_a_median_day_that_fills_may_be() -> None:
+    now = standing({}, {"A": 0.025, "B": 0.025}, {}, **WIDE)
+    thin = replace(now, heat=replace(now.heat, traded={"A": 40_000.0}), reports={"A": dt.date(2025, 4, 14)})
+    found, unknown = (sizing(name, Pooled(probability=0.6), thin) for name in ("A", "B"))
+    assert found.days_to_trade == round((found.most or 0.0) / 4_000, 2)
+    assert (found.round_trip, found.next_report) == (0.001, dt.date(2025, 4, 14))
+    assert unknown.days_to_trade is None
+    assert any("no volume of B" in line for line in unknown.missing)
 
 
 def test_sizes_fall_with_atr() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from chordesk.models.market import SymbolSignals, SymbolTechnicals
+from chordesk.models.settings import Settings
 from chordesk.tools import figures
 from chordesk.tools.decimals import rounded
 from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
@@ -21,6 +22,7 @@ from chordesk.tools.history import histories, note_kept, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSessions
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
+from chordesk.tools.risk.exposure import round_trip
 
 _RSI = 15  # closes that 14 changes have
 _LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
@@ -151,7 +153,7 @@ _TECHNICAL_SESSIONS = 400
 _LONGEST_TECHNICAL = 200  # sessions of the figure that looks back furthest, but the extremes of a year
 
 
-def symbol_technicals(history: History) -> SymbolTechnicals:
+def symbol_technicals(history: History, settings: Settings) -> SymbolTechnicals:
     """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share. MACD 12, 26, 9;
     Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14. high252 and low252 are the
     extremes of exactly 252 sessions. Where at most a tenth of a figure's sessions have no bar it is of the others."""
@@ -182,12 +184,20 @@ def symbol_technicals(history: History) -> SymbolTechnicals:
         adx14=_last(lib.ADX(directed.high, directed.low, directed.close, 14)),
         high252=rounded(float(np.max(year.high))) if year else None,
         low252=rounded(float(np.min(year.low))) if year else None,
+        traded20=_traded(band),
+        round_trip=round(round_trip(float(bars.close[-1]), settings), 6),
     )
 
 
 def _average(history: History, sessions: int) -> float | None:
     bars = history.window(sessions)
     return round(float(bars.close.mean()), 3) if bars else None
+
+
+def _traded(bars: Bars | None) -> int | None:
+    """Return the median of a day's close times its volume, whole; None where no volume is known."""
+    money = float(np.median(bars.close * bars.volume)) if bars else math.nan
+    return round(money) if math.isfinite(money) else None
 
 
 def _band(bars: Bars | None, deviations: int) -> float | None:
@@ -204,7 +214,7 @@ def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> 
     found = list(histories(context, symbols, gaps, _TECHNICAL_SESSIONS))
     note_kept(found, gaps, _LONGEST_TECHNICAL)
     note_lost(context, gaps, SESSIONS_A_YEAR)
-    rows = [symbol_technicals(history).model_dump(mode="json", by_alias=True) for history in found]
+    rows = [symbol_technicals(history, context.settings).model_dump(mode="json", by_alias=True) for history in found]
     short = sum(history.window(SESSIONS_A_YEAR) is None for history in found)
     if short:
         reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"
@@ -222,8 +232,8 @@ TECHNICALS_GET = ToolSpec(
     name="technicals_get",
     description=(
         "Indicators of up to 150 symbols at the last daily bar, in price units: sma20, sma50, sma200, ema12, ema26, "
-        "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; null is "
-        "unknown."
+        "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; traded20 is "
+        "the money traded on a median day, roundTrip the cost of buying and selling as a fraction; null is unknown."
     ),
     arguments=SignalsArguments,
     function=technicals_get,
