@@ -21,9 +21,10 @@ _TOOLS = {
     "chart": "chart_study_get",
     "options": "option_chain_get",
 }
-# Of theses: of four roles one CAUTION makes a HOLD, two make a CAUTION.
+# Of theses: of three roles that forecast one CAUTION makes a HOLD, two make a CAUTION.
 _WAYS = {"CONFIRMED": "up", "CAUTION": "none", "REJECT": "down"}
-_CHANCES = {"CONFIRMED": 0.58, "CAUTION": 0.36, "REJECT": 0.05}
+_CHANCES = {"CONFIRMED": 0.66, "CAUTION": 0.3, "REJECT": 0.05}
+_MOVES = {"CONFIRMED": 0.04, "CAUTION": None, "REJECT": None}
 _RECOMMENDED = {
     "chart": {"CONFIRMED": "bullish", "CAUTION": "neutral", "REJECT": "reject"},
     "options": {"CONFIRMED": "select", "REJECT": "reject"},
@@ -89,7 +90,7 @@ class Scripted:
             named = [name for name in self.hits.get(subject["lens"], []) if name in subject["symbols"]]
             return {"candidates": [self._candidate(name) for name in named]}
         stance = self.stances.get((subject["symbol"], role), "CONFIRMED")
-        thesis = {"direction": _WAYS[stance], "probability": _CHANCES[stance]}
+        thesis = {"direction": _WAYS[stance], "probability": _CHANCES[stance], "move": _MOVES[stance]}
         stated = {"confidence": "high", "summary": self.summary, "keyRisks": [], "thesis": thesis}
         if role not in _RECOMMENDED:
             return {"verdict": stance, **stated}
