@@ -235,7 +235,7 @@ def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
         return {"candidates": names}
     if ROLES[role].schema is VoiceOutput:
         return {"forecasts": list(_forecasts(subject))}
-    thesis = {"direction": "up", "probability": 0.6}
+    thesis = {"direction": "up", "probability": 0.66, "move": 0.04}
     return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": [], "thesis": thesis}
 
 
