@@ -92,7 +92,7 @@ def test_the_command_plays_tickers_and_a_killed_worker_costs_at_most_what_ran(mo
 
 
 def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: FakeResponses) -> None:
-    roles = {"DESK_RESEARCH_ROLES": "quick,fundamentals,risk,tradingagents", "DESK_REQUIRED_ROLES": "none"}
+    roles = {"DESK_RESEARCH_ROLES": "quick,fundamentals,risk,catalyst,tradingagents", "DESK_REQUIRED_ROLES": "none"}
     desks = Scripted(stances={("GE", "quick"): "REJECT"})
     ratings = {"KO": analyst("Sell"), "IBM": analyst("Buy")}
 
@@ -114,9 +114,9 @@ def test_the_role_takes_part_in_verdicts_and_no_order_rests_on_it_alone(model: F
         assert [row["graph"] for row in found["graphs"]] == ["IBM", "KO"]  # none where quick rejects
         assert found["candidates"][0]["tools"]["get_stock_data"] == 1
         verdict = verdicts(desk, found["run_id"])["IBM"]
-        assert verdict.completed == ["quick", "risk", "tradingagents"]  # this market has no fundamentals
-        assert verdict.confidence == "low"
-        desks.instead["risk"] = Refusal("no")
+        assert verdict.completed == ["quick", "risk", "catalyst", "tradingagents"]  # this market has no fundamentals
+        assert verdict.confidence == "medium"
+        desks.instead |= {"risk": Refusal("no"), "catalyst": Refusal("no")}
         done = command(desk, "research", "IBM", "--json")
         found = json.loads(done.stdout)
         verdict = verdicts(desk, found["run_id"])["IBM"]

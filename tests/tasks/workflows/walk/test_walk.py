@@ -45,7 +45,8 @@ def test_each_session_is_visited_once_and_marked_at_its_close(desk: WalkingDesk,
     assert [(row.day, row.state, row.reason) for row in rows] == [(day, "done", None) for day in DAYS]
     assert all(row.equity is not None and row.verdicts for row in rows)
     assert rows[0].equity == 100_000, "what is ordered on the first day is filled on the second"
-    assert rows[1].traded > 0
+    assert rows[0].traded == 0
+    assert any(row.traded > 0 for row in rows)
 
 
 def test_nothing_of_the_desks_own_account_is_touched(desk: WalkingDesk, walked: Run) -> None:
