@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 
 from chordesk.models.errors import MarketError, NotConfigured
@@ -18,8 +18,8 @@ from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
 from chordesk.tools.market.clock import decision_time, exchange_day, exchange_hours
-from chordesk.tools.market.prices import actions_of, met_by, quote_of, traded_bars
-from chordesk.tools.market.protocol import FillSource, MarketData
+from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, quote_of, split_in_doubt, traded_bars
+from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
 from chordesk.tools.risk.amounts import is_current
 from chordesk.tools.risk.conduct import CLOSING_CUT
 from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, net_price, with_slippage
@@ -42,6 +42,7 @@ class Session:
     least: Decimal | None = None
     most: Decimal | None = None
     begun: bool = False  # its open alone is known
+    doubt: str = ""  # why nothing that rests at a price is carried out in it
     paid: Decimal = Decimal(1)  # what its prices are divided by for cash that was paid on the shares since
 
     @classmethod
@@ -191,6 +192,15 @@ def started(ticket: OrderTicket, price: float) -> OrderTicket:
     return ticket.model_copy(update={"stop_price": float(stop)})
 
 
+def _doubt(symbol: str, bars: Bars, place: int, known: Sequence[Action]) -> str:
+    """Return why a bar's first price may be of other shares than the bar before; "" where nothing says so."""
+    day, opened = bars.dates[place], float(bars.open[place])
+    if not place or any(bars.dates[place - 1] < action.day <= day for action in known):
+        return ""
+    split = split_in_doubt(float(bars.close[place - 1]), float(bars.close[place]) if math.isnan(opened) else opened)
+    return in_doubt(symbol, split, day) if split is not None else ""
+
+
 class PaperPrices:
     """Prices for orders, by their time in force. Nothing is later than the market knows.
     A contract is bought at its ask and sold at its bid as they are now, where its market gives any.
@@ -240,23 +250,24 @@ class PaperPrices:
             bars = traded_bars(self._market, symbol, (self._market.clock.now() - since).days + 2)
         except MarketError:
             return
-        cash = [one for one in actions_of(self._market, symbol, first) if one.growth != one.split]
+        known = actions_of(self._market, symbol, bars.dates[0])
+        cash = [one for one in known if one.growth != one.split]
         for place, day in enumerate(bars.dates):
             if day < first or not hours.is_session(day):
                 continue
             room, start, ends = self._share_of(float(bars.volume[place])), hours.open_of(day), self._end_of(day)
-            close = exact(float(bars.close[place]))
+            close, why = exact(float(bars.close[place])), _doubt(symbol, bars, place, known)
             begun = self.at_open and day == self._market.clock.session()
             if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
                 if not begun:
-                    yield day, Session(ends, ends, close, close, close, close, room)
+                    yield day, Session(ends, ends, close, close, close, close, room, doubt=why)
                 continue
             opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
             if begun:
-                yield day, Session(start, start, opens, opens, opens, opens, room, low, high, begun=True)
+                yield day, Session(start, start, opens, opens, opens, opens, room, low, high, begun=True, doubt=why)
             else:
                 paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
-                yield day, Session(start, ends, opens, high, low, close, room, low, high, paid=paid)
+                yield day, Session(start, ends, opens, high, low, close, room, low, high, paid=paid, doubt=why)
 
     def _end_of(self, day: dt.date) -> dt.datetime:
         """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
@@ -299,18 +310,23 @@ class PaperPrices:
 
     def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool) -> Offer:
         """Match an order with the sessions since it was placed, or since its last fill: a session that has filled a
-        part is used up, and what has filled a part of a stop has triggered it."""
+        part is used up, and what has filled a part of a stop has triggered it. A session in doubt meets market orders
+        alone."""
         sessions = [*self._passed(ticket), *self.sessions_since(ticket.symbol, ticket.placed_at)]
         last = booked[-1].at if booked else ticket.placed_at
         if booked:
             sessions = [one for one in sessions if exchange_day(one.opens_at) > exchange_day(last)]
         live = self._live(ticket, booked, last, placing=placing)
+        why = ""
+        if ticket.order_type != "market":
+            why = next((one.doubt for one in [*sessions, *live][-1:]), "")
+            sessions, live = ([one for one in met if not one.doubt] for met in (sessions, live))
         found = list(matches(ticket, [*sessions, *live], self._slippage, triggered=bool(booked)))
         if found:
             return Offer(found)
         if ticket.order_type == "market":
             return Offer([], None, "waits for the open of the next session")
-        return Offer([], None, f"{shown(ticket.order_type)} order, good until cancelled")
+        return Offer([], None, why or f"{shown(ticket.order_type)} order, good until cancelled")
 
     def _passed(self, ticket: OrderTicket) -> list[Session]:
         """Return the price at which a stop was placed that it had passed already, as the session of a single price:
@@ -322,7 +338,7 @@ class PaperPrices:
         if not hours.is_session(placed) or not decision_time(placed) <= ticket.placed_at < hours.close_of(placed):
             return []
         bar = next((one for day, one in self._sessions(ticket.symbol, ticket.placed_at) if day == placed), None)
-        if bar is None or bar.begun:
+        if bar is None or bar.begun or bar.doubt:
             return []
         price = bar.at_one_price(bar.close, ticket.placed_at)
         return [price] if _trigger(ticket.side, exact(ticket.stop_price), price) is not None else []
@@ -346,7 +362,8 @@ class PaperPrices:
             if not placing or not is_current(quote, now, self._settings):
                 return []
             quote = quote.model_copy(update={"at": now})
-        return [Session.of_quote(quote, self._room(ticket, booked))]
+        why = doubt(self._market, ticket.symbol, quote.price) if ticket.contract is None else None
+        return [replace(Session.of_quote(quote, self._room(ticket, booked)), doubt=why or "")]
 
     def _opening(self, ticket: OrderTicket) -> Offer:
         self._require_opens(ticket.symbol)

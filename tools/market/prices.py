@@ -166,6 +166,48 @@ def moves_like_splits(close: Floats) -> list[int]:
     return places
 
 
+def split_in_doubt(last: float, price: float) -> str | None:
+    """Return the split, as 2:1, that a first price of a session is like after the last close; None for any other move.
+
+    The caller has seen that the market knows no action between the two. A source may learn a split a day late, and a
+    price that falls by half is then no loss, while a company may lose half its worth overnight: the two look alike for
+    as long as the session lasts. So nothing that rests on a level is carried out in that session alone, and the next
+    one decides. In a real fall that costs the move of one session, as likely up as down; in a late split it saves a
+    sale of shares that lost nothing. Splits below 9:5, such as 3:2, move the price less than news often do, and so are
+    not in doubt.
+    """
+    if not (last > 0 and price > 0 and is_like_a_split(price / last - 1)):
+        return None
+    return f"{last / price:.0f}:1" if last > price else f"1:{price / last:.0f}"
+
+
+def doubt(market: MarketData, symbol: str, price: float) -> str | None:
+    """Return why levels of a symbol wait in the session of now: its price moved like a split that the data do not
+    know. price: the last one, for a session whose open is not known."""
+    today = exchange_day(market.clock.now())
+    try:
+        bars = traded_bars(market, symbol, 2)
+    except MarketError:
+        return None
+    before = [place for place, day in enumerate(bars.dates) if day < today]
+    if not before or (today - (last := bars.dates[before[-1]])).days > STALE_DAYS:
+        return None
+    if bars.dates[-1] == today:
+        opened = float(bars.open[-1])
+        price = float(bars.close[-1]) if math.isnan(opened) else opened
+    split = split_in_doubt(float(bars.close[before[-1]]), price)
+    if split is None or any(action.day <= today for action in actions_of(market, symbol, last)):
+        return None
+    return in_doubt(symbol, split, today)
+
+
+def in_doubt(symbol: str, split: str, day: dt.date) -> str:
+    return (
+        f"the price of {symbol} moved like a {split} split on {day} that the data do not know: stops, limits and plans "
+        "wait for the action or the next session; an order at market is carried out at once"
+    )
+
+
 def lapse(last: dt.date, latest: dt.date) -> str | None:
     """Return why a name whose newest bar is of `last` has no current price; None when it is of the latest session."""
     if last >= latest:

@@ -28,7 +28,7 @@ from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.prices import quote_of
+from chordesk.tools.market.prices import doubt, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
 from chordesk.tools.orders.accounts import books_day
@@ -167,7 +167,7 @@ Ends = Mapping[str, PlanEnd]
 
 def plan_ends(context: SubmissionContext, book: Book) -> Ends:
     """Return the positions whose plan is over now, by symbol; none while the exchange is closed. One without a price of
-    now waits for it, behind its standing stop."""
+    now waits for it, behind its standing stop; one whose price may be of other shares waits for the next session."""
     plans = _plans(book)
     _note_reviews(context, plans)
     found: dict[str, PlanEnd] = {}
@@ -180,7 +180,11 @@ def plan_ends(context: SubmissionContext, book: Book) -> Ends:
         except MarketError:
             continue
         reason = ending(plan, exchange_day(now), exact(quote.price), long=holding.held > 0)
-        if reason is not None and is_current(quote, now, context.settings):
+        if reason is None or not is_current(quote, now, context.settings):
+            continue
+        if (why := doubt(context.market, holding.symbol, quote.price)) is not None:
+            log.warning("orders.plan_waits", symbol=holding.symbol, reason=reason, why=why)
+        else:
             found[holding.symbol] = PlanEnd(reason, exact(quote.price))
     return found
 

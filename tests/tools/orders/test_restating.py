@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.thesis import KeptThesis
 from chordesk.tools.ledger import value
-from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
@@ -167,6 +167,46 @@ def test_an_action_that_the_data_learn_late_is_booked_as_of_its_day(template_db:
     assert equity(desk) == pytest.approx(200_000, abs=0.01)
     with desk.store.read() as session:
         assert held_plans(session, "paper", desk.market)[0][2].stop == 14.0
+
+
+def late(split: float, known: int) -> ReplayData:
+    """Data that learn a split at session AT + 3 only from the end of a later session."""
+    return told([Event(AT + 3, split)], AT if known < AT + 4 else len(DAYS))
+
+
+@pytest.mark.parametrize(("split", "plan"), [(2.0, PLAN), (0.1, PLAN), (0.1, {"target": 108.0})])
+@pytest.mark.parametrize("protect", ["none", "stop:4%"])
+def test_a_split_that_the_data_learn_a_session_late_sells_nothing(
+    template_db: Path, tmp_path: Path, split: float, plan: dict[str, float], protect: str
+) -> None:
+    desk = bought(template_db, tmp_path, late(split, AT), plan, protect=protect)
+    desk.run(action("A", "reduce", quantity=400.0, orderType="limit", limitPrice=130.0, timeInForce="gtc"))
+    for at in (AT + 2, AT + 3):
+        step(desk, at)
+    assert desk.positions() == {"A": 1_000}
+    assert all("like a" in (order.message or "") for order in stops(desk))
+    desk.market = ReplayMarket(late(split, AT + 4), desk.market.clock)
+    desk.broker = desk.broker.on(desk.market)
+    assert reconcile(desk.store, desk.settings, desk.broker, "another process").agreed
+    for at in (AT + 4, AT + 5, AT + 6):
+        step(desk, at)
+    assert desk.positions() == {"A": 1_000 * split}
+    assert equity(desk) == pytest.approx(200_000, abs=0.01)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_real_fall_by_half_is_sold_a_session_later_or_by_a_person_at_once(
+    template_db: Path, tmp_path: Path, at_once: bool
+) -> None:
+    desk = bought(template_db, tmp_path, late(2.0, AT))
+    for at in (AT + 2, AT + 3):
+        step(desk, at)
+    assert desk.positions() == {"A": 1_000}
+    if at_once:
+        desk.run(action("A", "close"))
+    step(desk, AT + 4)
+    assert desk.positions() == {}
+    assert exchange_day(desk.fills()[-1].filled_at) == DAYS[AT + 4]
 
 
 @pytest.mark.parametrize("split", [2.0, 0.1])
