@@ -40,6 +40,7 @@ from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, car
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
+from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
 
@@ -350,6 +351,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     shown = _actions(columns, rows, factored, problems)
     found = with_stated(shown, folder, columns, factored, problems)
     _note_guesses(shown, found, problems)
+    _note_late(columns, shown, problems)
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
     terms = [(one.day.toordinal(), one.split, one.dividend, one.growth, one.spun_shares) for _, one in found]
     acts = np.array(terms, dtype=float).reshape(-1, 5)
@@ -431,6 +433,27 @@ def _note_guesses(shown: Sequence[tuple[str, Action]], kept: Sequence[tuple[str,
             lost = 1 - one.split / one.growth
             what = f"{symbol} lost {lost:.1%} of its price to an action on {one.day}, counted as cash"
             problems.warn(BARS, f"{what}; if it was a split or a spin-off, state it in {ACTIONS[0]}")
+
+
+_NEAR = 0.2  # by how much a price may move, in logarithms, beside its split
+_LATE = 5  # sessions within which a price's step and that of its adjusted close are of one split
+
+
+def _note_late(columns: Columns, shown: Sequence[tuple[str, Action]], problems: Problems) -> None:
+    """Warn of a split that the adjusted closes date on another bar than the one on which the price moved: in between,
+    the price is of other shares than the desk counts."""
+    place = {symbol: at for at, symbol in enumerate(columns.symbols.tolist())}
+    for symbol, one in shown:
+        first, end = (int(columns.start[place[symbol] + after]) for after in (0, 1))
+        close, at = columns.close[first:end], columns.day[first:end].tolist().index(one.day.toordinal())
+        if not is_like_a_split(1 / one.growth - 1) or is_like_a_split(close[at] / close[at - 1] - 1):
+            continue
+        for moved in range(max(at - _LATE, 1), min(at + _LATE + 1, len(close))):
+            if moved != at and abs(np.log(close[moved - 1] / close[moved] / one.growth)) < _NEAR:
+                days = [dt.date.fromordinal(int(columns.day[first + bar])) for bar in (moved, at)]
+                what = f"{symbol} moved on {days[0]} like the split that its adjusted closes date on {days[1]}"
+                problems.warn(BARS, f"{what}; give both the day on which the price moved")
+                break
 
 
 def with_stated(

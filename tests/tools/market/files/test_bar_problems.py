@@ -225,3 +225,17 @@ def test_each_folder_has_one_form_of_bars_and_a_long_table_symbols(tmp_path: Pat
     assert "row 2, column symbol: 'no symbol!' is no symbol" in found(folder, "error")[0]
     one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
     assert found(folder, "error")[0] == "bars.csv: stands beside the folder bars/: keep one of them"
+
+
+@pytest.mark.parametrize("off", [0, 2, -1])
+def test_a_split_dated_on_another_day_than_its_price_moved_is_named(tmp_path: Path, off: int) -> None:
+    rows = []
+    for at, (day, _, _, _, close, volume) in enumerate(walk(DAYS)):
+        price = float(str(close)) / (2 if at >= 50 else 1)
+        rows.append((day, price, price, price, price, volume, price / (1 if at >= 50 + off else 2)))
+    write_table(tmp_path / "own" / "bars" / "A.csv", (*HEADER, "adj close"), rows)
+    named = [line for line in found(tmp_path / "own", "warning") if "adjusted closes date on" in line]
+    assert len(named) == (off != 0)
+    if named:
+        assert f"moved on {DAYS[50]}" in named[0]
+        assert f"date on {DAYS[50 + off]}" in named[0]
