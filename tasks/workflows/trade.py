@@ -48,7 +48,9 @@ from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.bounds import sizing, stress
 from chordesk.tools.holdings import standing_of
+from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.drafting import last_notes
@@ -108,8 +110,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         verdicts, against = _verdicts(session, run), _spoken_against(session, run)
-        concluded = _concluded(session, run)
-        _keep(session, run.account, verdicts, concluded)
+        stated = _concluded(session, run)
+        _keep(session, run.account, verdicts, {symbol: pooled for symbol, (pooled, _) in stated.items()})
         source = research_run(run)
         cut, board = budgets.cut_short(session, source), trader_board(session, source)
     settings = desk.settings_of(run.id)
@@ -118,6 +120,11 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({"status": "skipped", "reason": cut})
     if not verdicts:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
+    concluded = {symbol: _restated(desk.market, symbol, *found) for symbol, found in stated.items()}
+    for one in verdicts:
+        if one.get("pooled", {}).get("invalidation_price"):
+            level = concluded[one["symbol"]].invalidation_price
+            one["pooled"] = {**one["pooled"], "invalidation_price": level}
     context = desk.tool_context(run.id)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     earlier = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
@@ -239,12 +246,23 @@ def _reports(session: Session, verdicts: Sequence[str]) -> Mapping[str, list[Rep
     return by_key(pairs)
 
 
-def _concluded(session: Session, run: Run) -> dict[str, Pooled]:
-    """Return what the theses of each verdict came to, by symbol; an empty one for a verdict of stances."""
+def _concluded(session: Session, run: Run) -> dict[str, tuple[Pooled, dt.date]]:
+    """Return what the theses of each verdict came to and the exchange's day of its prices, by symbol; an empty one for
+    a verdict of stances."""
     rows = session.exec(
-        select(Verdict.symbol, Verdict.pooled).where(col(Verdict.run_id).in_({research_run(run), run.id}))
+        select(Verdict.symbol, Verdict.pooled, Run.market_now)
+        .join(Run, col(Run.id) == col(Verdict.run_id))
+        .where(col(Verdict.run_id).in_({research_run(run), run.id}))
     ).all()
-    return {symbol: Pooled.model_validate(pooled or {}) for symbol, pooled in rows}
+    return {symbol: (Pooled.model_validate(pooled or {}), exchange_day(seen)) for symbol, pooled, seen in rows}
+
+
+def _restated(market: MarketData, symbol: str, pooled: Pooled, day: dt.date) -> Pooled:
+    """Return a conclusion of a day with its level in shares of now: a split since would put it above the price."""
+    level = pooled.invalidation_price
+    if level is None or (growth := growth_since(actions_of(market, symbol, day), day)) == 1:
+        return pooled
+    return pooled.model_copy(update={"invalidation_price": round(level / growth, 4)})
 
 
 def _spoken_against(session: Session, run: Run) -> set[str]:
