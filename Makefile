@@ -26,6 +26,11 @@ SECRETS ?= .secrets
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 
+# What looks at the code, tests it and writes its documents does not see the desk, keys, proxies, interpreter options
+# and folders of the shell it is started in.
+FOREIGN := DESK_% TRADER_% PYTHON% XDG_% CODEX_% OPENAI_% ANTHROPIC_% ALPACA_% %_PROXY %_proxy %_API_KEY SSL_CERT_% NODE_OPTIONS
+APART := env $(addprefix -u ,$(filter-out DESK_TEST_% PYTHON,$(filter $(FOREIGN),$(.VARIABLES))))
+
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
@@ -39,29 +44,29 @@ demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide
 
 test: check ## Everything that must pass: check, then all tests (COVER=1: with the lines they reach, at least 85 %; half as long again)
 	@echo "-- tests"
-	@$(BIN)/python -m pytest -n 4 --dist loadscope --reruns 1 -rR $(if $(filter 1,$(COVER)),--cov --cov-report=term:skip-covered --cov-fail-under=85) $(TESTS)
+	@$(APART) $(BIN)/python -m pytest -n 4 --dist loadscope --reruns 1 -rR $(if $(filter 1,$(COVER)),--cov --cov-report=term:skip-covered --cov-fail-under=85) $(TESTS)
 
 test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long (1 to 2 minutes on 2 idle cores)
-	@$(BIN)/python -m pytest --fast -n 2 --dist loadscope -q $(TESTS)
+	@$(APART) $(BIN)/python -m pytest --fast -n 2 --dist loadscope -q $(TESTS)
 
 test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed input, then the faults and the fleet (some 45 minutes)
-	@$(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
+	@$(APART) $(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
 check: $(VENV)/.dev $(TYPED)/.tools ## Lint, format, types and import rules; of the page's modules too
 	@echo "-- ruff"
-	@$(BIN)/ruff check $(CODE)
-	@$(BIN)/ruff format --check $(CODE)
+	@$(APART) $(BIN)/ruff check $(CODE)
+	@$(APART) $(BIN)/ruff format --check $(CODE)
 	@echo "-- mypy"
-	@$(BIN)/mypy
+	@$(APART) $(BIN)/mypy
 	@echo "-- import rules"
-	@$(BIN)/lint-imports
+	@$(APART) $(BIN)/lint-imports
 	@echo "-- eslint"
-	@$(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC)
+	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC)
 	@echo "-- tsc, with the types of the desk's own answers"
-	@$(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(TYPED)/api.json
-	@$(NODE) $(TYPED)/node_modules/.bin/openapi-typescript $(TYPED)/api.json --output $(TYPED)/api.d.ts >/dev/null 2>&1
-	@$(NODE) $(TYPED)/node_modules/.bin/tsc --project $(TYPED)
+	@$(APART) $(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(TYPED)/api.json
+	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/openapi-typescript $(TYPED)/api.json --output $(TYPED)/api.d.ts >/dev/null 2>&1
+	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/tsc --project $(TYPED)
 
 # What reads the page's modules, never shipped. The lock has hashes and no address: the machine says where packages are.
 $(TYPED)/.tools: $(wildcard deploy/page/*) $(VENV)/.dev
@@ -71,8 +76,8 @@ $(TYPED)/.tools: $(wildcard deploy/page/*) $(VENV)/.dev
 	@touch $@
 
 format: $(VENV)/.dev ## Put the code in the one format
-	@$(BIN)/ruff check --fix $(CODE)
-	@$(BIN)/ruff format $(CODE)
+	@$(APART) $(BIN)/ruff check --fix $(CODE)
+	@$(APART) $(BIN)/ruff format $(CODE)
 
 bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens (AGE=1: a fresh home beside one of 1,000 screens)
 	@$(BIN)/python -m tests.ordeal.bench $(if $(filter 1,$(AGE)),age)
@@ -91,9 +96,9 @@ card: $(VENV)/.dev $(CARD)/.engines ## One agent loop under 50 kills: on the des
 	@$(BIN)/python -m tests.ordeal.card --venv $(CARD)
 
 docs: $(VENV)/.docs ## Write the tables of docs/reference anew and build the pages into site/; a broken link is an error
-	@$(BIN)/python docs/generate.py
-	@$(BIN)/python docs/picture.py
-	@$(BIN)/zensical build --clean --strict
+	@$(APART) $(BIN)/python docs/generate.py
+	@$(APART) $(BIN)/python docs/picture.py
+	@$(APART) $(BIN)/zensical build --clean --strict
 
 up: $(VENV)/.demo ## Start Redis, model, workers and schedule; Ctrl-C stops all
 	@$(BIN)/desk up

