@@ -245,6 +245,17 @@ def require_on(given: Collection[str]) -> None:
                 raise SettingError(reason, remedy=f"unset it, or take {name} out of {OFF}")
 
 
+def require_served(settings: Any) -> None:
+    """Check the settings of a run, which its command may have set in place of the desk's. Raises UsageError where one
+    is of a feature that is switched off: its steps would wait for a worker that cannot be."""
+    for name in off():
+        for setting in _found().features[name].settings if name in _found().features else ():
+            value = getattr(settings, setting)
+            if value != type(settings).model_fields[setting].default:
+                reason = f"the run has {setting} {value}, and the feature {name} is switched off here: nobody serves it"
+                raise UsageError(reason, remedy=f"leave {setting} as it is by default, or take {name} out of {OFF}")
+
+
 def load(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name) if name else import_module(module)

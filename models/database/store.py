@@ -453,7 +453,11 @@ def open_current(url: str) -> Store:
             raise _of_another_version(url, found)
         if found != newest:
             remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
-            problem = f"the database {masked(url)} is at revision {found or 'none'}, this version needs {newest}"
+            problem = (
+                f"the database {masked(url)} is at revision {found}, this version needs {newest}"
+                if found
+                else f"there is nothing yet: no desk has run on the database {masked(url)}"
+            )
             raise DatabaseUnfit(problem, remedy=remedy)
         _require_tables(store)
     except BaseException:

@@ -15,14 +15,16 @@ from functools import lru_cache
 import structlog
 from sqlmodel import col, select
 
+from chordesk.models import features
 from chordesk.models.database.store import is_lost
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import RUNS_KEPT, Desk
-from chordesk.tasks.engine import leases, step_queries
+from chordesk.tasks.engine import kinds, leases, policy, step_queries
 from chordesk.tasks.engine.owners import PLAYER
 from chordesk.tasks.engine.steps import ReadyStep, ready_of
 from chordesk.tasks.worker.maintenance import sweep
@@ -62,6 +64,8 @@ class Player:
             try:
                 if not self._waiting:
                     self._look()
+                if not self._waiting:
+                    self._require_served()
                 if now >= self._swept + (BUSY_SWEEP_SECONDS if self._waiting else leases.SWEEP_SECONDS):
                     self._swept = now
                     sweep(self.app)
@@ -97,13 +101,30 @@ class Player:
             due = (Step.state == StepState.READY, col(Step.due_at) <= utcnow(), Step.attempt < Step.max_attempts)
             own = (col(Run.account).in_(self._accounts), Run.state == RunState.RUNNING)
             rows = session.exec(select(Step).join(Run).where(*due, *own).order_by(col(Step.created_at))).all()
-        self._waiting.extend(map(ready_of, rows))
+        self._waiting.extend(ready_of(row) for row in rows if kinds.find_step(row.kind) is not None)
+
+    def _require_served(self) -> None:
+        """Raise UsageError when all that is left of the walks are steps that this process cannot do: nobody takes them
+        from it, so it would wait for ever. The walk stays as it is, for a process that can."""
+        going = col(Step.state).in_((StepState.READY, StepState.RUNNING))
+        own = (col(Run.account).in_(self._accounts), Run.state == RunState.RUNNING)
+        with self._desk.store.read() as session:
+            rows = session.exec(
+                select(Step.run_id, Step.state, Step.kind, Step.error).join(Run).where(going, *own)
+            ).all()
+        lacks = [_lack_of(kind, error) if state == StepState.READY else None for _, state, kind, error in rows]
+        if not rows or None in lacks:
+            return
+        reason = f"nobody can go on with the backtest: run {rows[0][0]} waits for {lacks[0]}"
+        change = f"take {', '.join(features.off())} out of {features.OFF}" if features.off() else "see to that"
+        raise UsageError(reason, remedy=f"{change}, then go on with `desk backtest --resume`")
 
     def _take(self, ready: Sequence[ReadyStep]) -> None:
-        """Keep ready steps of the walks. Those of other runs, which a sweep found, are for the workers."""
+        """Keep ready steps of the walks. Those of other runs, which a sweep found, and of a kind that is not known here
+        are for the workers."""
         others = []
         for step in ready:
-            if self._account_of(step.run_id) in self._accounts:
+            if self._account_of(step.run_id) in self._accounts and kinds.find_step(step.kind) is not None:
                 self._waiting.append(step)
             else:
                 others.append(step.id)
@@ -114,3 +135,11 @@ class Player:
     def _read_account(self, run_id: str) -> str:
         with self._desk.store.read() as session:
             return session.get_one(Run, run_id).account
+
+
+def _lack_of(kind: str, error: str | None) -> str | None:
+    """For which other process a step waits, None of one that is done here."""
+    if kinds.find_step(kind) is None:
+        return f"{policy.A_WORKER}the step {kind}, which is not known here"
+    why = policy.waits_for(error)
+    return why if why is not None and why.startswith(policy.A_WORKER) else None

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from sqlmodel import Session, select
 
 from chordesk.agents.prompting import require_contexts, require_prompts
+from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
@@ -136,9 +137,10 @@ def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) ->
     """Write a run with its first steps in one transaction, send them and return the run. write: adds the workflow's own
     rows and returns the first steps; called with the session, the run and the id of its finish step, which is their
     parent. look: sees the run before it is written, may change its settings, and raises to stop it. Raises UsageError
-    for a role whose smallest prompt its model cannot hold."""
+    for a role whose smallest prompt its model cannot hold, and for settings of a feature that is switched off."""
     desk = app.desk
     settings = in_run(desk.settings, run.settings, run.account)
+    features.require_served(settings)
     require_prompts(settings)
     require_contexts(settings, kinds.turns_of(run.kind, run.params, settings))
     if look is not None:

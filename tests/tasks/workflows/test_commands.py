@@ -131,8 +131,8 @@ WRONG: list[Wrong] = [
         "127.0.0.1:1/0 does not answer",
         "desk up",
     ),
-    (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
-    (("runs", "list"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "revision none", "desk db upgrade"),
+    (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "there is nothing yet", "desk db upgrade"),
+    (("runs", "list"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "there is nothing yet", "desk db upgrade"),
 ]
 
 

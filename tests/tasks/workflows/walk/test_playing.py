@@ -146,6 +146,23 @@ def test_what_is_played_here_waits_for_no_worker_and_what_was_left_names_it_once
     assert re.search(r"run \w+( and \d+ more)?, which waits? for a (free )?worker", found[0])
 
 
+def test_a_backtest_that_nobody_can_serve_ends_with_the_reason(
+    playing: PlayingDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_backtest(playing.player.app, FIRST, FIRST, universe="AAPL,KO")
+    playing.player.add(run)
+    with playing.store.session() as session:
+        ready = (col(Step.run_id) == run.id, col(Step.state) == StepState.READY)
+        session.execute(update(Step).where(*ready).values(kind="of_another_desk"))
+    monkeypatch.setenv("DESK_FEATURES_OFF", "board")
+    with pytest.raises(UsageError, match="a worker with the step of_another_desk, which is not known here") as raised:
+        playing.player.play(60)
+    assert "take board out of DESK_FEATURES_OFF" in raised.value.remedy
+    with pytest.raises(UsageError, match="rounds 1, and the feature board is switched off here") as refused:
+        open_backtest(playing.player.app, FIRST, FIRST, universe="AAPL,KO", rounds=1)
+    assert "leave rounds as it is" in refused.value.remedy
+
+
 def test_an_arm_under_a_mask_is_masked_here_too_and_decides_the_same(playing: PlayingDesk) -> None:
     app, arms = playing.player.app, [parsed("plain:"), parsed("masked: DESK_MASK=names,dates,levels")]
     plain, masked = map(playing.ended, open_experiment(app, arms, FIRST, FIRST, universe="AAPL,KO"))
