@@ -30,6 +30,7 @@ from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
+from chordesk.models.walls import PRIVATE
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.redis_clients import OLDEST_REDIS, message_key
 from chordesk.tasks.worker import sockets
@@ -167,11 +168,20 @@ class Folders:
         return self.run / "processes.json"
 
 
+def _close_to_others(home: Path) -> None:
+    """A home that was there before may be listed by others. A folder of another user, as of a container's volume, stays
+    as it is, and so does the user's own home: `desk doctor` names them."""
+    found = home.stat()
+    if found.st_uid == os.getuid() and found.st_mode & PRIVATE and home.resolve() != Path.home().resolve():
+        home.chmod(0o700)
+
+
 def prepare_folders(home: Path) -> Folders:
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_others(home)
         for folder in (folders.run, folders.logs, folders.redis):
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)

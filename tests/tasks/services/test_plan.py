@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -125,6 +126,17 @@ def test_a_look_whether_a_desk_is_up_does_not_keep_one_from_starting(tmp_path: P
         assert is_up(tmp_path)
     ended.join()
     assert not is_up(tmp_path)
+
+
+def test_a_home_that_others_could_list_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, own = tmp_path / "home", tmp_path / "user"
+    for folder in (home, own):
+        folder.mkdir()
+        folder.chmod(0o755)
+    monkeypatch.setenv("HOME", str(own))
+    plan.prepare_folders(home)
+    plan.prepare_folders(own)
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (home, own)] == [0o700, 0o755]
 
 
 def test_a_socket_folder_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
