@@ -34,7 +34,7 @@ APART := env $(addprefix -u ,$(filter-out DESK_TEST_% PYTHON,$(filter $(FOREIGN)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image
+.PHONY: help demo test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image wheel
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -104,6 +104,10 @@ up: $(VENV)/.demo ## Start Redis, model, workers and schedule; Ctrl-C stops all
 	@$(BIN)/desk up
 
 install: $(VENV)/.$(SET) $(EXTRAS:%=$(VENV)/.%) ## Install only, from the pinned set SET=demo, dev, docs, ship or fleet (default; EXTRAS="filings litellm parquet" adds to it)
+
+wheel: $(VENV)/.demo ## Build the wheel into $(DIST), for pip install 'FILE[demo]' in any environment
+	@$(APART) $(PIP) wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir $(DIST) .
+	@echo "-- $$(ls -t $(DIST)/chordesk-*.whl | head -1)"
 
 $(VENV)/bin/python:
 	@$(PYTHON) deploy/preflight.py $(VENV)

@@ -140,6 +140,16 @@ def test_the_examples_of_contributing_import_what_there_is() -> None:
             assert not [each.name for each in node.names if not hasattr(module, each.name)], node.module
 
 
+def test_readme_begins_with_commands_that_work_in_a_checkout() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    first = text.partition("## First run")[2].split("```")[1].split("\n")[1:-1]
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert first[0].startswith("make demo")
+    assert {line.split()[1] for line in first if line.startswith("make ")} <= targets
+    assert [line for line in first if not line.startswith("make ")] == [], "the desk is on no package index"
+    assert [each for each in re.findall(r"make ([a-z-]+)", text) if each not in targets] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     nav = (REPOSITORY / "zensical.toml").read_text(encoding="utf-8")
     tomllib.loads(nav)
