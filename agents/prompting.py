@@ -25,6 +25,7 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
+from chordesk.models.text import fenced
 from chordesk.tools.toolsets import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -96,9 +97,7 @@ def require_prompts(settings: Settings) -> None:
 
 
 def subject_block(subject: Mapping[str, Any]) -> str:
-    """A backtick stands only inside JSON strings: as an escape the JSON is the same, and nothing closes the fence."""
-    line = orjson.dumps(dict(subject)).decode().replace("`", "\\u0060")
-    return f"```subject\n{line}\n```"
+    return f"```subject\n{fenced(dict(subject))}\n```"
 
 
 @cache

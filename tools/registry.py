@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol
 
-import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter
 from typing_extensions import TypedDict
 
@@ -18,6 +17,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
 from chordesk.models.settings import Settings
+from chordesk.models.text import fenced
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
@@ -166,7 +166,8 @@ class ToolAnswer:
     rogue: RogueKind | None = None
 
     def text(self) -> str:
-        return orjson.dumps(self.payload).decode()
+        """As every model is given it: outside text in it closes no fence."""
+        return fenced(self.payload)
 
 
 def failed(
