@@ -9,6 +9,7 @@ DeskError
     RedisDown
     DatabaseDown
       DatabaseUnfit    its schema is not this version's, or it cannot be written
+      DatabaseUnsound  it is damaged
     BlobsDown
   CodexError           the model runtime
     BinaryMissing
@@ -86,6 +87,14 @@ class DatabaseDown(ServiceError):
 
 
 class DatabaseUnfit(DatabaseDown):
+    retryable = False
+
+
+class DatabaseUnsound(DatabaseDown):
+    remedy = (
+        "stop the desk, and restore the newest sound backup into a new folder: desk restore PLACE --into FOLDER; "
+        "keep the damaged folder"
+    )
     retryable = False
 
 

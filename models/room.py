@@ -19,11 +19,13 @@ from urllib.parse import urlsplit
 import psutil
 from sqlalchemy.engine import make_url
 
-from chordesk.models.errors import UsageError
+from chordesk.models.database import soundness
+from chordesk.models.errors import DatabaseUnsound, UsageError
 from chordesk.models.settings import Settings
 
 MIB = 2**20
 ROOM_REMEDY = "make room; while there is none, no step is taken"
+SOUNDNESS = "soundness"  # what is short where the database is damaged
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -48,8 +50,8 @@ OPEN_FILES = Bounds(200, 1 / 4, 50, 1 / 10)
 class Shortage:
     """A resource of which little is left."""
 
-    what: str  # space, inodes, memory or open files
-    where: str  # the folders, with what they are for; of open files the process
+    what: str  # space, inodes, memory or open files; or soundness, of a database that is damaged
+    where: str  # the folders, with what they are for; of open files the process; of soundness what is damaged
     left: int
     whole: int
     out: bool  # so little that no step is taken
@@ -63,6 +65,8 @@ class Shortage:
         return f"{self.what} of {self.where}" if self.where else self.what
 
     def __str__(self) -> str:
+        if self.what == SOUNDNESS:
+            return f"{self.where}; no step is taken and no order is sent: {DatabaseUnsound.remedy}"
         sized = self.what in ("space", "memory")
         left, whole = (f"{each / MIB:,.1f} MiB" if sized else f"{each:,}" for each in (self.left, self.whole))
         return f"{'no' if self.out else 'little'} room: {self.name}, {left} of {whole} left"
@@ -70,8 +74,17 @@ class Shortage:
 
 def shortages(settings: Settings) -> list[Shortage]:
     """Return what is short on this machine for a process with these settings, the worst first."""
-    found = [*_disks(settings), _memory(), _open_files()]
-    return sorted((one for one in found if one is not None), key=lambda one: not one.out)
+    found = [*_unsound(settings), *_of_machine(settings)]
+    return sorted(found, key=lambda one: not one.out)
+
+
+def _of_machine(settings: Settings) -> list[Shortage]:
+    return [one for one in (*_disks(settings), _memory(), _open_files()) if one is not None]
+
+
+def _unsound(settings: Settings) -> Iterator[Shortage]:
+    if (why := soundness.marked(settings)) is not None:
+        yield Shortage(SOUNDNESS, f"the database is not sound: {why}", 0, 0, True)
 
 
 def require_room(settings: Settings) -> None:
@@ -84,7 +97,7 @@ def require_room(settings: Settings) -> None:
     except OSError as error:
         remedy = ROOM_REMEDY if error.errno in FULL else "set DESK_HOME to a folder you may write"
         raise UsageError(f"{settings.home} cannot be written: {error.strerror}", remedy=remedy) from None
-    if out := [str(one) for one in shortages(settings) if one.out]:
+    if out := [str(one) for one in _of_machine(settings) if one.out]:
         raise UsageError("; ".join(out), remedy=ROOM_REMEDY)
 
 

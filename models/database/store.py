@@ -32,7 +32,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
 from chordesk.models import migrations, tables
-from chordesk.models.errors import DatabaseDown, DatabaseUnfit, SettingError
+from chordesk.models.database import soundness
+from chordesk.models.errors import DatabaseDown, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
 
@@ -247,6 +248,7 @@ def _sqlite_engine(url: str) -> Engine:
     arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
     engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
     event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "handle_error", lambda context: soundness.mark_damage(url, context.original_exception))
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
 
@@ -254,6 +256,8 @@ def _sqlite_engine(url: str) -> Engine:
 def _sqlite_writer(engine: Engine) -> Engine:
     """Return an engine on the same connections whose transactions hold the write lock from their begin."""
     writer = create_engine(engine.url, pool=engine.pool, json_serializer=_json_text)
+    address = engine.url.render_as_string(hide_password=False)
+    event.listen(writer, "handle_error", lambda context: soundness.mark_damage(address, context.original_exception))
     event.listen(writer, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return writer
 
@@ -483,6 +487,8 @@ def _answering(store: Store) -> Iterator[Connection]:
         strange = "password authentication failed" in reason
         raise DatabaseDown(f"the database does not answer: {reason}", remedy=remedy if strange else None) from None
     except DatabaseError as error:
+        if (damage := soundness.corruption(error)) is not None:
+            raise DatabaseUnsound(f"the database {masked(url)} is not sound: {damage}") from None
         raise DatabaseDown(
             f"the database {masked(url)} cannot be used: {_reason(error)}",
             remedy="name another one in DESK_DATABASE_URL, or move the present one away",

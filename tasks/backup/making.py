@@ -26,9 +26,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col
 
+from chordesk.models.database import soundness
 from chordesk.models.database.blobs import path_in_home, removed_at
 from chordesk.models.database.store import Store, current, every_table, knows, upgrade
-from chordesk.models.errors import BackupError, DatabaseDown, DeskError, UsageError
+from chordesk.models.errors import BackupError, DatabaseDown, DatabaseUnsound, DeskError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.columns import utcnow
@@ -66,13 +67,15 @@ class Made:
 
 def backup(settings: Settings, store: Store, address: str, version: str | None) -> Made:
     """A new folder or fsspec address. Raises UsageError when something is there; BackupError, DatabaseDown leave no
-    backup."""
+    backup, as does a database that is not sound: it would be taken for a good one until it is needed."""
     place = BackupPlace(address)
     place.require_empty()
     kind = "sqlite" if store.is_sqlite else "postgresql"
     with place.filled() as folder:
         try:
+            soundness.require(settings)
             facts = dump(store, folder / DATABASES[kind])
+            _require_restorable(settings, folder / DATABASES[kind])
             found = _Copies(settings, folder, facts)
             found.audit_log()
             found.halt()
@@ -90,6 +93,20 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
         ).sealed()  # fmt: skip
         (folder / places.MANIFEST_NAME).write_bytes(places.written_manifest(made))
     return Made(place.name, made, sum(file.bytes for file in files), place.leftovers())
+
+
+def _require_restorable(settings: Settings, copy: Path) -> None:
+    """Check the copy as a restore does. Raises BackupError; then the database is marked, which ends its steps."""
+    if copy.suffix != ".sqlite":
+        return
+    found = soundness.look_at_file(copy, whole=True)
+    if found.why is not None:
+        soundness.mark(soundness.mark_path(settings), found.why)
+        raise BackupError(
+            f"the database {masked(settings.database)} is not sound, and a copy of it could not be restored: "
+            f"{found.why}",
+            remedy=f"no backup was made, keep the earlier ones; {DatabaseUnsound.remedy}",
+        )
 
 
 def _files(folder: Path) -> list[Path]:
@@ -277,7 +294,7 @@ def _own_until_done(settings: Settings) -> Iterator[None]:
 def _empty(settings: Settings, made: bool) -> None:
     url = make_url(settings.database)
     if url.get_backend_name() == "sqlite" and url.database:
-        for end in ("", "-wal", "-shm", "-queue", "-journal"):
+        for end in ("", "-wal", "-shm", "-queue", "-journal", f"-{soundness.MARK}"):
             Path(f"{url.database}{end}").unlink(missing_ok=True)
     for entry in settings.home.iterdir() if settings.home.is_dir() else ():
         if entry.name not in ALLOWED:
@@ -489,17 +506,14 @@ def _plain(path: Path) -> Iterator[Connection]:
 
 
 def require_sound(path: Path) -> None:
-    """Check a SQLite file: its pages, and that no row refers to one that is not there. Raises BackupError."""
+    """Check a SQLite file: its pages, its indexes, and that no row refers to one that is not there. Raises
+    BackupError."""
     try:
-        with _plain(path) as connection:
-            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
-            lost = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-    except SQLAlchemyError as error:
-        raise _unsound(path, " ".join(str(error).split())) from None
-    if found != "ok":
-        raise _unsound(path, str(found))
-    if lost is not None:
-        raise _unsound(path, f"a row of {lost[0]} refers to one of {lost[2]} that is not there")
+        found = soundness.look_at_file(path, whole=True)
+    except DatabaseDown as error:
+        raise _unsound(path, str(error.args[0])) from None
+    if found.why is not None:
+        raise _unsound(path, found.why)
 
 
 def _unsound(path: Path, why: str) -> BackupError:

@@ -60,6 +60,15 @@ def _run() -> None:
         raise SystemExit(fail(error, WRONG_USE)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.number) from None
+    except Exception as error:
+        # Loaded only then: most commands end without an error, and some never open the database.
+        from chordesk.models.database.failures import as_desk_error
+
+        if (found := as_desk_error(error)) is None:
+            raise
+        from chordesk.tasks.cli.output import fail
+
+        raise SystemExit(fail(found, WRONG_USE)) from None
 
 
 if __name__ == "__main__":

@@ -142,10 +142,11 @@ def room_changes(was: Mapping[str, Shortage], now: Mapping[str, Shortage]) -> It
     """Yield a line for each resource that became short, shorter than a bound, or is short no more."""
     for key, one in now.items():
         if key not in was or was[key].out != one.out:
-            yield f"{one}{'; no step is taken until there is room' if one.out else ''}"
+            until = "; no step is taken until there is room" if one.out and one.what != "soundness" else ""
+            yield f"{one}{until}"
     for key, one in was.items():
         if key not in now:
-            yield f"room again: {one.name}"
+            yield "the database is sound again" if one.what == "soundness" else f"room again: {one.name}"
 
 
 def change(running: int, before: Process, now: Process) -> str | None:

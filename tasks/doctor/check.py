@@ -15,8 +15,8 @@ from redis.exceptions import RedisError
 from sqlmodel import col, select
 
 from chordesk.agents.role_models import longest_turn
-from chordesk.models.database import store
-from chordesk.models.errors import DeskError, RedisDown, ServiceError
+from chordesk.models.database import soundness, store
+from chordesk.models.errors import DatabaseUnsound, DeskError, RedisDown, ServiceError
 from chordesk.models.notifications import NoticeKind
 from chordesk.models.room import FULL, ROOM_REMEDY
 from chordesk.models.settings import Settings
@@ -178,6 +178,14 @@ def database(context: CheckContext) -> Check:
     if (may := store.may_too_much(url)) is not None:
         return warn(f"{found}; its login {may}, and with it every process of the desk", _PLAIN_LOGIN)
     return ok(found)
+
+
+def sound(context: CheckContext) -> Check:
+    """Check the whole database: pages, indexes and references. One that is sound loses its mark, if it had one."""
+    found = soundness.watch(context.settings, whole=True)
+    if found.why is not None:
+        return fail(f"the database is not sound: {found.why}", DatabaseUnsound.remedy)
+    return ok(found.how)
 
 
 def not_made(context: CheckContext) -> bool:

@@ -64,6 +64,7 @@ _OWN = (
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("messages", check.messages, 30),
     CheckEntry("database", check.database, 30),
+    CheckEntry("soundness", check.sound, 600, slow=True),
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120, slow=True),
     CheckEntry("broker", trading.broker, 60),

@@ -8,13 +8,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 
 from chordesk.agents.role_models import models_in_use
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, LoginMissing, NotConfigured
 from chordesk.models.features import require_source
-from chordesk.models.room import ROOM_REMEDY, folders, require_room, shortages
+from chordesk.models.room import ROOM_REMEDY, SOUNDNESS, Shortage, folders, require_room, shortages
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.models.walls import open_to_others
@@ -69,13 +70,17 @@ def room(context: CheckContext) -> Check:
     """Check that the home can be written, and that there is room where the desk writes, memory, and files to open, for
     the workers of a running desk too."""
     require_room(context.settings)
-    here = shortages(context.settings)
+    here = [one for one in shortages(context.settings) if one.what != SOUNDNESS]  # that is the database's check
     up = not context.embedded and running_desk.has_settings(running_desk.read(context.settings.home))
     workers = ask_workers(context.settings) if up else []
-    theirs = [f"{one.node}: {each}" for one in workers for each in one.short if each.name not in {o.name for o in here}]
+    theirs = [f"{one.node}: {each}" for one in workers for each in one.short if _of_room(each, here)]
     if found := [*map(str, here), *theirs]:
         return warn("; ".join(found), ROOM_REMEDY)
     return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
+
+
+def _of_room(found: Shortage, known: Sequence[Shortage]) -> bool:
+    return found.what != SOUNDNESS and found.name not in {one.name for one in known}
 
 
 def ports(context: CheckContext) -> Check:

@@ -25,7 +25,7 @@ from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.orders.audit import log_path, place_of
 from chordesk.tools.orders.audit_reading import CheckedChain, check_logs
-from chordesk.tools.orders.halting import halt_file, is_filed
+from chordesk.tools.orders.halting import halt_file
 from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.protection import read_book, standing_stop, unprotected
 
@@ -151,7 +151,7 @@ def trading(context: CheckContext) -> Check:
     """Check that no account is halted, and none may only give exposure back."""
     settings = context.settings
     if not_made(context):
-        if is_filed(settings):
+        if halt_file(settings).exists():
             return warn(f"{halt_file(settings)} halts every account", "remove it, or start the desk and `desk resume`")
         return ok("no account is halted")
     store.require_current(settings.database)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from chordesk.models.errors import DatabaseUnsound
 from chordesk.models.events import DESK
 from chordesk.models.notifications import SUMMARY, NoticeKind
+from chordesk.models.room import SOUNDNESS
 from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.text import SHORT_ID, span, without_secrets
@@ -223,6 +225,11 @@ def _forged(notice: Notice, _: Wording) -> str:
 def _room(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     of = " ".join(quoted(part, 120) for part in (facts["what"], facts.get("where")) if part)
+    if facts["what"] == SOUNDNESS:
+        if facts["state"] == "enough":
+            return f"{quoted(notice.subject, 60)}: the database is sound again"
+        told = f"{quoted(notice.subject, 60)}: {quoted(facts['where'], 200)}"
+        return f"{told}. No step is taken and no order is sent. {DatabaseUnsound.remedy.capitalize()}"
     if facts["state"] == "enough":
         return f"{quoted(notice.subject, 60)} has room again: {of}"
     return f"{quoted(notice.subject, 60)} has {_ROOM[facts['state']]}: {of}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 from pydantic import ValidationError
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
+from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, require_current
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DatabaseUnsound, DeskError
 from chordesk.models.notices import is_noted
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
@@ -59,6 +61,7 @@ from chordesk.tools.orders.protection import held_plans, review_key, unprotected
 
 ASK_SECONDS = 1.0
 MOST_WAITING = 10
+LOOKED_AT_BYTES = 256 * 2**20
 UNACKED = "unacked"
 ROLES = {queue: role for role, queues in WORKER_QUEUES.items() if role != "all" for queue in queues.split(",")}
 
@@ -227,6 +230,8 @@ def status(
             quotas = quota_rows(session, settings, [RunKind.SCREEN]) if found is not None else []
     except (DeskError, SQLAlchemyError) as error:
         trouble["database"] = _reason(error)
+    if (unsound := _unsound(settings)) is not None:
+        trouble["database"] = unsound
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
     if found is not None and (unscheduled := _unscheduled(settings, set(scheduled), found.beat)) is not None:
         trouble["beat"] = unscheduled
@@ -247,6 +252,17 @@ def status(
         short=shortages(settings),
         quotas=quotas,
     )
+
+
+def _unsound(settings: Settings) -> str | None:
+    """Return that the database is damaged. While no desk watches it, a file of a usual size is looked at now."""
+    found = soundness.marked(settings)
+    path = make_url(settings.database).database
+    if found is None and settings.database.startswith("sqlite") and path and not is_up(settings.home):
+        with suppress(DeskError, OSError):
+            if Path(path).stat().st_size <= LOOKED_AT_BYTES:
+                found = soundness.watch(settings).why
+    return f"it is not sound: {found}; {DatabaseUnsound.remedy}" if found is not None else None
 
 
 def _unscheduled(settings: Settings, wanted: set[str], beat: BeatState) -> str | None:

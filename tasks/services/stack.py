@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from chordesk.models import features
-from chordesk.models.database import store
+from chordesk.models.database import soundness, store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError
@@ -229,6 +229,7 @@ def require_able(settings: Settings) -> None:
     BinaryMissing, LoginMissing or CodexError for the model and its server, UsageError for a home without room; and what
     features need."""
     require_room(settings)
+    soundness.require(settings)  # before anything is written to the database
     Telemetry(settings, lambda: "up").check()
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)

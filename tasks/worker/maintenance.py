@@ -36,7 +36,7 @@ from chordesk.tasks.engine.room import NOTICE_SECONDS
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
-from chordesk.tasks.worker import control, messages
+from chordesk.tasks.worker import control, messages, watching
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
 from chordesk.tasks.worker.work import send, take_up
@@ -154,6 +154,8 @@ def sweep_if_due(app: DeskApp) -> dict[str, int]:
         leases.release_sweep(session, desk.owner, found, mark or taken.redis_mark, now)
     _request_passes(app, None if lost else taken.last_at, now)
     retention.collect_if_due(desk, with_redis=mark is not None)
+    if mark is not None:
+        watching.check_if_due(desk)
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, writes
 from chordesk.models.errors import OrderError
 from chordesk.models.orders import Denied
@@ -58,7 +59,15 @@ def trading_state(session: Session, settings: Settings, account: str) -> tuple[T
 
 def is_filed(settings: Settings) -> bool:
     """Return whether the HALT file halts every account of this home."""
-    return _file_reason(settings) is not None
+    return _reason_of_files(settings) is not None
+
+
+def _reason_of_files(settings: Settings) -> str | None:
+    """Return why files halt every account: the HALT file, or the mark of a database that is not sound."""
+    if (why := _file_reason(settings)) is not None:
+        return why
+    unsound = soundness.marked(settings)
+    return f"the database is not sound: {unsound}" if unsound is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,7 @@ def _file_time(settings: Settings) -> dt.datetime | None:
 
 
 def _read(settings: Settings, account: str, row: Trading | None) -> tuple[TradingState, str]:
-    why = _file_reason(settings)
+    why = _reason_of_files(settings)
     if why is not None:
         return TradingState.HALTED, why
     if row is None:

@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_made_is_named_with_its_remedy(tmp_path: Path) -
 def test_a_file_that_is_no_database_is_named_with_its_remedy(tmp_path: Path, ask: Callable[[str], object]) -> None:
     path = tmp_path / "desk.db"
     path.write_bytes(b"a letter, and not a database " * 40)
-    with pytest.raises(DatabaseDown, match=rf"sqlite:///{path} cannot be used: file is not a database \(name another"):
+    with pytest.raises(DatabaseDown, match=rf"sqlite:///{path} is not sound: file is not a database \(stop the desk"):
         ask(f"sqlite:///{path}")
     assert path.read_bytes().startswith(b"a letter")
 

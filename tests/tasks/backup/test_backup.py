@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import text
 from sqlmodel import select
 
+from chordesk.models.database import soundness
 from chordesk.models.database.blobs import digest_of, path_in_home, removed_at
 from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, DeskError, UsageError
@@ -205,14 +206,16 @@ def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole(
     assert "written last" in refused(tmp_path / "left", tmp_path / "new")
 
 
-def test_rows_without_what_they_refer_to_are_refused(data: DeskData, tmp_path: Path) -> None:
+def test_rows_without_what_they_refer_to_get_no_backup(data: DeskData, tmp_path: Path) -> None:
     with data.store.engine.connect() as connection:
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
         connection.execute(text("delete from decision"))
         connection.commit()
     data.store.close()
-    data.backup(tmp_path / "copy")
-    assert "refers to one of decision" in refused(tmp_path / "copy", tmp_path / "new")
+    with pytest.raises(BackupError, match=r"not sound.*refers to one of decision.*keep the earlier ones"):
+        data.backup(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    assert soundness.marked(data.settings) is not None
 
 
 def test_an_audit_log_that_was_whole_and_is_altered_is_refused(data: DeskData, copy: Path, tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ function Whole({ status, age }) {
       ${' '}read ${numOf(seconds(age))} ago</p>`}
     ${Object.entries(status.trouble).map(([part, why]) =>
       html`<p class="notice bad" role="status">${badgeOf(part, 'bad')} ${textOf(why)}</p>`)}
-    ${status.short.map((one) => html`<p class="notice bad" role="status">${roomOf(one)} ${textOf(one.where)}:
-      ${' '}${figure((100 * one.left) / one.whole, 1)} % left${
-        one.out && '; no step is taken until there is room'}</p>`)}
+    ${status.short.map((one) => html`<p class="notice bad" role="status">${roomOf(one)} ${textOf(one.where)}${
+      one.what === 'soundness' ? '; no step is taken and no order sent: see desk doctor'
+        : `: ${figure((100 * one.left) / one.whole, 1)} % left${
+          one.out ? '; no step is taken until there is room' : ''}`}</p>`)}
     <div class="grid">
     <${Panel} title="Now" className="whole"><${Facts} rows=${[
       ['Desk', status.running ? badgeOf('up') : badgeOf(status.held ? 'starting or ending' : 'no desk up', 'warn')],

@@ -1,0 +1,102 @@
+"""A damaged database is found, marked until a whole check clears it, and keeps steps and orders from beginning."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
+
+from chordesk.models.database import soundness
+from chordesk.models.database.failures import as_desk_error
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DatabaseDown, DatabaseUnsound
+from chordesk.models.room import shortages
+from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.states import TradingState
+from chordesk.tools.orders.halting import trading_state
+from tests.databases import make_database
+
+PAGE = 4096
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    settings = load_settings({"DESK_HOME": str(tmp_path)}, tmp_path)
+    make_database(settings.database)
+    return settings
+
+
+def root_of(path: Path, name: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    return int(page)
+
+
+def flip(path: Path, page: int, at: int = 0) -> None:
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE + at)
+        old = file.read(8)
+        file.seek((page - 1) * PAGE + at)
+        file.write(bytes(255 - byte for byte in old))
+
+
+def test_a_damaged_page_is_found_and_marked_until_the_file_is_sound_again(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "desk.db"
+    root = root_of(path, "run")
+    shutil.copy(path, tmp_path / "good")
+    assert soundness.watch(settings).why is None
+    flip(path, root)
+    with pytest.raises(DatabaseUnsound, match=r"is not sound: .*desk restore PLACE --into FOLDER"):
+        soundness.require(settings)
+    assert [one.out for one in shortages(settings) if one.what == "soundness"] == [True]
+    shutil.copy(tmp_path / "good", path)
+    assert soundness.watch(settings).why is None
+    assert soundness.marked(settings) is None
+
+
+def test_what_only_the_whole_check_sees_keeps_its_mark_until_a_whole_check(settings: Settings, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "desk.db")) as connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        columns = connection.execute("PRAGMA table_info(turn)").fetchall()
+        names = [column[1] for column in columns if column[3] or column[5]]
+        marks = ", ".join("'1'" for _ in names)
+        connection.execute(f"INSERT INTO turn ({', '.join(names)}) VALUES ({marks})")
+        connection.commit()
+    assert soundness.watch(settings).why is None, "every page is well"
+    found = soundness.watch(settings, whole=True)
+    assert found.why is not None
+    assert "refers to one of" in found.why
+    assert soundness.watch(settings).why is not None, "a marked database is checked whole"
+
+
+def test_a_statement_that_meets_damage_marks_it_and_halts_every_account(settings: Settings, tmp_path: Path) -> None:
+    flip(tmp_path / "desk.db", root_of(tmp_path / "desk.db", "run"))
+    with closing(Store(settings.database)) as store:
+        with pytest.raises(DatabaseError) as failed, store.read() as session:
+            session.execute(text("select * from run")).all()
+        found = as_desk_error(failed.value)
+        assert isinstance(found, DatabaseUnsound)
+        assert "\n" not in str(found)
+        with store.read() as session:
+            state, why = trading_state(session, settings, settings.account)
+    assert state is TradingState.HALTED
+    assert why.startswith("the database is not sound: database disk image")
+
+
+def test_other_failures_mark_nothing_and_have_a_remedy(settings: Settings, tmp_path: Path) -> None:
+    with closing(Store(settings.database)) as store, closing(sqlite3.connect(tmp_path / "desk.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(DatabaseError) as failed, store.engine.connect() as connection:
+            connection.connection.cursor().execute("PRAGMA busy_timeout=0")
+            connection.execute(text("insert into identity (id) values (9)"))
+    found = as_desk_error(failed.value)
+    assert isinstance(found, DatabaseDown)
+    assert "keeps the database locked" in found.remedy
+    assert soundness.marked(settings) is None
