@@ -44,8 +44,8 @@ from chordesk.tasks.reading.chain import chain
 from chordesk.tools.orders import audit, halting
 from chordesk.tools.orders import halting as disarming
 from chordesk.tools.orders.accounts import account_names
-from chordesk.tools.orders.audit import CHAIN, LOG, ChainAnchor, chain_of, log_path, read_chain
-from chordesk.tools.orders.audit_reading import check_logs
+from chordesk.tools.orders.audit import CHAIN, LOG, ChainAnchor, chain_of, log_path
+from chordesk.tools.orders.audit_reading import check_logs, read_accepted
 from chordesk.tools.orders.halting import halt_file
 
 AUDIT, BLOBS = "audit", "blobs"
@@ -155,7 +155,7 @@ class _Copies:
         with source.open("rb") as log:
             lines = log.read(known.anchor.size)
         (target / LOG).write_bytes(lines)
-        return read_chain(lines, known.anchor).problems
+        return read_accepted(lines, known.anchor)[0].problems
 
     def halt(self) -> None:
         with suppress(FileNotFoundError):
@@ -207,6 +207,7 @@ class Restored:
     halted: list[str]  # accounts
     disarmed: list[int]  # versions of mandates that were in force
     lines: int  # of the audit log that were verified
+    broken: list[str]  # what is wrong with the audit log, as it was when the backup was made; then it stays halted
 
 
 def restore(settings: Settings, address: str, by: str) -> Restored:
@@ -231,12 +232,12 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
         with loaded(copy, settings.database, manifest.revision):
             upgrade(settings.database)
             with contextlib.closing(Store(settings.database)) as store:
-                lines = _verify(store, settings, manifest)
+                lines, broken = _verify(store, settings, manifest)
                 halted, disarmed = _halt(store, settings, manifest, by)
         shutil.rmtree(stage)
     _, newest = current(settings.database)
     older = manifest.revision if manifest.revision != newest else None
-    return Restored(manifest, str(settings.home), older, halted, disarmed, lines)
+    return Restored(manifest, str(settings.home), older, halted, disarmed, lines, broken)
 
 
 def _require_fit(manifest: Manifest, settings: Settings) -> None:
@@ -322,9 +323,10 @@ def _move_files(settings: Settings, manifest: Manifest, stage: Path) -> None:
         os.utime(mark, (at.timestamp(), at.timestamp()))
 
 
-def _verify(store: Store, settings: Settings, manifest: Manifest) -> int:
-    """Check the audit log and each order's lineage; return how many lines were checked. Raises BackupError."""
-    lines = 0
+def _verify(store: Store, settings: Settings, manifest: Manifest) -> tuple[int, list[str]]:
+    """Check the audit log and each order's lineage; return how many lines are of whole logs, and what is wrong with
+    those that were not whole already. Raises BackupError."""
+    lines, broken = 0, list[str]()
     for checked in check_logs(store, settings, whole=True):
         known = manifest.chain(checked.chain)
         if known is not None and not known.included:
@@ -333,10 +335,11 @@ def _verify(store: Store, settings: Settings, manifest: Manifest) -> int:
             raise BackupError(
                 f"the audit log of the backup is not whole: {checked.reading.problems[0]}", remedy="use another backup"
             )
-        lines += checked.count
+        broken += checked.reading.problems
+        lines += checked.count if checked.whole else 0
     with store.read() as session:
         _verify_lineage(session)
-    return lines
+    return lines, broken
 
 
 def _verify_lineage(session: Session) -> None:

@@ -332,6 +332,26 @@ def show_log(
         typer.echo("the log is not whole, see: desk audit verify", err=True)
 
 
+@audit_commands.command("accept")
+def accept_break(
+    line: Annotated[int, typer.Argument(help="The line of the break, as `desk audit verify` and the halt name it.")],
+    reason: Annotated[str, typer.Option("--reason", help="What happened, for the record.")],
+) -> None:
+    """Go on from a break of the log that you have looked into.
+
+    The break stays in the file, and the acceptance is on record. Accounts that it halted trade again.
+    """
+    from chordesk.tools.orders.audit_watch import accept
+
+    settings, store = opened()
+    names = accept(store, settings, line, reason, whoami())
+    print_line(f"the break at line {line} is accepted, and on record; a change after this is a new break")
+    for name in names:
+        print_line(f"account {name} trades again")
+    if not names:
+        print_line("no account was halted for it alone; `desk resume` lets a halted one trade")
+
+
 def _check(settings: Settings, store: Store, also: list[Path] | None, *, whole: bool = False) -> list[CheckedChain]:
     from chordesk.tools.orders.audit_reading import check_logs
 
@@ -349,6 +369,9 @@ def _print_checks(checked: list[CheckedChain]) -> None:
     for one in checked:
         state = "whole" if one.whole else "NOT WHOLE"
         typer.echo(f"{one.file or one.place}: {one.count} lines anchored, {state} (chain {one.chain[:12]})")
+        if (by := one.accepted) is not None:
+            told = f"accepted by {by.facts.get('by')} in line {by.n}: {by.facts.get('why')}"
+            typer.echo(f"  {by.facts.get('problem')} ({told})")
         for problem in one.reading.problems[:MOST_PROBLEMS]:
             typer.echo(f"  {problem}")
         if len(one.reading.problems) > MOST_PROBLEMS:

@@ -225,11 +225,14 @@ def _restored(done: Restored, into: str | None) -> str:
         f"{done.home}: the desk as of {utc_seconds(found.at)}{upgraded}; {found.runs:,} runs, "
         f"{found.open_runs} of them open, {found.orders:,} orders",
         f"verified: {len(found.files):,} files, {done.lines:,} lines of the audit log, the lineage of every order",
+        *(f"THE AUDIT LOG IS NOT WHOLE, and was not when the backup was made: {one}" for one in done.broken[:_MOST]),
         f"{mandates}HALTED: {', '.join(done.halted)}. Orders may have been sent after that time. Next:",
         *(f"  bring back the audit log of {place}" for place in elsewhere),
         "  keep TRADER_LIVE off, and see that the old desk is down for good",
         f"  {shell}desk up           # in a terminal of its own; open runs go on, and send no order",
         f"  {shell}desk reconcile    # with each broker: what it has and this desk does not know",
+        *([f"  {shell}desk audit accept   # once you know who changed the log: no account resumes before"]
+          if done.broken else []),
         f"  {shell}desk resume       # once they agree, each account by itself; real money needs `desk arm` anew",
     ))  # fmt: skip
 

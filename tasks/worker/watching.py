@@ -17,11 +17,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from chordesk.models.database import soundness
 from chordesk.models.errors import DeskError
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tools.orders.audit_watch import halt_if_broken
 
 log = structlog.get_logger(__name__)
 
 QUICK_KEY, QUICK_SECONDS = "desk:quick-check", 600
 WHOLE_KEY, WHOLE_SECONDS = "desk:integrity-check", 86_400
+AUDIT_KEY, AUDIT_SECONDS = "desk:audit-check", 3_600
 PAUSE_SECONDS = 0.2  # between two tables
 _running = threading.Lock()  # one check at a time in a process
 
@@ -58,12 +60,18 @@ def whole(desk: Desk) -> None:
         desk.redis_client.delete(WHOLE_KEY)
 
 
+def audit_log(desk: Desk) -> None:
+    """The whole log: what each pass of orders reads is the lines since the last checkpoint."""
+    halt_if_broken(desk.store, desk.settings, desk.settings.account, desk.owner, whole=True)
+
+
 def _told(found: soundness.Soundness) -> None:
     if found.why is not None:
         log.error("database.unsound", why=found.why)
 
 
 _WORK: tuple[tuple[str, int, Callable[[Desk], None]], ...] = (
+    (AUDIT_KEY, AUDIT_SECONDS, audit_log),
     (QUICK_KEY, QUICK_SECONDS, quick),
     (WHOLE_KEY, WHOLE_SECONDS, whole),
 )

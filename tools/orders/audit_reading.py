@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from chordesk.tools.orders.audit import (
     read_chain,
 )
 
+ACCEPTED = "audit_accepted"  # the kind of a line
 _ATTEMPTS = 5
 CHECKPOINT_BYTES = 4_000_000  # that a log grows by until the check that has read them is kept
 _LONGEST = 1_000_000  # bytes of a line
@@ -47,6 +49,7 @@ class CheckedChain:
     size: int = 0  # bytes of its lines
     since: int = 0  # number of lines that were not read now but at an earlier check, `since_at`
     since_at: dt.datetime | None = None
+    accepted: AuditEntry | None = None  # the line by which a person accepted what is wrong before it
 
     @property
     def whole(self) -> bool:
@@ -97,8 +100,49 @@ def _check(row: AuditAnchor, file: Path | None, whole: bool) -> CheckedChain:
         if whole or not _stands(log, since):
             since, at = START, None
         log.seek(since.size)
-        reading = read_chain(log.read(), anchor, since)
-    return CheckedChain(row.chain, row.place, row.count, file, reading, row.size, since.count, at)
+        reading, accepted = read_chain(log.read(), anchor, since), None
+        if reading.problems:  # an acceptance is of the file from its beginning
+            log.seek(0)
+            since, at = START, None
+            reading, accepted = read_accepted(log.read(), anchor)
+    return CheckedChain(row.chain, row.place, row.count, file, reading, row.size, since.count, at, accepted)
+
+
+def read_accepted(data: bytes, anchor: ChainAnchor) -> tuple[ChainReading, AuditEntry | None]:
+    """Read a whole file. Where it is not whole and a person has accepted that, read what follows the accepted bytes,
+    which must still be those of the acceptance; also return its line."""
+    reading = read_chain(data, anchor)
+    if reading.problems:
+        for begin, line in reversed(_acceptances(data)):
+            if (since := _accepted_until(data, begin, line)) is None:
+                continue
+            after = read_chain(data[since.size :], anchor, since)
+            if line.n <= anchor.count and not after.problems:
+                return after, line
+    return reading, None
+
+
+def _acceptances(data: bytes) -> list[tuple[int, AuditEntry]]:
+    """Return the committed lines of acceptances, and where each begins."""
+    kept: list[tuple[int, AuditEntry]] = []
+    begin, marks = 0, (f'"kind":"{ACCEPTED}"'.encode(), f'"kind":"{ABANDONED}"'.encode())
+    for raw in data.splitlines(keepends=True):
+        found = parse(raw) if any(mark in raw for mark in marks) else None
+        if found is not None and found.kind == ABANDONED:
+            struck = found.facts.get("bytes")
+            kept = [one for one in kept if not isinstance(struck, int) or one[0] < begin - struck]
+        if found is not None and found.kind == ACCEPTED:
+            kept.append((begin, found))
+        begin += len(raw)
+    return kept
+
+
+def _accepted_until(data: bytes, begin: int, line: AuditEntry) -> ChainAnchor | None:
+    size, count, head, digest = (line.facts.get(name) for name in ("size", "count", "head", "sha256"))
+    whole = isinstance(size, int) and isinstance(count, int) and isinstance(head, str) and 0 <= size <= begin
+    if not whole or hashlib.sha256(data[:size]).hexdigest() != digest:
+        return None
+    return ChainAnchor(count, head, size)
 
 
 def _checkpoint(row: AuditAnchor) -> ChainAnchor:

@@ -32,6 +32,7 @@ from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.orders import approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease, equity_levels
+from chordesk.tools.orders.audit_watch import halt_if_broken
 from chordesk.tools.orders.booking import advance, load_order, lock_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, evaluate, settings_denial
 from chordesk.tools.orders.drafting import claim_decision, decision_facts, draft_orders, load_decision, write_notes
@@ -140,6 +141,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
     if settings.trader_live:
         context.lease.acquire()  # first: a process that is fenced off leaves all of it to the one that is not
     halted = halting.enforce_file(context.store, settings, account, context.lease.owner)
+    halt_if_broken(context.store, settings, account, context.lease.owner)
     if not settings.trader_live:
         _record(context, halted)
         return {"expired": len(_expire(context))}

@@ -31,7 +31,7 @@ from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import ensure_account, filled_quantities, value
 from chordesk.tools.market.prices import AVERAGE_COST, at_cost, quote_of
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.orders import accounts, audit, booking, halting
+from chordesk.tools.orders import accounts, audit, audit_watch, booking, halting
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.booking import advance, load_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
@@ -428,6 +428,7 @@ def _not_recorded(errors: Sequence[OrderError]) -> OrderError:
 def resume(store: Store, settings: Settings, by: str, why: str = RESUMED, *, reduce_only: bool = False) -> list[str]:
     """Let this process's account trade again, or only give exposure back; return the accounts that stay halted. Raises
     OrderError when the audit log or the HALT file is in the way: the account stays halted then."""
+    audit_watch.require_whole(store, settings)
     with store.session() as session:
         halting.resume(session, settings, settings.account, by, why, reduce_only=reduce_only)
         still = [row.account for row in accounts.halted_accounts(session)]

@@ -24,6 +24,7 @@ from chordesk.tools.ledger import value
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, approvals, audit, halting, mandates
 from chordesk.tools.orders.accounts import FencingLease
+from chordesk.tools.orders.audit_watch import halt_if_broken
 from chordesk.tools.orders.booking import (
     NO_ANSWER,
     UNKNOWN_TO_BROKER,
@@ -81,6 +82,7 @@ class QuoteCache:
 
 def submit_or_poll(context: SubmissionContext, quotes: QuoteCache, order_ids: Iterable[str]) -> None:
     context.lease.acquire()
+    halt_if_broken(context.store, context.settings, context.broker.name, context.lease.owner)
     cancelled = cancel_disallowed(context)
     unready = ensure_reconciled(context)
     for order_id in order_ids:
