@@ -23,7 +23,7 @@ from chordesk.tasks import redis_clients
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
-from chordesk.tasks.services import signals, supervision
+from chordesk.tasks.services import redis_files, signals, supervision
 from chordesk.tasks.services.plan import Plan, Program, only_one, remove_sockets
 from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessTable, StartWait, Supervisor, log_file
 from chordesk.tasks.telemetry.emit import Telemetry
@@ -104,9 +104,31 @@ class Stack:
 
     def _services_ready(self) -> None:
         if address := self.plan.urls.get("redis_url"):
-            self._until_none(lambda: _failing("redis", lambda: redis_clients.wait_ready(address, 1.0)))
+            self._redis_ready(address)
         if rulebook := self.plan.urls.get("rulebook_url"):
             self._until_none(lambda: _failing("rulebook", lambda: _answers(f"{rulebook}/models")))
+
+    def _redis_ready(self, address: str) -> None:
+        """Where the server ends over its own damaged file, set that aside and start once more."""
+
+        def answers() -> list[str]:
+            return _failing("redis", lambda: redis_clients.wait_ready(address, 1.0))
+
+        try:
+            self._until_none(answers)
+        except ServiceError:
+            if (why := redis_files.why_unreadable(self.tail("redis"))) is None:
+                raise
+            server = next(program for program in self.plan.services if program.name == "redis")
+            self._supervisor.end(server)
+            aside = redis_files.set_aside(self.plan.folders.redis)
+            self._notify(
+                f"Redis' own file is damaged ({why}): it is set aside in {aside}, and Redis starts empty; what waits "
+                "is sent again from the database"
+            )
+            self._first_pid.pop("redis", None)
+            self._run((server,))
+            self._until_none(answers)
 
     def _until_none(self, late: Callable[[], Sequence[str]]) -> None:
         """Raises ServiceError when a program ended, took too long or came to a standstill."""

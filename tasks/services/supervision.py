@@ -183,6 +183,11 @@ class Supervisor:
         with suppress(xmlrpc.client.Fault):  # it runs already
             self._call("startProcess", program.full_name, False)
 
+    def end(self, program: Program) -> None:
+        """End a program and wait for that; one that has given up is not tried again."""
+        with suppress(xmlrpc.client.Fault):  # it does not run
+            self._call("stopProcess", program.full_name, True)
+
     def processes(self) -> list[Process]:
         return [
             Process(each["name"], each["statename"], each["pid"], float(each["start"]), _message(each))

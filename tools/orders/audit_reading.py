@@ -138,11 +138,11 @@ def _acceptances(data: bytes) -> list[tuple[int, AuditEntry]]:
 
 
 def _accepted_until(data: bytes, begin: int, line: AuditEntry) -> ChainAnchor | None:
-    size, count, head, digest = (line.facts.get(name) for name in ("size", "count", "head", "sha256"))
-    whole = isinstance(size, int) and isinstance(count, int) and isinstance(head, str) and 0 <= size <= begin
-    if not whole or hashlib.sha256(data[:size]).hexdigest() != digest:
+    size, count, head = (line.facts.get(name) for name in ("size", "count", "head"))
+    if not isinstance(size, int) or not isinstance(count, int) or not isinstance(head, str) or not 0 <= size <= begin:
         return None
-    return ChainAnchor(count, head, size)
+    same = hashlib.sha256(data[:size]).hexdigest() == line.facts.get("sha256")
+    return ChainAnchor(count, head, size) if same else None
 
 
 def _checkpoint(row: AuditAnchor) -> ChainAnchor:
