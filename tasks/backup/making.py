@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -238,6 +239,28 @@ def restore(settings: Settings, address: str, by: str) -> Restored:
     _, newest = current(settings.database)
     older = manifest.revision if manifest.revision != newest else None
     return Restored(manifest, str(settings.home), older, halted, disarmed, lines, broken)
+
+
+def verify(settings: Settings, address: str, by: str) -> Restored:
+    """Restore a backup of SQLite into a temporary folder, open it there and compare its counts; the folder is gone
+    afterwards. Raises BackupError, and UsageError for one of PostgreSQL, which needs an empty database."""
+    if BackupPlace(address).manifest().database != "sqlite":
+        raise UsageError(
+            "a backup of PostgreSQL is tried in an empty database", remedy="desk restore PLACE --into postgresql://..."
+        )
+    with tempfile.TemporaryDirectory(prefix="desk-verify-") as folder:
+        trial = settings.model_copy(update={"home": Path(folder) / "desk", "database_url": None})
+        done = restore(trial, address, by)
+        path = Path(make_url(trial.database).database or "")
+        there, wanted = _facts_of_file(path, done.manifest.at).counted, done.manifest
+    for name in ("runs", "open_runs", "orders"):
+        if getattr(there, name) != getattr(wanted, name):
+            raise BackupError(
+                f"the backup has {getattr(there, name)} {name} when it is restored, and its manifest says "
+                f"{getattr(wanted, name)}",
+                remedy="use another backup",
+            )
+    return done
 
 
 def _require_fit(manifest: Manifest, settings: Settings) -> None:

@@ -272,3 +272,12 @@ class BackupPlace:
             raise BackupError(
                 f"{self.name} cannot be used: {error}", remedy="check the address and its space"
             ) from None
+
+
+def is_backup(address: str) -> bool:
+    """Return whether a backup is there already, whole or not."""
+    try:
+        BackupPlace(address).manifest()
+    except BackupError as error:
+        return "is no backup" not in str(error.args[0])
+    return True

@@ -150,6 +150,12 @@ def _report_space(store: Store, give_back: bool) -> None:
 @commands.command()
 def backup(
     place: Annotated[str, typer.Argument(help="A new folder, or an fsspec address such as s3://BUCKET/NAME.")],
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Restore it into a temporary folder and compare counts; makes none if PLACE is one."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Back the desk up as of one point in time while it works.
@@ -158,8 +164,14 @@ def backup(
     """
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.backup.making import backup as back_up
+    from chordesk.tasks.backup.making import verify
+    from chordesk.tasks.backup.places import is_backup
 
     settings = load_settings()
+    if check and is_backup(place):
+        tried = verify(settings, place, whoami())
+        emit(tried, _tried, as_json=as_json)
+        return
     require_current(settings.database)
     store = Store(settings.database)
     try:
@@ -167,6 +179,9 @@ def backup(
     finally:
         store.close()
     emit(made, lambda _: _made(made), as_json=as_json)
+    if check:
+        told = _tried(verify(settings, place, whoami()))
+        warn([told]) if as_json else print_line(told)
     warn(f"the audit log was not whole already: {one}" for chain in made.manifest.chains for one in chain.problems[:1])
     warn(f"not in this data folder, so not in the backup: {name}" for name in made.manifest.missing[:_MOST])
     warn(f"{path} is what a killed backup left: remove it, unless another machine writes it" for path in made.leftovers)
@@ -213,6 +228,15 @@ def _made(made: Made) -> str:
         f"log; {len(found.files):,} files, {bytes_text(made.bytes)}",
         *(f"not in it: {text}" for text in found.left_out),
     ))  # fmt: skip
+
+
+def _tried(done: Restored) -> str:
+    found = done.manifest
+    broken = f"; its audit log was not whole already: {done.broken[0]}" if done.broken else ""
+    return (
+        f"verified: restored into a temporary folder, {found.runs:,} runs and {found.orders:,} orders as of "
+        f"{utc_seconds(found.at)}, {done.lines:,} lines of the audit log{broken}"
+    )
 
 
 def _restored(done: Restored, into: str | None) -> str:

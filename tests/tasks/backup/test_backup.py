@@ -22,7 +22,7 @@ from chordesk.models.errors import BackupError, DeskError, UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.orders import Mandate
 from chordesk.tasks.backup import making
-from chordesk.tasks.backup.making import restore
+from chordesk.tasks.backup.making import restore, verify
 from chordesk.tasks.backup.places import Manifest
 from chordesk.tools.orders.audit import log_path
 from chordesk.tools.orders.audit_reading import check_logs, last_entries
@@ -309,3 +309,14 @@ def test_each_backup_beside_writers_is_of_one_point_in_time(data: DeskData, tmp_
         sizes.append(done.lines + done.manifest.runs)
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1], "the writers went on meanwhile"
+
+
+def test_a_backup_is_verified_in_a_place_that_is_gone_afterwards(data: DeskData, copy: Path) -> None:
+    before = sorted(data.settings.home.rglob("*"))
+    done = verify(data.settings, str(copy), BY)
+    assert done.manifest.orders > 0
+    assert not Path(done.home).exists()
+    assert sorted(data.settings.home.rglob("*")) == before
+    (copy / "database.sqlite").write_bytes(b"x")
+    with pytest.raises(BackupError, match=r"database.sqlite .* is damaged"):
+        verify(data.settings, str(copy), BY)
