@@ -22,9 +22,12 @@ from chordesk.models.answers import acts
 
 NAMED_CHARS = 80  # of a name as it came, in a note
 _LITERAL_CHARS = 20_000  # of arguments that are tried as a Python literal
+_MOST_NUMBER = 1e300
+_NUMBER_CHARS = 400  # of a number: more digits are beyond every schema, and cost the more to read
 _DEEP = 3  # JSON texts within JSON texts
 # Tokens of chat templates that servers leave in names and arguments, whole or begun.
 _MARKS = re.compile(r"<[|\uff5c][^<>|\uff5c]*(?:[|\uff5c]>)?|\[/?[A-Z_]{3,}\]|</?[a-z_]+(?::[a-z_]+)?>")
+_STRING_OR_MARK = re.compile(rf'("(?:[^"\\]|\\.)*")|{_MARKS.pattern}', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,;\"'`()\[\]{}=<>|]+")
 _NOISE = frozenset({
     "commentary", "analysis", "final", "json", "assistant", "functions", "function", "tool", "tools", "call", "calls",
@@ -247,18 +250,26 @@ class OfferedTools:
         if name != call.name:
             done.append(f"{name} read from the name {call.name[:NAMED_CHARS]!r}")
         try:
-            arguments, how = self._arguments(self.schemas[name], call.arguments)
+            arguments, how = self._arguments(name, call.arguments)
         except RecursionError:  # deeper than any tool's
             arguments, how = call.arguments, []
         return MadeCall(call.id, name, arguments, (*done, *(f"{name}: {one}" for one in how)))
 
-    def _arguments(self, schema: Mapping[str, Any], text: str) -> tuple[str, list[str]]:
+    def _of_another(self, name: str, given: Mapping[str, Any]) -> bool:
+        """Whether arguments are wrapped as those of a tool of another name: then the call has two meanings."""
+        told = given.get("name")
+        return "name" not in _properties(self.schemas[name]) and isinstance(told, str) and self.named(told) != name
+
+    def _arguments(self, name: str, text: str) -> tuple[str, list[str]]:
         """Return the arguments that a text means, and how it was read; the text as it is where it is plain or has no
         one meaning."""
+        schema = self.schemas[name]
         given, how = arguments_in(text)
         if isinstance(given, list):
             given, how = _in_the_one_list(schema, given)
         if not isinstance(given, dict):
+            return text, []
+        if self._of_another(name, given):
             return text, []
         given, inner = _unwrapped(schema, given)
         value, changes = coerced(schema, given)
@@ -311,7 +322,7 @@ def arguments_in(text: str) -> tuple[Any, str]:
 def _mended(text: str) -> tuple[Any, str]:
     if text.startswith("```") and text.endswith("```") and (language := _LANGUAGE.match(text, 3)) is not None:
         text = text[language.end() : -3].strip()
-    cut = _MARKS.sub("", text).strip() if text[:1] in "{[" and not is_json(text) else text
+    cut = _without_marks(text).strip() if text[:1] in "{[" and not is_json(text) else text
     several = _several(cut)
     if several is not None:
         different = [one for place, one in enumerate(several) if one and one not in several[:place]]
@@ -329,6 +340,11 @@ def _mended(text: str) -> tuple[Any, str]:
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return NONE, ""
     return (value, "a Python literal") if isinstance(value, dict) else (NONE, "")
+
+
+def _without_marks(text: str) -> str:
+    """Return a text without the marks beside its strings: within one they are what the model wrote."""
+    return _STRING_OR_MARK.sub(lambda found: found[1] or "", text)
 
 
 def _several(text: str) -> list[Any] | None:
@@ -472,17 +488,21 @@ def _as(kind: str, value: Any, node: Mapping[str, Any]) -> Any:
     if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list):
         return value[0] if is_a(kind, value[0]) else _as(kind, value[0], node)
     if kind == "string":
-        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else NONE
+        return str(value) if _is_figure(value) else NONE
     if kind == "boolean":
         return text.lower() == "true" if text is not None and text.lower() in ("true", "false") else NONE
     return _figure(kind, text, value)
 
 
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_NUMBER
+
+
 def _figure(kind: str, text: str | None, value: Any) -> Any:
     number: Any = value if isinstance(value, float) else None
-    if text is not None and _NUMBER.fullmatch(text):
+    if text is not None and len(text) <= _NUMBER_CHARS and _NUMBER.fullmatch(text):
         number = int(text) if text.lstrip("+-").isdecimal() else float(text)
-    if number is None or number != number or abs(number) > 1e300:
+    if number is None or number != number or abs(number) > _MOST_NUMBER:
         return NONE
     if kind == "integer":
         return int(number) if number == int(number) else NONE

@@ -73,6 +73,31 @@ def test_arguments_take_the_form_of_the_schema(said: Any, meant: Any) -> None:
     assert (json.loads(found.arguments), bool(found.read)) == (meant, said != meant)
 
 
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        ('{"symbols":["IBM"],"note":"[TOOL_CALLS] <b>as it is</b>"}<|im_end|>', "[TOOL_CALLS] <b>as it is</b>"),
+        ('{"symbols":["IBM"],"note":"a \\" <|x|>"}<|call|>', 'a " <|x|>'),
+        ('{"symbols":["IBM"],"note":NaN}', None),  # no text
+    ],
+)
+def test_what_stands_within_a_string_stays(said: str, note: str | None) -> None:
+    found = TOOLS.read(MadeCall("1", "signals_get", said)).arguments
+    assert found == said if note is None else json.loads(found)["note"] == note
+
+
+def test_a_number_of_too_many_digits_is_no_number() -> None:
+    said = json.dumps({"symbols": ["IBM"], "sessions": "9" * 5000})
+    assert TOOLS.read(MadeCall("1", "signals_get", said)) == MadeCall("1", "signals_get", said)
+
+
+@pytest.mark.parametrize(("within", "meant"), [("signals_get", True), ("order_submit", False), ("news_list", False)])
+def test_arguments_of_another_tool_are_not_those_of_the_one_that_is_called(within: str, meant: bool) -> None:
+    said = json.dumps({"name": within, "arguments": {"symbols": ["IBM"]}})
+    found = json.loads(TOOLS.read(MadeCall("1", "signals_get", said)).arguments)
+    assert found == ({"symbols": ["IBM"]} if meant else json.loads(said))
+
+
 MARKS = (
     "<tool_call>",
     "</tool_call>",
