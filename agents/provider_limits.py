@@ -207,11 +207,12 @@ _SPAN = re.compile(rf"({_NUMBER})({_UNIT})(?![a-z])", re.IGNORECASE)
 _SPANS = re.compile(rf"(?:{_NUMBER}{_UNIT}(?![a-z])[ ,]*(?:and )?)+", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _MARK = (
-    r"(?:try again|retry(?:ing)?|resets?|resetting|renews?|refresh(?:es)?|regain access|available(?: again)?"
-    r"|restored|lifted|wait(?:ing)?|limited|blocked)"
+    r"(?:try again|retry(?:ing)?|resets?|resetting|renews?|resumes?|refresh(?:es)?|regain access|come back"
+    r"|available(?: again)?|restored|lifted|wait(?:ing)?|limited|blocked)"
 )
+_ABOUT = r"(?:about |around |approximately |roughly |less than |under |up to |~ ?|another )"
 _AFTER_SPAN = re.compile(
-    rf"\b{_MARK}:? (?:again )?(?:in|after|within|for)?:? ?(?:about |around |~|another )?({_SPANS.pattern})",
+    rf"\b{_MARK}:? (?:again |later )?\(?(?:in|after|within|for)?:? ?{_ABOUT}?({_SPANS.pattern})",
     re.IGNORECASE,
 )
 _AFTER_MOMENT = re.compile(rf"\b{_MARK}\b|\buntil\b", re.IGNORECASE)
@@ -236,10 +237,13 @@ _PIECES: Mapping[str, re.Pattern[str]] = {
         "hour": r"(\d{1,2}) ?([ap])\.?m\b\.?",
         "word": r"(noon|midnight)\b",
         "offset": r"\(?(?:utc|gmt)? ?([+-])(\d{1,2}):?(\d\d)?\)?(?!\d)",
-        "zone": r"\(?([A-Za-z]+/[A-Za-z_]+(?:/[A-Za-z_]+)?)\)?",
+        "zone": r"\(?([A-Za-z]+/[A-Za-z_+\-0-9]+(?:/[A-Za-z_\-]+)?)\)?",
         "short": r"\(?(utc|gmt|z|[pmce][sd]?t|cest|cet|bst|jst|pacific|eastern|central|mountain)(?: time)?\b\)?",
     }.items()
 }
+# After a time: a zone that is none of these, as IST, which is of three countries. In capitals, as zones are.
+_UNKNOWN_ZONE = re.compile(r"\s*\(?(?:[A-Z]{3,5}|(?!Local)[A-Z][a-z]+(?: [A-Z][a-z]+)? [Tt]ime)\b")
+_SENTENCE_END = re.compile(r"(?<![ap]\.m)\.", re.IGNORECASE)
 _BETWEEN = re.compile(r"(?:[\s,@\u00b7\u2219\u2022]|\b(?:at|on|by|after|from|the|is|will|be|again)\b)*", re.IGNORECASE)
 _AMERICAN = {
     "p": "America/Los_Angeles", "m": "America/Denver", "c": "America/Chicago", "e": "America/New_York",
@@ -278,8 +282,9 @@ def _unit(unit: str) -> str:
 
 
 def _pieces(text: str) -> dict[str, re.Match[str]]:
+    """Raises ValueError for a time of an unknown zone."""
     found: dict[str, re.Match[str]] = {}
-    at = 0
+    at = end = 0
     while True:
         between = _BETWEEN.match(text, at)
         at = between.end() if between is not None else at
@@ -292,9 +297,13 @@ def _pieces(text: str) -> dict[str, re.Match[str]]:
             None,
         )
         if match is None:
-            return found
+            break
         found[match[0]] = match[1]
-        at = match[1].end()
+        at = end = match[1].end()
+    timed, zoned = found.keys() & {"time", "hour"}, found.keys() & {"offset", "zone", "short"}
+    if timed and not zoned and not _SENTENCE_END.match(text, end - 1) and _UNKNOWN_ZONE.match(text, at):
+        raise ValueError("an unknown zone")
+    return found
 
 
 def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
@@ -308,12 +317,12 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
         return _at(day, clock or dt.time(), zone)
     if clock is None:
         return None
-    moment = _at(here.date(), clock, zone)
     if "weekday" in found:
         ahead = (_DAYS[found["weekday"][1].lower()] - here.weekday()) % 7
         moment = _at(here.date() + dt.timedelta(days=ahead), clock, zone)
         return moment if moment > now else _at(here.date() + dt.timedelta(days=ahead + 7), clock, zone)
-    return moment if moment > now - _JUST_NOW else _at(here.date() + dt.timedelta(days=1), clock, zone)
+    days = (_at(here.date() + dt.timedelta(days=ahead), clock, zone) for ahead in (-1, 0, 1))
+    return next(day for day in days if day > now - _JUST_NOW)  # of before midnight where that has just passed
 
 
 def _at(day: dt.date, clock: dt.time, zone: dt.tzinfo | None) -> dt.datetime:

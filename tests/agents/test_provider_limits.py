@@ -37,6 +37,17 @@ BERLIN = "2026-11-29T03:00"
         ("You will regain access on 2026-12-01 at 00:00 UTC.", "2026-12-01T00:00"),
         ("The limit resets at 2026-11-30T15:05:00+02:00", "2026-11-30T13:05"),
         ("try again at 15:05 CET", "2026-11-29T14:05"),
+        ("try again at 4am (Etc/GMT-1)", BERLIN),
+        ("try again at 4pm (America/Port-au-Prince)", "2026-11-28T21:00"),
+        ("try again at 3:00 AM IST", None),  # of three countries
+        ("try again at 4 a.m. AEST", None),
+        ("available again at 4 am Berlin time", None),
+        ("try again at 9:15 PM. SEE the plans", "2026-11-28T21:15"),
+        ("try again at 9:15 PM local time", "2026-11-28T21:15"),
+        ("usage resumes at 4am (Europe/Berlin)", BERLIN),
+        ("Come back in 3 hours", 10_800.0),
+        ("Try again later (in 3 hours)", 10_800.0),
+        ("Try again in approximately 2 days 3 hours", 183_600.0),
         ("try again at 25:00", None),
         ("resets 4am (Mars/Base)", None),  # a time of an unknown zone is not known
         ("Try again at Nov 31, 2026 3 PM", None),
@@ -49,6 +60,10 @@ def test_a_time_in_a_text(monkeypatch: pytest.MonkeyPatch, text: str, ends: str 
     if isinstance(ends, str):
         ends = (dt.datetime.fromisoformat(ends).replace(tzinfo=dt.UTC) - NOW).total_seconds()
     assert reset_in(text, NOW) == (pytest.approx(ends) if ends is not None else None)
+
+
+def test_a_time_has_just_passed_on_the_day_before_too() -> None:
+    assert reset_in("resets 11:59pm (UTC)", dt.datetime(2026, 11, 28, 0, 0, 30, tzinfo=dt.UTC)) == 0.0
 
 
 def test_a_time_of_the_machine_follows_its_zone_and_its_summer_time(monkeypatch: pytest.MonkeyPatch) -> None:
