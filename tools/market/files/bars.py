@@ -75,7 +75,7 @@ BARS_NAME = "bars"
 _DAY = ("date", "day", "datetime", "timestamp", "time", "tradedate", "datum", "fecha", "indexlevel0", "unnamed0", "")
 # As sites and banks write them in German, French, Spanish, Italian and Portuguese.
 _LOCAL = {
-    "open": ("eroffnung", "eroffnungskurs", "ouverture", "ouv", "apertura", "abertura"),
+    "open": ("eroffnung", "eroffnungskurs", "erster", "ouverture", "ouv", "apertura", "abertura"),
     "high": ("hoch", "tageshoch", "hochst", "plushaut", "haut", "maximo", "massimo", "maxima"),
     "low": ("tief", "tagestief", "tiefst", "plusbas", "bas", "minimo", "minima"),
     "close": ("schluss", "schlusskurs", "cloture", "cierre", "chiusura", "fechamento", "dernier", "ultimo", "zuletzt"),
@@ -88,7 +88,7 @@ BAR_COLUMNS = {
     "low": Column(("low", "lowprice", "l", *_LOCAL["low"]), kind="number"),
     "close": Column(("close", "closeprice", "closelast", "c", *_LOCAL["close"]), kind="number"),
     "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted"), kind="number"),
-    "volume": Column(("volume", "vol", "v", "volumen"), kind="count"),
+    "volume": Column(("volume", "vol", "v", "volumen", "stuck", "stucke", "stuecke"), kind="count"),
     # of a file whose prices are all adjusted
     "adjopen": Column(("adjopen", "adjustedopen"), kind="number"),
     "adjhigh": Column(("adjhigh", "adjustedhigh"), kind="number"),

@@ -103,6 +103,13 @@ SOURCES = (
         "close bid",
         last=CLOSE,
     ),
+    _source(
+        "Barchart, of late",
+        "Time, Open, High, Low, Latest, Change, %Change, Volume",
+        "time open high low latest",
+        "close last bid",
+        latest=CLOSE,
+    ),
     _source("Excel", "sep=; on the first line, or tabs in UTF-16", ""),
 )
 # What Yahoo's page writes as headings today, with the explanation of each.

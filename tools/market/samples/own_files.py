@@ -439,6 +439,10 @@ def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
     return Cells(row, held.get("symbol", symbol), held.get("day", ""), clock, held.get("zone", ""), figures)
 
 
+# A bar of a Monday whose time is of another zone's night: those of the other days would be a day early without a sign.
+_SUNDAY, _EVENING = 6, 18
+
+
 def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
     moments: list[tuple[dt.datetime | dt.date, Cells]] = []
     for cells in rows:
@@ -453,6 +457,11 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
     if any(len(one) > 1 for one in times.values()):
         aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
         return _of_parts(name, moments, aside)
+    for moment, cells in moments:
+        if isinstance(moment, dt.datetime) and moment.weekday() == _SUNDAY and moment.hour >= _EVENING:
+            shown = f"{cells.day[:40]} is {moment:%A, %H:%M} in New York: its bar would be of the day before it"
+            aside.add(name, cells.row, "times of a zone whose days are not New York's", f"{shown}; write YYYY-MM-DD")
+            return []
     return [Bar((name, cells.row), str(_day(moment)), cells.figures) for moment, cells in moments]
 
 

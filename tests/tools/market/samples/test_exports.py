@@ -54,6 +54,15 @@ EXPORTS: dict[str, str | bytes] = {
             f'"{comma(b[5] / 1e6)}M","0,1%"'
         ),
     ),
+    "aapl_price-history.csv": written(
+        "Time,Open,High,Low,Latest,Change,%Change,Volume",
+        lambda b: f"{b[0]:%m/%d/%Y},{b[1]},{b[2]},{b[3]},{b[4]},0.1,0.1%,{b[5]}",
+    )
+    + '"Downloaded from Barchart.com as of 02-14-2024 05:12am CST"\n',
+    "AAPL Historical Data (2).csv": written(
+        "Datum;Erster;Hoch;Tief;Schlusskurs;Stuecke",
+        lambda b: ";".join([f"{b[0]:%d.%m.%Y}", *map(comma, b[1:5]), f"{b[5]:,}".replace(",", ".")]),
+    ),
     "aapl.csv": written(
         "Date;Open;High;Low;Close;Volume",
         lambda b: ";".join([f"{b[0]:%d.%m.%Y}", *map(comma, b[1:5]), f"{b[5]:,}".replace(",", ".")]),
@@ -86,6 +95,14 @@ EXPORTS: dict[str, str | bytes] = {
     ),
     "download.csv": wide("AAPL"),
 }
+
+
+def test_daily_times_of_another_zone_are_not_read_as_the_days_before(tmp_path: Path) -> None:
+    """04:00 in UTC is New York's midnight in summer alone: in winter a Monday's bar would be a Sunday's."""
+    rows = written("date,open,high,low,close,volume", lambda b: ",".join(map(str, (f"{b[0]}T04:00:00Z", *b[1:]))))
+    (tmp_path / "AAPL.csv").write_text(rows)
+    with pytest.raises(UsageError, match=r"row 6: times of a zone whose .* is Sunday, 23:00 in New York"):
+        imported(tmp_path, "AAPL.csv")
 
 
 @pytest.mark.parametrize("name", EXPORTS)
