@@ -264,8 +264,8 @@ def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Float
     A factor is off by at most half of the last decimal of both columns, relative to their values, and a step by that
     of its two bars. Closes that are traded prices are exact: then the rounding of the adjusted closes alone counts, and
     smaller dividends show. They are taken as exact where the adjusted closes are at least four times finer and, of 20
-    bars or more up to the step, at most a quarter of the steps lie beyond that rounding: where closes are rounded
-    themselves, most lie beyond it. More steps than weekly dividends and eight more are no actions: none is derived.
+    such steps or more up to this one, at most a quarter lie beyond that rounding: where closes are rounded themselves,
+    most lie beyond it. More steps than weekly dividends and eight more are no actions: none is derived.
     """
     known = np.flatnonzero(np.isfinite(adjusted) & np.isfinite(close))
     if len(known) < 2:
@@ -277,9 +277,10 @@ def corporate_actions(day: npt.NDArray[np.int32], close: Floats, adjusted: Float
         steps = factor[1:] / factor[:-1]
         narrow = _both(own / adjusted) + LEAST_STEP
         wide = narrow + _both(other / close)
-    beyond = np.cumsum(np.abs(steps - 1) > narrow)
-    count = np.arange(1, len(steps) + 1)
-    exact = (wide > _FINER * narrow) & (count >= _SEEN) & (beyond <= _BEYOND * count)
+    finer = wide > _FINER * narrow
+    # Of other steps most lie within either, as those before a split may: they say nothing of the closes.
+    beyond, count = np.cumsum(finer & (np.abs(steps - 1) > narrow)), np.cumsum(finer)
+    exact = finer & (count >= _SEEN) & (beyond <= _BEYOND * count)
     off = np.where(exact, narrow, wide)
     found = np.flatnonzero((np.abs(steps - 1) > off) & ((steps > 1) | (steps <= _LEAST_REVERSE + off)))
     hidden = float(np.median(off))

@@ -200,7 +200,7 @@ def _note_unknown(folder: DataFolder, problems: Problems) -> None:
 
 
 # Raised when the reading or the layout of the cached arrays changes.
-CACHE_LAYOUT = 4
+CACHE_LAYOUT = 5
 _CACHES_KEPT = 4
 
 
