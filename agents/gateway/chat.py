@@ -225,14 +225,15 @@ class ChatCalls:
         if now in known or same_model(facts.model, now):
             return
         listed = await self._listed()
-        asked = any(same_name(facts.model, one) for one in listed)
-        if len(listed) == 1 and not asked and tuple(listed) != facts.models and not same_model(facts.model, listed[0]):
+        names = tuple(dict.fromkeys(name for one in listed for name in one))
+        asked = any(same_name(facts.model, one) or same_model(facts.model, one) for one in names)
+        if len(listed) == 1 and not asked and names != facts.models:
             raise self.server(facts, 0).other_model(now)
         known.add(now)
         log.info("gateway.answered_by", asked=facts.model, model=now, server=self._name)
 
-    async def _listed(self) -> list[str]:
-        """Return the names of the server's models now, none where it does not say them."""
+    async def _listed(self) -> list[list[str]]:
+        """Return the names of each of the server's models now, aliases too; none where it does not say them."""
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         try:
             async with asyncio.timeout(LISTED_SECONDS), self._session.get(
@@ -242,7 +243,9 @@ class ChatCalls:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return []
         rows = found.get("data") if isinstance(found, Mapping) else None
-        return [str(row["id"]) for row in rows or () if isinstance(row, Mapping) and row.get("id")]
+        models = [row for row in rows if isinstance(row, Mapping) and row.get("id")] if isinstance(rows, list) else []
+        aliases = [row["aliases"] if isinstance(row.get("aliases"), list) else [] for row in models]
+        return [[str(row["id"]), *map(str, also)] for row, also in zip(models, aliases, strict=True)]
 
 
 class Call:

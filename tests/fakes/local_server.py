@@ -148,6 +148,7 @@ class LocalServer(FakeResponses):
         super().__init__(port=port, log=log)
         self.kind, self.model, self.context, self.slots = kind, model, context, slots
         self.models = list(models) or [model]
+        self.aliases: list[str] = []  # further names of each
         self.pace, self.abilities, self.version = pace, abilities, version
         self.any_model = kind == "llama.cpp"
         self.pages: dict[str, Reply] = {}
@@ -523,6 +524,8 @@ def _models_page(server: LocalServer, _body: Body) -> Reply:
         own = {"meta": {"n_ctx": server.context, "n_ctx_train": server.context, "n_params": 134_515_008}}
     if server.kind == "vllm":
         own = {"max_model_len": server.context}
+    if server.aliases:
+        own["aliases"] = server.aliases
     owner = {"llama.cpp": "llamacpp", "ollama": "library", "lmstudio": "organization_owner"}.get(
         server.kind, server.kind
     )

@@ -248,6 +248,16 @@ async def test_a_router_may_answer_by_any_model_and_a_restarted_server_may_not(
     assert (failure.kind, "other answers on" in failure.message) == ("not_found", True)
 
 
+async def test_a_model_that_is_asked_for_by_an_alias_may_answer_by_its_name(
+    server: LocalServer, tmp_path: Path, registry: str
+) -> None:
+    server.aliases, server.any_model = ["chat"], True
+    server.policy = lambda _body: Says(FINAL, model="weights-q4")
+    async with local(server, tmp_path, registry, facts={"model": "chat", "models": ("small", "chat")}) as runtime:
+        result = await one_turn(runtime, asks())
+    assert (result.text, result.failure) == (FINAL, None)
+
+
 def test_usage_that_cannot_be_true_is_not_believed(asked: Asked) -> None:
     """Neither more read than was sent, nor more written than came: a budget would be gone by one lie."""
     for read, written in ((9_000_000, 20), (200, 900_000)):
