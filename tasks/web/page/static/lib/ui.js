@@ -146,7 +146,9 @@ export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${un
   ${' '}${quietOf(`(${count} ${unit}${count === 1 ? '' : 's'})`)}`;
 /** A place of the desk that is short of room, as a badge. */
 export const roomOf = ({ what, where, out }) =>
-  what === 'soundness' ? badgeOf('database not sound', 'bad', plain(where)) : badgeOf(`${out ? 'no' : 'little'} room: ${what}`, out ? 'bad' : 'warn', plain(where));
+  what === 'soundness'
+    ? badgeOf('database not sound', 'bad', plain(where))
+    : badgeOf(`${out ? 'no' : 'little'} room: ${what}`, out ? 'bad' : 'warn', plain(where));
 
 /** Whether orders are sent, and whether they move real money, as a badge. */
 export const standingOf = ({ real_money: real, live, broker, account }) =>
