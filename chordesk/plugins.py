@@ -1,37 +1,71 @@
 """What a package of others needs to add a tool, a role, a workflow, a market or a broker: its feature names them by the
-entry point `chordesk.features`. Each name loads its module when it is imported, and no other."""
+entry point `chordesk.features`. Each name loads its module when it is imported, and no other. `MarketEntry` and
+`BrokerEntry` name a module in a feature; `MarketData` and `Broker` are what that module makes.
+
+`python -m chordesk.plugins FOLDER` writes a whole example package into a new folder.
+"""
 
 from __future__ import annotations
 
 import ast
+import shutil
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chordesk.agents.role import Role as Role
+    from chordesk.agents.role import analyst as analyst
+    from chordesk.agents.role import screener as screener
+    from chordesk.agents.role import trader as trader
     from chordesk.agents.role import validator as validator
     from chordesk.agents.rulebook.cases import PREFIX as PREFIX
     from chordesk.agents.rulebook.cases import Call as Call
     from chordesk.agents.rulebook.cases import Case as Case
     from chordesk.agents.rulebook.cases import Payload as Payload
+    from chordesk.agents.rulebook.cases import number as number
     from chordesk.agents.rulebook.cases import policy as policy
+    from chordesk.agents.rulebook.policies.validators import UNDECIDED as UNDECIDED
+    from chordesk.agents.runtime import Conversation as Conversation
+    from chordesk.agents.runtime import Runtime as Runtime
+    from chordesk.agents.subjects import AnalystSubject as AnalystSubject
+    from chordesk.agents.subjects import ResearchSubject as ResearchSubject
+    from chordesk.agents.subjects import SkepticSubject as SkepticSubject
+    from chordesk.agents.subjects import validator_subject as validator_subject
+    from chordesk.models.analysis import ValidatorOutput as ValidatorOutput
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
+    from chordesk.models.errors import NotConfigured as NotConfigured
     from chordesk.models.errors import UsageError as UsageError
+    from chordesk.models.features import Broker as BrokerEntry  # noqa: F401
     from chordesk.models.features import Command as Command
     from chordesk.models.features import Feature as Feature
+    from chordesk.models.features import Market as MarketEntry  # noqa: F401
     from chordesk.models.settings import Settings as Settings
+    from chordesk.models.states import RUN_FINAL as RUN_FINAL
+    from chordesk.models.tables.runs import Run as Run
+    from chordesk.models.tables.runs import Step as Step
     from chordesk.tasks.bootstrap import Desk as Desk
+    from chordesk.tasks.cli.show.runs import progress_line as progress_line
+    from chordesk.tasks.cli.start import Json as Json
+    from chordesk.tasks.cli.start import Wait as Wait
+    from chordesk.tasks.cli.start import connected as connected
+    from chordesk.tasks.cli.start import see as see
     from chordesk.tasks.engine.kinds import StepSpec as StepSpec
     from chordesk.tasks.engine.kinds import Workflow as Workflow
     from chordesk.tasks.engine.leases import HeldStep as HeldStep
     from chordesk.tasks.engine.steps import ChildRun as ChildRun
     from chordesk.tasks.engine.steps import ClaimedStep as ClaimedStep
     from chordesk.tasks.engine.steps import NewStep as NewStep
+    from chordesk.tasks.engine.steps import named_step as named_step
+    from chordesk.tasks.reading.runs import progress as progress
+    from chordesk.tasks.reading.runs import view as view
     from chordesk.tasks.worker.messages import DeskApp as DeskApp
     from chordesk.tasks.worker.turns import retry_of as retry_of
     from chordesk.tasks.worker.turns import run_role as run_role
     from chordesk.tasks.worker.work import Done as Done
+    from chordesk.tasks.worker.work import Ending as Ending
     from chordesk.tasks.worker.work import RetryLater as RetryLater
     from chordesk.tasks.workflows.runs import new_run as new_run
     from chordesk.tasks.workflows.runs import open_run as open_run
@@ -39,11 +73,18 @@ if TYPE_CHECKING:
     from chordesk.tools.benchmarks.benchmark import Given as Given
     from chordesk.tools.benchmarks.benchmark import Measured as Measured
     from chordesk.tools.benchmarks.benchmark import Row as Row
+    from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
+    from chordesk.tools.history import History as History
     from chordesk.tools.history import histories as histories
+    from chordesk.tools.market.clock import ReplayClock as ReplayClock
     from chordesk.tools.market.protocol import Bars as Bars
     from chordesk.tools.market.protocol import MarketClock as MarketClock
     from chordesk.tools.market.protocol import MarketData as MarketData
+    from chordesk.tools.market.replay.market import ReplayMarket as ReplayMarket
+    from chordesk.tools.market.replay.market import replay_data as replay_data
+    from chordesk.tools.model_tools.signals import SIGNALS_GET as SIGNALS_GET
+    from chordesk.tools.registry import Answer as Answer
     from chordesk.tools.registry import Arguments as Arguments
     from chordesk.tools.registry import Gaps as Gaps
     from chordesk.tools.registry import Symbols as Symbols
@@ -54,11 +95,43 @@ if TYPE_CHECKING:
 
 # Type checkers read the imports above; `__getattr__` finds there where each name is, so that none is listed twice.
 _TYPED = next(part for part in ast.parse(Path(__file__).read_text()).body if isinstance(part, ast.If))
-_MODULES = {part.names[0].name: str(part.module) for part in _TYPED.body if isinstance(part, ast.ImportFrom)}
-__all__ = sorted(_MODULES)
+_IMPORTS = [(part, name) for part in _TYPED.body if isinstance(part, ast.ImportFrom) for name in part.names]
+_PLACES = {name.asname or name.name: (str(part.module), name.name) for part, name in _IMPORTS}
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"chordesk.plugins has no {name}")
-    return getattr(import_module(_MODULES[name]), name)
+    if name not in _PLACES:
+        raise AttributeError(f"chordesk.plugins has no {name}; it has {', '.join(__all__)}")
+    module, named = _PLACES[name]
+    return getattr(import_module(module), named)
+
+
+def write_example(folder: Path) -> None:
+    """Write the example package. Raises UsageError for a folder that is there already."""
+    from chordesk.models.errors import UsageError
+
+    try:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(__file__).with_name("example"), folder, ignore=ignored)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", remedy="name a new folder") from None
+
+
+def main(arguments: list[str]) -> int:
+    from chordesk.models.errors import UsageError
+
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("python -m chordesk.plugins FOLDER: write an example package into a new folder", file=sys.stderr)
+        return 2
+    try:
+        write_example(Path(arguments[0]))
+    except UsageError as error:
+        print(f"{error.args[0]}; {error.remedy}", file=sys.stderr)
+        return 2
+    print(f"written; pip install {arguments[0]} installs it, and desk doctor shows a package that does not load")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
+from chordesk import plugins
 from chordesk.models.database.store import Store
 from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
 from tests.features.test_switched_off import desk, python
@@ -28,11 +29,15 @@ PACKAGE = Path(__file__).parents[1] / "toy" / "package"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy")
     source = shutil.copytree(PACKAGE, folder / "source")  # pip's build writes into it
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--target", folder / "site")
+    return install(source, folder / "site")
+
+
+def install(source: Path, target: Path) -> Path:
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--target", target)
     command = [sys.executable, "-m", "pip", "install", "-q", *options, source]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
-    return folder / "site"
+    return target
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +212,28 @@ def test_its_benchmark_has_the_desks_row_beside_the_published_one(toys: Processe
     ]
     refused = desk(toys, "benchmark", "toy", "--from", str(tmp_path), "--set", "2026-01-04")
     assert (refused.returncode, "no use for --set" in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """A desk with the example package, written by its command and installed with pip."""
+    folder = tmp_path_factory.mktemp("example")
+    assert plugins.main([str(folder / "source")]) == 0
+    installed = install(folder / "source", folder / "site")
+    with processes(forked=False, PYTHONPATH=str(installed)) as found:
+        found.rulebook()
+        found.workers("all")
+        yield found
+
+
+def test_the_example_package_answers_by_its_role_tool_and_market(example: Processes) -> None:
+    found = printed(example, "checkup", "IBM", "--json", DESK_MARKET="echo")
+    assert (found["state"], found["market"]) == ("done", "echo")
+    sources = (Path(plugins.__file__).parent / "example").rglob("*.py")
+    imports = {line for file in sources for line in file.read_text().splitlines() if "import " in line}
+    assert {line for line in imports if "chordesk." in line and "from chordesk.plugins" not in line} == set()
+
+
+def test_an_example_never_overwrites_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plugins.main([str(tmp_path)]) == 2
+    assert "name a new folder" in capsys.readouterr().err

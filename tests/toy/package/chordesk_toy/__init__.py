@@ -1,7 +1,7 @@
 """A package that adds to the desk one of each: a tool, a role, a workflow with its command, a market, a broker
 and a benchmark."""
 
-from chordesk.models.features import Broker, Command, Feature, Market
+from chordesk.plugins import BrokerEntry, Command, Feature, MarketEntry
 
 FEATURE = Feature(
     name="toy",
@@ -12,7 +12,7 @@ FEATURE = Feature(
     policies=("chordesk_toy.policies",),
     workflows=("chordesk_toy.workflow:WORKFLOWS",),
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
-    markets={"toy": Market("chordesk_toy.market", replays=True)},
-    brokers={"toy": Broker("chordesk_toy.broker", play_money=True)},
+    markets={"toy": MarketEntry("chordesk_toy.market", replays=True)},
+    brokers={"toy": BrokerEntry("chordesk_toy.broker", play_money=True)},
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
 )

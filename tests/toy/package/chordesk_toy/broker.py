@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 
-from chordesk.models.database.store import Store
-from chordesk.models.settings import Settings
-from chordesk.tools.brokers.paper import PaperBroker
-from chordesk.tools.market.protocol import MarketData
+from chordesk.plugins import MarketData, PaperBroker, Settings, Store
 
 
 def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> PaperBroker:

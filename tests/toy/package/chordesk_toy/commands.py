@@ -6,12 +6,7 @@ from typing import Annotated
 
 import typer
 
-from chordesk.models.database.store import Store
-from chordesk.models.states import RUN_FINAL
-from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.show.runs import progress_line
-from chordesk.tasks.cli.start import connected
-from chordesk.tasks.reading.runs import progress, view
+from chordesk.plugins import RUN_FINAL, Run, Store, connected, progress, progress_line, view
 from chordesk_toy.workflow import open_toy, open_toys
 
 SECONDS = 60.0

@@ -2,9 +2,7 @@
 
 import datetime as dt
 
-from chordesk.models.settings import Settings
-from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.replay.market import ReplayMarket, replay_data
+from chordesk.plugins import ReplayClock, ReplayMarket, Settings, replay_data
 
 
 class ToyMarket(ReplayMarket):

@@ -1,7 +1,6 @@
 """The policy of the toy role."""
 
-from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, policy
-from chordesk.agents.rulebook.policies.validators import UNDECIDED
+from chordesk.plugins import PREFIX, UNDECIDED, Call, Case, Payload, policy
 
 
 @policy("toy")

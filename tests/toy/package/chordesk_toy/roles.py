@@ -1,6 +1,5 @@
 """The role of the toy, which calls its tool."""
 
-from chordesk.agents.role import validator
-from chordesk.tools.model_tools.signals import SIGNALS_GET
+from chordesk.plugins import SIGNALS_GET, validator
 
 ROLES = (validator("toy", SIGNALS_GET, after="quick"),)

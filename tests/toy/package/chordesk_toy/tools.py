@@ -4,8 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from chordesk.tools.history import histories
-from chordesk.tools.registry import Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
+from chordesk.plugins import Arguments, Gaps, Symbols, ToolContext, ToolSpec, histories, payload
 
 
 class RangeArguments(Arguments):

@@ -7,15 +7,24 @@ from typing import Any
 
 from sqlmodel import select
 
-from chordesk.models.errors import UsageError
-from chordesk.models.tables.runs import Run, Step
-from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine.kinds import StepSpec, Workflow
-from chordesk.tasks.engine.leases import HeldStep
-from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, named_step
-from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.plugins import (
+    ChildRun,
+    ClaimedStep,
+    Desk,
+    DeskApp,
+    Done,
+    Ending,
+    HeldStep,
+    NewStep,
+    Run,
+    Step,
+    StepSpec,
+    UsageError,
+    Workflow,
+    named_step,
+    new_run,
+    open_run,
+)
 
 KIND = "toy"
 FAMILY = "toys"

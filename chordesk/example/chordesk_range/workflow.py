@@ -1,0 +1,46 @@
+"""The check-up: asks the liquidity role about one symbol and stores its answer."""
+
+from __future__ import annotations
+
+from chordesk.plugins import (
+    ClaimedStep,
+    Desk,
+    DeskApp,
+    Done,
+    Ending,
+    HeldStep,
+    NewStep,
+    Run,
+    StepSpec,
+    Workflow,
+    new_run,
+    open_run,
+    retry_of,
+    run_role,
+    validator_subject,
+)
+
+KIND = "checkup"
+
+
+def open_checkup(app: DeskApp, symbol: str) -> Run:
+    """Open a run that asks the liquidity role about a symbol."""
+    run = new_run(app.desk, KIND, {"symbol": symbol})
+    return open_run(app, run, lambda session, row, finish: [NewStep("checkup_ask", finish, symbol, "liquidity")])
+
+
+def ask(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    """Run the role's turn; its rows are written with the step's end."""
+    brief = validator_subject(step.subject, "equity", [], desk.settings)
+    run = run_role(desk, step, held, step.role, step.subject, brief)
+    again = retry_of(desk, step, run)
+    if again is not None:
+        return again
+    return Done({"outcome": run.outcome.outcome}, run.rows)
+
+
+WORKFLOWS = (
+    Workflow(
+        KIND, mode="research", steps=(StepSpec("checkup_ask", "research", ask, title="asked", turn=True, spine=True),)
+    ),
+)
