@@ -13,6 +13,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import orjson
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -175,6 +176,11 @@ def _image_url(block: Mapping[str, Any]) -> str:
     url = block.get("image_url") or block.get("url") or source.get("url")
     url = url.get("url") if isinstance(url, Mapping) else url
     if isinstance(url, str):
+        if not url.startswith("data:"):  # the app-server answers it with a bare -32600
+            raise ConversationError(
+                f"an image is given by the URL {url!r:.120}, which is not fetched",
+                remedy="read the picture and send its data: data:image/png;base64,...",
+            )
         _check_image(url)
         return url
     data = block.get("base64") or block.get("data") or source.get("data")
@@ -188,6 +194,8 @@ def _image_url(block: Mapping[str, Any]) -> str:
 
 
 def _check_image(text: str) -> None:
+    if not text.strip():
+        raise ConversationError("an image is empty", remedy="give its data with a media type")
     if len(text.partition("base64,")[2] or text) > (MAX_IMAGE_BYTES + 2) // 3 * 4:
         raise ConversationError(f"an image has more than {MAX_IMAGE_BYTES // 2**20} MB", remedy="make it smaller")
 
@@ -317,6 +325,14 @@ def _trust_roots() -> Path | None:
     return Path(found) if found else None
 
 
+def _is_url(text: str) -> bool:
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        return False
+    return found.scheme in ("http", "https") and bool(found.hostname)
+
+
 class ChatCodex(BaseChatModel):
     """A chat model on the Codex app-server, by the host's Codex login or any Responses endpoint.
 
@@ -368,6 +384,8 @@ class ChatCodex(BaseChatModel):
             _warn(ignored)
         name = "model" if "model" in found else "model_name"
         if isinstance(found.get(name), str):
+            if not found[name].strip():
+                raise ValueError("model is empty: name a model, such as gpt-5.5, or leave it out")
             found |= arguments_of(found.pop(name), found)
         if found.get("base_url"):
             found.setdefault("provider", "endpoint")
@@ -375,6 +393,8 @@ class ChatCodex(BaseChatModel):
             raise ValueError(f"{own[0]} is not taken: LiteLLM reads the variables of the model's provider")
         if (provider := found.get("provider")) in ("endpoint", "local") and not found.get("base_url"):
             raise ValueError(f"provider={provider!r} needs a base_url")
+        if (url := found.get("base_url")) and not _is_url(str(url)):
+            raise ValueError(f"base_url={url!r} is not a URL: write it as http://HOST:PORT/v1")
         return found
 
     @classmethod
@@ -570,7 +590,7 @@ class ChatCodex(BaseChatModel):
         if (bridge := current()) is not None:
             return bridge
         require_known(self.model_name, self.provider)
-        home = self.home or data_folder()
+        home = self.home.expanduser().resolve() if self.home is not None else data_folder()  # Codex runs elsewhere
         key = self.api_key.get_secret_value() if self.api_key is not None else None
         return own_bridge(
             Connection(

@@ -164,7 +164,7 @@ def holding_signals(context: HarvestContext) -> Harvest:
     first."""
     tool = context.tool
     if tool.store is None:
-        return asleep("not available: configure DESK_DATABASE_URL")
+        return asleep("not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL")
     book = heat_book(tool, context.symbols)
     if book.equity is None or book.equity <= 0:
         return asleep(f"no equity to measure heat by: {_why(book)}")

@@ -48,7 +48,7 @@ def divergence_signals(context: HarvestContext) -> Harvest:
     if not build_venues(tool.settings):
         return asleep("no event market is read: set DESK_VENUES")
     if tool.store is None:
-        return asleep("not available: configure DESK_DATABASE_URL")
+        return asleep("not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL")
     labels = {question.id: question.label for question in context.questions}
     with tool.store.session() as session:
         suggest_pairs(session)

@@ -67,7 +67,7 @@ def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
 
 def store_of(context: ToolContext) -> Store:
     if context.store is None:
-        raise NotConfigured("not available: configure DESK_DATABASE_URL")
+        raise NotConfigured("not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL")
     return context.store
 
 

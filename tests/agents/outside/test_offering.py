@@ -54,7 +54,10 @@ def test_all_read_tools_are_there_without_a_desk(settings: Settings) -> None:
     assert answer.has_data
     assert answer.payload["asOf"].startswith("2010-08-12")
     missing = call(tools, "portfolio_get")
-    assert (missing.success, missing.payload["error"]) == (False, "not available: configure DESK_DATABASE_URL")
+    assert (missing.success, missing.payload["error"]) == (
+        False,
+        "not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL",
+    )
 
 
 def test_tools_of_a_run_have_its_day_and_no_later_bar(desk: Settings, store: Store) -> None:

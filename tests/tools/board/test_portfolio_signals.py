@@ -112,7 +112,10 @@ def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:
 
 
 def test_without_equity_or_a_ledger_it_is_dormant(hold: Hold, make_context: MakeContext) -> None:
-    assert dormant("portfolio", board(make_context(waves()), "A")) == "not available: configure DESK_DATABASE_URL"
+    assert (
+        dormant("portfolio", board(make_context(waves()), "A"))
+        == "not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL"
+    )
     tool = hold(waves(), ("NOPE", 10), cash=100.0)
     assert dormant("portfolio", board(tool, "A")) == "no equity to measure heat by: no price of NOPE"
 
