@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from chordesk.agents.langchain.bridge import ConversationError
-from chordesk.agents.langchain.chat import MAX_IMAGE_BYTES, items_of
+from chordesk.agents.langchain.chat import MAX_IMAGE_BYTES, ChatCodex, items_of
 
 CALL = AIMessage("looking", tool_calls=[{"name": "get", "args": {"a": 1}, "id": "c1", "type": "tool_call"}])
 PIXEL = "iVBORw0KGgo="
@@ -105,3 +105,14 @@ def test_a_conversation_that_cannot_be_sent_is_refused(messages: list[BaseMessag
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
     assert items_of([HumanMessage("a\ud800b")])[0]["content"][0]["text"] == "a?b"
+
+
+def test_a_picture_by_url_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(ConversationError, match="which is not fetched"):
+        items_of([HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])])
+
+
+@pytest.mark.parametrize(("given", "why"), [({"model": ""}, "model is empty"), ({"base_url": "nonsense"}, "not a URL")])
+def test_an_argument_that_cannot_work_is_refused_at_once(given: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        ChatCodex(**given)  # type: ignore[arg-type]
