@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import NotConfigured as NotConfigured
     from chordesk.models.errors import UsageError as UsageError
-    from chordesk.models.features import Broker as BrokerEntry  # noqa: F401
+    from chordesk.models.features import BrokerEntry as BrokerEntry
     from chordesk.models.features import Command as Command
     from chordesk.models.features import Feature as Feature
-    from chordesk.models.features import Market as MarketEntry  # noqa: F401
+    from chordesk.models.features import MarketEntry as MarketEntry
     from chordesk.models.settings import Settings as Settings
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.runs import Run as Run
     from chordesk.models.tables.runs import Step as Step
     from chordesk.tasks.bootstrap import Desk as Desk
+    from chordesk.tasks.cli.shell import Json as Json
     from chordesk.tasks.cli.show.runs import progress_line as progress_line
-    from chordesk.tasks.cli.start import Json as Json
     from chordesk.tasks.cli.start import Wait as Wait
     from chordesk.tasks.cli.start import connected as connected
     from chordesk.tasks.cli.start import see as see
@@ -75,9 +75,9 @@ if TYPE_CHECKING:
     from chordesk.tools.benchmarks.benchmark import Row as Row
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
-    from chordesk.tools.history import History as History
     from chordesk.tools.history import histories as histories
     from chordesk.tools.market.clock import ReplayClock as ReplayClock
+    from chordesk.tools.market.prices import History as History
     from chordesk.tools.market.protocol import Bars as Bars
     from chordesk.tools.market.protocol import MarketClock as MarketClock
     from chordesk.tools.market.protocol import MarketData as MarketData

@@ -102,6 +102,10 @@ class Broker:
     play_money: bool = False
 
 
+# Names for packages, in which `Broker` is what such a module makes.
+MarketEntry, BrokerEntry = Market, Broker
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """A model runtime."""
