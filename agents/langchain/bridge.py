@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -167,14 +168,19 @@ PLAIN = {
 }
 
 
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
 class InvalidReply(ValueError):
     """Text of a model that is not the answer asked for, said so that the model can repair it. begun: the beginning of
-    an answer that was cut off, which the model may go on with. tool: the name of one that it called, and does not
-    have."""
+    an answer that was cut off, which the model may go on with. tool: the name of one that it called and does not
+    have; asked: that call, where it can be handed on."""
 
-    def __init__(self, reason: str, begun: str | None = None, tool: str | None = None) -> None:
+    def __init__(
+        self, reason: str, begun: str | None = None, tool: str | None = None, asked: ToolCall | None = None
+    ) -> None:
         super().__init__(reason)
-        self.begun, self.tool = begun, tool
+        self.begun, self.tool, self.asked = begun, tool, asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +257,10 @@ class ReplyFormat:
         arguments = given.get("arguments") if isinstance(given, dict) else None
         text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
         if not isinstance(name, str) or self.offered.named(name) is None:
-            raise InvalidReply(f"there is no tool {name!r}; there are {', '.join(self.tools)}", tool=str(name))
+            made = loaded(text) if isinstance(name, str) and _NAME.fullmatch(name) else None
+            asked = None if made is None else tool_call(name=str(name), args=made, id=f"call_{uuid.uuid4().hex}")
+            reason = f"there is no tool {name!r}; there are {', '.join(self.tools)}"
+            raise InvalidReply(reason, tool=str(name), asked=asked)
         if arguments is None:
             raise InvalidReply(f"the arguments of {name} are no object")
         return self._made(self.offered.read(MadeCall("", name, text)))
@@ -516,6 +525,9 @@ class Exchange:
             except InvalidReply as error:
                 if begun is not None or (result.cut and error.begun is None):
                     raise error_of(cut_off(result, begun, str(error))) from None
+                if len(self.turns) > 1 and error.asked is not None:
+                    # The program's own node of tools says that it has none of that name, and its model goes on.
+                    return ChatAnswer(ChatReply("", (error.asked,)), tuple(self.turns))
                 if len(self.turns) > 1 and self.call.lenient:
                     return ChatAnswer(ChatReply(result.text), tuple(self.turns))
                 if len(self.turns) > 1:

@@ -64,6 +64,9 @@ from chordesk.tools.toolsets import IMAGE_TOKENS, tokens_of
 # Nothing is written as tagged text, so that no headline in a tool's result can pass for a message of another role.
 
 Item = dict[str, Any]
+# Input and output tokens, by the beginning of a model's name (OpenAI's page of gpt-5, read on 2026-11-28: a context of
+# 400,000 of which 128,000 are for the answer).
+_LIMITS: Mapping[str, tuple[int, int]] = {"gpt-5": (272_000, 128_000)}
 MAX_TEXT_CHARS = 1_000_000  # of one message: more than any model's context holds
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 _ROLES: Mapping[type[BaseMessage], str] = {SystemMessage: "developer", HumanMessage: "user", AIMessage: "assistant"}
@@ -444,13 +447,16 @@ class ChatCodex(BaseChatModel):
         return {**super()._get_ls_params(stop, **kwargs), "ls_provider": who}
 
     def _resolve_model_profile(self) -> ModelProfile:
-        """Return what every model does here, as LangChain chooses its strategy for structured answers by it."""
+        """Return what every model does here, as LangChain chooses its strategy for structured answers by it; and the
+        limits in tokens of a model whose maker states them, of which middleware takes fractions."""
+        limits = next((limits for begin, limits in _LIMITS.items() if self.model_name.startswith(begin)), None)
         return {
             "text_inputs": True,
             "text_outputs": True,
             "tool_calling": True,
             "tool_choice": True,
             "structured_output": True,
+            **({} if limits is None else {"max_input_tokens": limits[0], "max_output_tokens": limits[1]}),
         }
 
     def bind_tools(

@@ -231,6 +231,20 @@ def _rates(body: dict[str, Any]) -> bool:
     return "stars" in body["text"]["format"]["schema"]["properties"]
 
 
+def test_a_tool_that_is_not_there_is_the_programs_to_answer(chat: ChatCodex, model: FakeResponses) -> None:
+    asked = [{"name": "subtract", "arguments": {"a": 1}}]
+    strange = Text(json.dumps({"reply": {"mode": "tool_calls", "content": "", "tool_calls": asked}}))
+    model.script(strange, strange)
+    found = chat.bind_tools([add]).invoke("2 - 1")
+    assert [(call["name"], call["args"]) for call in found.tool_calls] == [("subtract", {"a": 1})]
+    assert found.response_metadata["turns"] == 2, "after one repair"
+
+
+def test_a_models_limits_are_known_where_its_maker_states_them(chat: ChatCodex) -> None:
+    assert ChatCodex(model="gpt-5.5").profile["max_input_tokens"] == 272_000  # type: ignore[index]
+    assert "max_input_tokens" not in (ChatCodex(model="qwen3").profile or {})
+
+
 def test_an_answer_that_does_not_fit_is_repaired_once(chat: ChatCodex, model: FakeResponses) -> None:
     model.script(Text("I think"), answer("repaired"))
     found = chat.invoke("hi")
