@@ -133,4 +133,9 @@ def _wrong(item: Any) -> str:
     where = ".".join(str(part) for part in item["loc"])
     given = item.get("input")
     shown = f"={given!r:.{LONGEST_VALUE}}" if isinstance(given, (str, int, float, bool)) else ""
-    return f"{where}{shown}: {item['msg']}"
+    lacks = _LACKING.get(str(item["loc"][-1]), "") if item.get("type") == "missing" else ""
+    return f"{where}{shown}: {item['msg']}{lacks}"
+
+
+# What a field is for that a newcomer's request seldom has.
+_LACKING = {"by": ', the name of the person who asks, for the record, such as "by": "ada"'}
