@@ -150,8 +150,11 @@ _ARGUMENTS = {
 }
 
 
-def in_arguments(error: ChatError) -> ChatError:
-    """Return the error with the arguments of the chat model in place of the desk's settings."""
+def in_arguments(error: ChatError, provider: str) -> ChatError:
+    """Return the error with the arguments of the chat model in place of the desk's settings. provider: of the model; a
+    login of the desk serves codex alone."""
+    if isinstance(error, LoginError) and provider != "codex" and error.remedy == LoginError.remedy:
+        error.remedy = "give the provider's key as api_key, or in the environment variable that it names"
     for setting, argument in _ARGUMENTS.items():
         error.args = (str(error.args[0]).replace(setting, argument), *error.args[1:])
         error.remedy = error.remedy.replace(setting, argument)

@@ -174,7 +174,7 @@ class OwnBridge:
             metadata = {"caller": "langchain", "node": call.node}
             return await exchange(runtime, replace(call, seconds=left), metadata, opened)
         except ChatError as error:
-            raise error if self._connection.by_settings else in_arguments(error) from None
+            raise error if self._connection.by_settings else in_arguments(error, self._connection.provider) from None
         finally:
             for thread in threads:
                 self._deltas.forget(thread)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chordesk.agents.langchain import bridge
 from chordesk.agents.langchain.bridge import InvalidReply, ToolSchemaError, reply_format
 from chordesk.agents.langchain.strict_schemas import problems
 
@@ -105,3 +106,8 @@ def test_a_call_in_another_form_is_that_call() -> None:
     for text in ('<tool_call>{"name":"sell","arguments":{}}</tool_call>', calls(("sell", {})), calls(("bars", "five"))):
         with pytest.raises(InvalidReply):
             form.read(text)
+
+
+def test_a_refused_key_of_another_provider_asks_for_no_login_of_the_desk() -> None:
+    assert "desk login" in bridge.in_arguments(bridge.LoginError("no key"), "codex").remedy
+    assert "desk login" not in bridge.in_arguments(bridge.LoginError("no key"), "litellm").remedy
