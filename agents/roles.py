@@ -119,9 +119,7 @@ _OWN: Mapping[str, Role] = {
         validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
-        validator(
-            "risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick", forecasts=False,
-        ),
+        validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick", forecasts=False),
         validator("catalyst", COMPANY_GET, NEWS_LIST, SP500_MOVERS, after="quick"),
         analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
