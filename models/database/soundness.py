@@ -11,6 +11,7 @@ and checks its tables and indexes where the extension amcheck is installed.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -177,6 +178,8 @@ def marked(settings: Settings) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return None  # no file can be opened, which is a shortage of its own and says nothing of the database
         return f"{path} cannot be read: {error.strerror}"
 
 

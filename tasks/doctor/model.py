@@ -240,6 +240,7 @@ REMEDIES = {
     "rate_limited": "wait, or raise the account's limit",
     "usage_limit": "wait for the limit's reset, as runs do, or name a substitute in DESK_SUBSTITUTES",
     "no_credit": "pay the provider or change the plan: this does not pass by itself; or choose another provider",
+    "limit_wait": "raise DESK_LIMIT_WAIT_HOURS, or name a substitute in DESK_SUBSTITUTES",
     "invalid_output": "choose a model that follows a JSON schema: DESK_MODEL",
     "no_first_token": RAISE["first_token"],
     "silent": RAISE["silence"],

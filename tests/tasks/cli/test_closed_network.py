@@ -133,6 +133,8 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tokens list", ()),
     ("tokens revoke", ("screens",)),
     ("audit verify", ()),
+    ("audit accept", ("1", "--reason", "a walk")),
+    ("unpark", ()),
     ("audit show", ("--order", ORDER)),
     ("disarm", ()),
     ("ping", PING[1:]),

@@ -22,7 +22,7 @@ def test_a_damaged_file_is_set_aside_and_said(make_plan: Callable[..., Plan]) ->
     data[2:6] = bytes(255 - byte for byte in data[2:6])
     path.write_bytes(data)
     said: list[str] = []
-    with Stack(made, notify=said.append) as stack:
+    with Stack(make_plan(), notify=said.append) as stack:  # a plan's folder of sockets ends with its stack
         assert client(stack).get("key") is None
     assert any("own file is damaged" in line and "starts empty" in line for line in said)
     (aside,) = folder.glob("damaged-*")

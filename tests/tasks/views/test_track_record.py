@@ -12,8 +12,9 @@ from chordesk.tasks.reading.track_record import TradeRow, by_lens
 def trade(lenses: list[str], profit: float) -> TradeRow:
     day = dt.date(2010, 3, 1)
     return TradeRow(
-        symbol="IBM", lenses=lenses, bought=day, until=day, sold=True, entry="e", exit="x", staked=600.0, profit=profit,
-        share=profit / 600, why=None,
+        symbol="IBM", lenses=lenses, bought=day, until=day, days_held=0, sold=True, entry="e", exit="x", quantity=6.0,
+        entry_price=100.0, exit_price=100 + profit / 6, splits=1.0, staked=600.0, profit=profit, share=profit / 600,
+        entry_reason=None, exit_reason=None,
     )  # fmt: skip
 
 
