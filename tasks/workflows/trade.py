@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ from chordesk.agents.verdict import (
     with_rogue_calls,
 )
 from chordesk.models.analysis import WRITES
-from chordesk.models.answers import ActionKind, Refused, ReportStatus, Skipped
+from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.groups import by_key
@@ -120,12 +120,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({"status": "skipped", "reason": cut})
     if not verdicts:
         return Done({"status": "skipped", "reason": "no verdict to decide on"})
-    concluded = {symbol: _restated(desk.market, symbol, *found) for symbol, found in stated.items()}
-    for one in verdicts:
-        if one.get("pooled", {}).get("invalidation_price"):
-            level = concluded[one["symbol"]].invalidation_price
-            one["pooled"] = {**one["pooled"], "invalidation_price": level}
     context = desk.tool_context(run.id)
+    concluded = _in_todays_shares(context.market, verdicts, stated)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     earlier = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
     standing, day = standing_of(context, concluded), exchange_day(context.clock.now())
@@ -149,10 +145,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     actions, reasoning = cap_confidence(value.get("actions", []), rated), value.get("reasoning") or reason or ""
     if actions:
         found = ground_decision({"actions": actions, "reasoning": reasoning}, turned.recorded, brief)
-        ratings = {symbol: rating for symbol, (rating, _) in rated.items()}
-        names = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
-        kept = {one["symbol"]: one["kept"] for one in verdicts if "kept" in one}
-        actions = supported_actions(actions, ratings, against, names, found, kept)
+        actions = _supported(actions, verdicts, against, portfolio, found)
         actions = bounded_actions(actions, concluded, standing, day)
         reasoning += note(found)
     if (rogue := rogue_note(turned)) is not None:
@@ -176,6 +169,33 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     if turned.left_out:
         result["notes"] = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
     return Done(result, rows, [child])
+
+
+def _in_todays_shares(
+    market: MarketData, verdicts: Iterable[JudgedSymbol], stated: Mapping[str, tuple[Pooled, dt.date]]
+) -> dict[str, Pooled]:
+    """Return the conclusions with their levels after the actions since their verdicts, and write these to the rows."""
+    concluded = {symbol: _restated(market, symbol, *found) for symbol, found in stated.items()}
+    for one in verdicts:
+        if one.get("pooled", {}).get("invalidation_price"):
+            level = concluded[one["symbol"]].invalidation_price
+            one["pooled"] = {**one["pooled"], "invalidation_price": level}
+    return concluded
+
+
+def _supported(
+    actions: Sequence[Mapping[str, Any]],
+    verdicts: Iterable[JudgedSymbol],
+    against: Collection[str],
+    portfolio: Mapping[str, Any],
+    found: Grounding,
+) -> list[dict[str, Any]]:
+    rows = list(verdicts)
+    ratings = {one["symbol"]: one["rating"] for one in rows}
+    held = {underlying_of(row["symbol"]) for row in portfolio["positions"]}
+    return supported_actions(
+        actions, ratings, against, held, found, {one["symbol"]: one["kept"] for one in rows if "kept" in one}
+    )
 
 
 def _notes(desk: Desk, context: ToolContext, held: list[str], verdicts: list[JudgedSymbol]) -> dict[str, list[str]]:
