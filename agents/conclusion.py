@@ -248,16 +248,23 @@ def pool(
         invalidation_price=price,
         invalidation_source=source,
         theses=len(stated),
-        rows=[
-            PooledRow(
-                role=role,
-                forecasts=forecasts,
-                probability=said.get(role),
-                weight=round(share.get(role, 0.0), 4),
-                earned=round(given[role], 4) if role in given else None,
-            )
-            for role, forecasts in asked
-        ],
+        rows=[_row(role, forecasts, said, share, given) for role, forecasts in asked],
+    )
+
+
+def _row(
+    role: str,
+    forecasts: bool,
+    said: Mapping[str, float],
+    share: Mapping[str, float],
+    given: Mapping[str, float],
+) -> PooledRow:
+    return PooledRow(
+        role=role,
+        forecasts=forecasts,
+        probability=said.get(role),
+        weight=round(share.get(role, 0.0), 4),
+        earned=round(given[role], 4) if role in given else None,
     )
 
 

@@ -165,9 +165,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         error = None if isinstance(turned.outcome, Refused) else reason or status
         return Done({"status": status, "reason": reason}, rows, error=error)
     child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
-    result: dict[str, Any] = {"status": status, "actions": len(decision.actions), **left_out(turned)}
-    if turned.left_out:
-        result["notes"] = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
+    notes = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
+    result = {"status": status, "actions": len(actions), **left_out(turned), **({"notes": notes} if notes else {})}
     return Done(result, rows, [child])
 
 
