@@ -121,12 +121,18 @@ def _mark(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def fenced(value: Any) -> str:
+def undelimited(text: str) -> str | None:
+    """Return the text that is whole between its own marks; None where it is not."""
+    found = _OUTSIDE.fullmatch(text)
+    return found[2] if found is not None and _mark(found[2]) == found[1] else None
+
+
+def fenced(value: Any, *, indented: bool = False) -> str:
     """Return a value as JSON for a model, with outside text in its strings. A string of JSON is the fence: its text
     cannot end it. In it whatever looks like another fence (a backtick, the marks of `delimited`, a closing tag, a token
     of a chat's template) begins with an escape: the JSON says the same. Text that is whole between its own marks keeps
     them."""
-    json = orjson.dumps(value).decode()
+    json = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indented else None).decode()
     return _STRING.sub(_fenced_string, json) if _MARKS.search(json) else json
 
 
@@ -134,8 +140,7 @@ def _fenced_string(found: re.Match[str]) -> str:
     string = found[0]
     if not _MARKS.search(string):
         return string
-    whole = _OUTSIDE.fullmatch(orjson.loads(string)) if string.startswith('"[outside text ') else None
-    if whole is None or _mark(whole[2]) != whole[1]:
+    if not string.startswith('"[outside text ') or undelimited(orjson.loads(string)) is None:
         return _escaped(string)
     head, tail = string.index("\\n"), string.rindex("\\n")
     return f"{string[:head]}{_escaped(string[head:tail])}{string[tail:]}"

@@ -17,6 +17,7 @@ import orjson
 from chordesk.agents.mask.names import Dates, invented_word, is_plain, kept_names, names_of, plain_words
 from chordesk.models.market import Listing, parse_contract
 from chordesk.models.settings.types import MaskKind
+from chordesk.models.text import delimited, fenced, undelimited
 from chordesk.tools.market.universe import is_symbol
 
 # Fields of subjects, tool answers and answers of models that are amounts of money or prices, in one case and without
@@ -359,13 +360,14 @@ class Talk:
                 return self.mask.symbol(value)
         if value.isalpha() and value.islower():
             return value  # a word of the desk's own, such as `up`
-        return self.hide_text(value)
+        inner = undelimited(value)
+        return self.hide_text(value) if inner is None else delimited(self.hide_text(inner))
 
     def hide_prompt(self, text: str) -> str:
         """Return a message with the data of its subject masked by their names, and the text around them as any text."""
         if (found := _SUBJECT.search(text)) is None:
             return self.hide_text(text)
-        subject = orjson.dumps(self.hide(orjson.loads(found[1]))).decode().replace("`", "\\u0060")
+        subject = fenced(self.hide(orjson.loads(found[1])))
         return f"{self.hide_text(text[: found.start(1)])}{subject}{self.hide_text(text[found.end(1) :])}"
 
     def hide_text(self, text: str) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from chordesk.models.answers import upper
 from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.text import fenced
 from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import history_of, lapse
@@ -192,7 +192,8 @@ class DeskData:
         if not found:
             return self.missing("news", name, f"the source has no headline from {first} to {last}")
         lines = [
-            f"- {exchange_day(row.published_at)} {plain_text(row.headline, _HEADLINE_CHARS)} ({plain_text(row.source)})"
+            f"- {exchange_day(row.published_at)} {fenced(plain_text(row.headline, _HEADLINE_CHARS))}"
+            f" ({fenced(plain_text(row.source))})"
             for row in found
         ]
         return "\n".join([f"# Headlines of {name} from {first} to {last}; {self._source}", *lines])
@@ -208,7 +209,8 @@ class DeskData:
         except (DeskError, ValueError):
             return {}
         fields = {"company_name": found.name, "sector": found.sector, "industry": found.industry}
-        return {name: value for name, value in fields.items() if value}
+        # TradingAgents puts them into a sentence of its prompts, where nothing else than a name has a place.
+        return {name: fenced(plain_text(value))[1:-1] for name, value in fields.items() if value}
 
     @property
     def _source(self) -> str:
@@ -232,7 +234,7 @@ class DeskData:
             return self.missing(what, symbol, "; ".join(gaps) or "the source has none")
         text = [
             f"# {what.capitalize()} of {symbol}; {self._source}",
-            orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode(),
+            fenced(rows, indented=True),
         ]
         return "\n".join([*text, *(f"Not available: {gap}. {_ADVICE}" for gap in gaps)])
 

@@ -105,7 +105,7 @@ def test_no_headline_is_of_the_future(tmp_path: Path) -> None:
     }
     data = data_on(market, tmp_path)
     text = data.answer("get_news", "A", str(data.today - dt.timedelta(days=7)), "2099-01-01")
-    assert "fresh (wire)" in text
+    assert '"fresh" ("wire")' in text
     assert "next" not in text
     assert "old" not in text
     assert data.has_news("A")
