@@ -26,7 +26,7 @@ _CLOSES = {
 _COMPANIES = {"company_get": "companies"}
 # Levels of the chart analyst's answer in a subject.
 _NAMED = ("support_levels", "resistance_levels", "confluence")
-# Fields that have a figure of their own in the kept thesis, and lists, of which none is no gap.
+# Fields that have a figure of their own in the kept thesis, and lists that may be empty.
 _LISTS = ("catalysts", "points_for", "points_against")
 
 

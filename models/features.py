@@ -116,7 +116,7 @@ class Runtime:
     library: str = ""  # "module:function" that loads its library, called when a worker warms up
     # its models are PROVIDER/MODEL, with a "|" before each one that answers where those before it cannot
     by_provider: bool = False
-    # by provider, the variables of which one has its key
+    # by provider: the variables that may hold its key
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

@@ -58,8 +58,8 @@ def inflated(what: str, packed: bytes, most: int = MOST_HELD, *, window: int = z
 
 
 def lines(what: str, file: IO[bytes], most: int = MOST_LINE, total: int = MOST_BYTES) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises Oversized for one of more than `most` bytes, of which no more is read, and for
-    more than `total` bytes in all."""
+    """Yield the lines of a file. Raises Oversized, without reading on, if a line has more than `most` bytes or
+    the file more than `total`."""
     size = 0
     while line := file.readline(most + 1):
         require(f"a line of {what}", len(line), most)
@@ -79,7 +79,7 @@ def copied(what: str, source: IO[bytes], target: IO[bytes], most: int) -> int:
 
 
 def held(what: str, file: IO[bytes], most: int = MOST_HELD) -> bytes:
-    """Return a stream's content. Raises Oversized for more than `most` bytes, of which no more is read."""
+    """Return a stream's content. Raises Oversized, without reading on, after `most` bytes."""
     content = file.read(most + 1)
     require(what, len(content), most)
     return content

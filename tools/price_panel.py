@@ -175,8 +175,8 @@ def log_returns(tool: ToolContext, symbols: Sequence[str]) -> dict[str, Floats]:
 
 
 def correlations(returns: Mapping[str, Floats], symbols: Sequence[str], unknown: float) -> Floats:
-    """Return the n x n correlation of n symbols; `unknown` for a pair of which one has no returns, 1 for a symbol with
-    itself."""
+    """Return the n x n correlation of n symbols: 1 for a symbol with itself, `unknown` if one of a pair has no
+    returns."""
     found = np.full((len(symbols), len(symbols)), unknown)
     known = [place for place, symbol in enumerate(symbols) if symbol in returns]
     if known:

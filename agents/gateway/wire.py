@@ -1,4 +1,4 @@
-"""Requests to a model server, bounded in time and size, and its failures with their way through the app-server."""
+"""HTTP requests to a model server with limits of time and size; its errors become ones that the app-server knows."""
 
 from __future__ import annotations
 

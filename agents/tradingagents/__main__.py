@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given, rest = parser().parse_known_args(arguments)
-    # What TradingAgents prints is its own: of ours only warnings, and those apart from it.
+    # TradingAgents' output is left alone: our warnings alone are logged, to stderr.
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:

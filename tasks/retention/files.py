@@ -242,7 +242,7 @@ def _delete(store: Store, thread_id: str, copies: Sequence[Rollout]) -> None:
 
 
 def _delete_traceless(store: Store, policy: Policy) -> None:
-    """Delete the rows of threads of which nothing is left: no copy, no turn, and no age at which a run would stay."""
+    """Delete the rows of threads that have neither a copy nor a turn left, once their run may go."""
     if policy.runs_before is None:
         return
     copy = select(Rollout.thread_id).where(Rollout.thread_id == KeptThread.thread_id)

@@ -178,8 +178,8 @@ def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingP
 
 
 def collect(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> Amounts:
-    """Safe beside other processes, and again after an end at any moment. stopped: ends it after the transaction in
-    hand."""
+    """Delete what the policy no longer keeps. Safe to run in several processes and to run again after a kill.
+    stopped: checked between transactions."""
     amounts: Amounts = {}
     for run_id, hold in _old(store, policy).items():
         if stopped():

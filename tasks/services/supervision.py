@@ -322,7 +322,7 @@ STANDSTILL_SECONDS = 60.0
 
 
 class StartWait:
-    """The time that late programs are given: START_SECONDS, less when none of them uses CPU."""
+    """How long to wait for programs that have not started: START_SECONDS, or less when they use no CPU."""
 
     def __init__(self, plan: Plan, notify: Callable[[str], None]) -> None:
         self._folders, self._notify = plan.folders, notify

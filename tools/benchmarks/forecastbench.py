@@ -114,7 +114,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """How it begins, without the name: questions that are asked of many series share it."""
+        """The question's opening words without the name of its series: questions about different series share them."""
         return " ".join(self.text.split()[:5])
 
 

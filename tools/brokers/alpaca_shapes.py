@@ -216,7 +216,7 @@ def open_order_of(row: Any) -> BrokerOrder:
         broker_order_id=str(row.id),
         symbol=str(row.symbol),
         side=row.side.value,
-        quantity=float(number(row.qty or 0)),  # one that a stranger placed by its worth has none
+        quantity=float(number(row.qty or 0)),  # an order placed elsewhere by its value in dollars has no quantity
         filled=float(filled_of(row)),
     )
 

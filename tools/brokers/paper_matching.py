@@ -159,7 +159,7 @@ def _auction(ticket: OrderTicket, slipped: Decimal, at: dt.datetime, room: Decim
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Matches of an order, the earliest first."""
+    """The fills that an order would get, the earliest first."""
 
     matches: list[Match]
     ends: str | None = None  # the state of what they leave unfilled, None while it waits

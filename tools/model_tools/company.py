@@ -83,7 +83,7 @@ OPTION_DAYS = 120
 _RATIO = re.compile(r"PE$|^pegRatio$|^priceTo|^enterpriseTo|^dividendYield$")  # fields that compare with a price
 NEWS_DAYS = 14
 _SURPRISES, _CLOSEST, _NAMED = 4, 5, 3
-LIKELY_RELATED = 0.9  # correlation of two symbols of which one begins with the other
+LIKELY_RELATED = 0.9  # correlation of two symbols if one is the beginning of the other
 
 
 def related_part(context: ToolContext, symbol: str) -> PartData:

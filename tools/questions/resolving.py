@@ -219,7 +219,8 @@ def _under_way(account: str) -> ColumnElement[bool]:
 def book_late(
     session: Session, question_id: str, account: str, market: str, until: dt.datetime, on_resolved: Sequence[OnResolved]
 ) -> bool:
-    """Book what rests on a question that ended before; return False when another has done so meanwhile."""
+    """Write the karma and stakes of a question that is already resolved. Returns False if another process wrote them
+    first."""
     locked = session.exec(select(Question).where(Question.id == question_id).with_for_update()).one()
     if not unbooked(session, account, market, until, only=question_id):
         return False

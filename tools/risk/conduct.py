@@ -237,8 +237,8 @@ def contract_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -
 
 @opening_only
 def earnings_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
-    """Deny a written put whose life spans a day of earnings, or of which no such day is known, without a person's
-    leave."""
+    """Deny a written put if an earnings day falls before it expires, or no earnings day is known, unless a person
+    allowed it."""
     opened = zip(ticket.parts, opening_parts(ticket, context), strict=True)
     written = [parse_contract(name) for (name, side, _), opens in opened if side == "sell" and opens > 0]
     puts = [one.expiry for one in written if one is not None and one.kind == "put"]

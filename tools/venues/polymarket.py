@@ -125,7 +125,7 @@ class Polymarket:
         return _market(row, dt.datetime.now(dt.UTC))
 
     def exclusive(self, event: str) -> bool:
-        """Return True: its negative-risk events alone are named, of which one outcome wins."""
+        """Return True: only its negative-risk events are read, and exactly one outcome of these wins."""
         return True
 
     def book(self, market: VenueMarket) -> EventBook | None:
