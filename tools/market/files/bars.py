@@ -72,23 +72,54 @@ _CLOSES = ("close", "adjusted")
 _ADJUSTED_PRICES = ("adjopen", "adjhigh", "adjlow", "close")  # of a file whose prices are all adjusted
 BARS_NAME = "bars"
 
-_DAY = ("date", "day", "datetime", "timestamp", "time", "tradedate", "datum", "fecha", "indexlevel0", "unnamed0", "")
-# As sites and banks write them in German, French, Spanish, Italian and Portuguese.
+_DAY = (
+    "date", "day", "datetime", "timestamp", "time", "t", "tradedate", "tradingdate", "exchangedate", "businessdate",
+    "pricedate", "dateutc", "timeutc", "datetimeutc", "localtime", "gmttime", "datum", "fecha", "data", "tarih",
+    "дата", "indexlevel0", "unnamed0", "",
+)  # fmt: skip
+SYMBOL_NAMES = (
+    "symbol", "ticker", "sym", "tickersymbol", "stocksymbol", "actsymbol", "symbols", "tic", "securityticker",
+    "bloombergticker", "ric",
+)  # fmt: skip
+# As sites and banks write them in German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Turkish and
+# Russian, without accents.
 _LOCAL = {
-    "open": ("eroffnung", "eroffnungskurs", "erster", "ouverture", "ouv", "apertura", "abertura"),
-    "high": ("hoch", "tageshoch", "hochst", "plushaut", "haut", "maximo", "massimo", "maxima"),
-    "low": ("tief", "tagestief", "tiefst", "plusbas", "bas", "minimo", "minima"),
-    "close": ("schluss", "schlusskurs", "cloture", "cierre", "chiusura", "fechamento", "dernier", "ultimo", "zuletzt"),
-}
+    "open": "eroffnung eroffnungskurs eroffn erster ouverture ouv apertura abertura otwarcie oppen acilis откр",
+    "high": "hoch tageshoch hochst plushaut haut maximo massimo maxima hoog najwyzszy max hogst yuksek макс",
+    "low": "tief tagestief tiefst plusbas bas minimo minima laag najnizszy min lagst dusuk мин",
+    "close": (
+        "schluss schlusskurs cloture cierre chiusura fechamento dernier ultimo zuletzt laatste slot zamkniecie "
+        "ostatnio senaste simdi цена"
+    ),
+    "volume": "stuck stucke stuecke volumen wolumen wol volym hac объем",
+}  # fmt: skip
 BAR_COLUMNS = {
     "day": Column(_DAY, kind="session"),
-    "symbol": Column(("symbol", "ticker", "sym", "name")),
-    "open": Column(("open", "openprice", "o", *_LOCAL["open"]), kind="number"),
-    "high": Column(("high", "highprice", "h", *_LOCAL["high"]), kind="number"),
-    "low": Column(("low", "lowprice", "l", *_LOCAL["low"]), kind="number"),
-    "close": Column(("close", "closeprice", "closelast", "c", *_LOCAL["close"]), kind="number"),
-    "adjusted": Column(("adjclose", "adjustedclose", "closeadj", "closeadjusted"), kind="number"),
-    "volume": Column(("volume", "vol", "v", "volumen", "stuck", "stucke", "stuecke"), kind="count"),
+    "symbol": Column((*SYMBOL_NAMES, "name")),
+    "open": Column(("open", "openprice", "openingprice", "pxopen", "o", *_LOCAL["open"].split()), kind="number"),
+    "high": Column(("high", "highprice", "pxhigh", "h", *_LOCAL["high"].split()), kind="number"),
+    "low": Column(("low", "lowprice", "pxlow", "l", *_LOCAL["low"].split()), kind="number"),
+    "close": Column(
+        (
+            "close",
+            "closeprice",
+            "closingprice",
+            "closelast",
+            "pxlast",
+            "c",
+            "last",
+            "lastprice",
+            *_LOCAL["close"].split(),
+        ),
+        kind="number",
+    ),
+    "adjusted": Column(
+        ("adjclose", "adjustedclose", "adjustedclosingprice", "closeadj", "closeadjusted", "adjusted"), kind="number"
+    ),
+    "volume": Column(
+        ("volume", "vol", "v", "pxvolume", "totalvolume", "sharestraded", "volumetraded", *_LOCAL["volume"].split()),
+        kind="count",
+    ),
     # of a file whose prices are all adjusted
     "adjopen": Column(("adjopen", "adjustedopen"), kind="number"),
     "adjhigh": Column(("adjhigh", "adjustedhigh"), kind="number"),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chordesk.models.market import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import decision_time
+from chordesk.tools.market.files.sources import plain
 from chordesk.tools.market.files.tables import (
     NUMBER,
     Column,
@@ -26,7 +27,6 @@ from chordesk.tools.market.files.tables import (
     moment_of,
     numbers,
     parts_of,
-    plain,
 )
 from chordesk.tools.market.protocol import Floats
 

@@ -3,17 +3,14 @@ place."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import datetime as dt
 import importlib
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -23,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from chordesk.models.answers import spelled
 from chordesk.models.errors import NotConfigured
 from chordesk.models.outside import (
     MOST_BYTES,
@@ -33,11 +29,12 @@ from chordesk.models.outside import (
     Oversized,
     lines,
     require,
-    require_lines,
 )
 from chordesk.models.text import from_csv_cell
-from chordesk.tools.market.files.notation import Ambiguous, Kind, Survey, kinds_of
-from chordesk.tools.market.files.sources import PRICES, meant, source_of, wide_header
+from chordesk.tools.market.files.layout import Form, csv_lines, encoding_of, first_lines, form_of, no_text
+from chordesk.tools.market.files.notation import DAYS, EMPTY, Ambiguous, Kind, Survey, kinds_of
+from chordesk.tools.market.files.sources import PRICES, Wide, flat_header, meant, plain, source_of, unit_of
+from chordesk.tools.market.files.symbols import listed
 from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
@@ -109,7 +106,6 @@ class Problems:
 CSV, PARQUET, JSON_LINES = ".csv", ".parquet", ".jsonl"
 ENDINGS = (CSV, PARQUET)
 PART = 100_000
-_BETWEEN = re.compile(r"[^a-z0-9]+")
 
 Cells = Sequence[str] | npt.NDArray[np.generic]
 
@@ -122,15 +118,6 @@ class Unreadable(ValueError):
         self.column = column
 
 
-@lru_cache(maxsize=4096)
-def plain(column: str) -> str:
-    """Return a column's name as it is compared: small letters without accents, and digits, alone."""
-    if not column.isascii():
-        column = unicodedata.normalize("NFKD", column)
-    return _BETWEEN.sub("", column.lower())
-
-
-EMPTY = frozenset({"", "null", "none", "nan", "n/a", "na", "-"})
 _DAY = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(.*))?")
 _PLAIN_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _SERIAL = re.compile(r"\d{5}(\.\d+)?")
@@ -157,7 +144,7 @@ def text_of(text: str) -> str | None:
 def symbol_of(text: str) -> str:
     if (abroad := foreign(text.strip().upper())) is not None:
         raise Unreadable(f"{abroad}; {HOME_REMEDY}")
-    symbol = spelled(text)
+    symbol = listed(text)
     if not is_symbol(symbol):
         raise Unreadable(f"{text.strip()[:40]!r} is no symbol: {SYMBOL_RULE}")
     return symbol
@@ -250,6 +237,7 @@ class Part:
     written: Mapping[str, str]  # the columns' names in the file
     delimiter: str = ""  # between the cells of a text file
     source: str = ""  # whose export it is, by its headings
+    unread: tuple[str, ...] = ()  # headings of columns that are not ours
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -338,177 +326,112 @@ def numbers(part: Part, column: str, problems: Problems) -> npt.NDArray[np.float
     return found
 
 
-_DELIMITERS = (",", ";", "\t", "|")
-_SNIFFED = 1 << 16  # characters that show delimiter and header
-_PREAMBLE = 20  # lines that may stand above the header
-_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # A row of a dividend or split among the prices, as Yahoo's page has them.
 _EVENT = re.compile(r"^[\d.,:/ $]+\s*(?:dividend|capital gain|(?:stock )?splits?)", re.IGNORECASE)
-
-
-class _Form(NamedTuple):
-    """How a CSV file is laid out. skipped: lines above the header."""
-
-    encoding: str
-    delimiter: str
-    skipped: int
-
-
-def _encoding(path: Path, name: str, problems: Problems) -> str:
-    """Return the encoding of a text file, by its mark or by all of its bytes. Raises Oversized for a line that is too
-    long, without reading it whole."""
-    require(name, path.stat().st_size, MOST_BYTES)
-    with path.open("rb") as file:
-        start = file.read(4)
-        file.seek(0)
-        require_lines(name, iter(lambda: file.read(1 << 18), b""))
-        for mark, encoding in _BOMS:
-            if start.startswith(mark):
-                return encoding
-        if len(start) == 4 and not all(start) and start[0] + start[1]:
-            return "utf-16-le" if start[0] else "utf-16-be"
-        file.seek(0)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            while chunk := file.read(1 << 20):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            problems.warn(name, "is no UTF-8 text, and is read as Windows-1252: look at letters with accents")
-            return "cp1252"
-    return "utf-8"
-
-
-def _form(path: Path, name: str, columns: Columns, problems: Problems) -> _Form | None:
-    """Return the layout of a file: the delimiter and the line under which most of our columns are known."""
-    encoding = _encoding(path, name, problems)
-    with path.open(encoding=encoding, newline="") as file:
-        first = file.read(_SNIFFED).splitlines()[:_PREAMBLE]
-    at = next((at for at, line in enumerate(first) if line.strip("\ufeff \t;,")), None)
-    if at is None:
-        problems.error(name, "is empty")
-        return None
-    if (stated := _SEPARATOR.fullmatch(first[at])) is not None:
-        return _Form(encoding, stated[1], at + 1)
-    for delimiter in _DELIMITERS:
-        if wide_header(list(csv.reader(first[at : at + 3], delimiter=delimiter, skipinitialspace=True))) is not None:
-            return _Form(encoding, delimiter, at)
-    names = {each for column in columns.values() for each in column.names if each}
-    best = (0, 0, 0, _Form(encoding, ",", at))
-    for place, line in enumerate(first[at:], at):
-        for delimiter in _DELIMITERS:
-            cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-            known = len({cell for cell in meant([plain(cell) for cell in cells]) if cell in names})
-            width = len(cells) if place == at else 0
-            found = (known if known > 1 or place == at else 0, -place, width, _Form(encoding, delimiter, place))
-            best = max(best, found, key=lambda one: one[:3])
-        if best[0] > 1:
-            break  # the first line that names two of our columns is the header
-    return best[3]
-
-
-class _Lines(NamedTuple):
-    """Rows below a header. rows: each with the line that it ends on."""
-
-    header: list[str]
-    rows: Iterator[tuple[int, list[str]]]
-
-
-def _csv_lines(file: Any, form: _Form) -> _Lines:
-    for _ in range(form.skipped):
-        file.readline()
-    reader = csv.reader(file, delimiter=form.delimiter, skipinitialspace=True)
-    below = ((reader.line_num + form.skipped, row) for row in reader)
-    first = list(islice(below, 3))
-    wide = wide_header([row for _, row in first])
-    if wide is None:
-        return _Lines(first[0][1], _chained(first[1:], below))
-    names = [price for price in dict.fromkeys(wide.prices) if PRICES.fullmatch(price)]
-    places = {
-        ticker: [
-            next(
-                (
-                    at
-                    for at, pair in enumerate(zip(wide.prices, wide.tickers, strict=True), 1)
-                    if pair == (price, ticker)
-                ),
-                0,
-            )
-            for price in names
-        ]
-        for ticker in dict.fromkeys(wide.tickers)
-    }
-    # Closes without adjusted ones are themselves adjusted: it is what yfinance does unless told otherwise.
-    alone = not any(plain(price) == "adjclose" for price in names)
-    header = ["Date", *(f"Adj {price}" if alone and plain(price) != "volume" else price for price in names), "Ticker"]
-    return _Lines(header, _long(_chained(first[wide.rows :], below), places, len(wide.prices) + 1))
-
-
-def _chained(first: Sequence[tuple[int, list[str]]], rows: Iterator[tuple[int, list[str]]]) -> Iterator[Any]:
-    yield from first
-    yield from rows
-
-
-def _long(
-    rows: Iterator[tuple[int, list[str]]], places: Mapping[str, Sequence[int]], width: int
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield a row for each ticker of a row; none for a ticker without any price in it."""
-    for line, row in rows:
-        if len(row) != width:
-            yield line, row
-            continue
-        for ticker, of_ticker in places.items():
-            cells = [row[at] if at else "" for at in of_ticker]
-            if any(cell.strip() for cell in cells):
-                yield line, [row[0], *cells, ticker]
 
 
 def _csv_parts(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
     csv.field_size_limit(MOST_CELL)
     try:
-        form = _form(path, name, columns, problems)
-        if form is None:
+        if (why := no_text(path)) is not None:
+            problems.error(name, why)
             return
+        encoding, doubt = encoding_of(path, name)
+        if doubt is not None:
+            problems.warn(name, doubt)
+        form = form_of(first_lines(path, encoding), encoding, _headings(columns), path.stem)
+        if form is None:
+            problems.error(name, "is empty")
+            return
+        if form.wide is not None and form.wide.note:
+            problems.warn(name, form.wide.note, form.skipped + 1)
         with path.open(encoding=form.encoding, newline="") as file:
-            header, rows = _csv_lines(file, form)
+            header, rows = csv_lines(file, form)
             require(f"the header of {name}", len(header), MOST_FIELDS, "cells")
             if (places := _places(header, columns, name, problems)) is None:
                 return
-            written = {ours: header[at].strip() for ours, at in places.items()}
-            known = source_of([plain(cell) for cell in header])
-            source = known.name if known is not None else ""
-            for whole, at in _whole(rows, len(header), form, name, problems):
-                columns_of = list(zip(*whole, strict=True)) if whole else [()] * len(header)
-                cells = {ours: columns_of[at] for ours, at in places.items()}
-                yield _without_events(Part(name, cells, at, written, form.delimiter, source), columns, problems)
+            yield from _parts_of_lines(
+                name, header, places, _whole(rows, len(header), form, name, problems), form, columns, problems
+            )
     except (UnicodeDecodeError, UnicodeError):
         problems.error(name, "is no text in UTF-8, UTF-16 or Windows-1252; save it as CSV UTF-8")
     except csv.Error as error:
         problems.error(name, f"is no CSV: {error}")
 
 
-def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> dict[str, int] | None:
-    """The place of each of our columns in the header; None, with an error, for a column that is there twice."""
-    used = {each for column in columns.values() for each in column.names}
+def _headings(columns: Columns) -> set[str]:
+    return {each for column in columns.values() for each in column.names if each}
+
+
+class _Places(NamedTuple):
+    """Where our columns stand in a header. again: further columns with the same heading. unread: other headings."""
+
+    of: dict[str, int]
+    again: dict[str, list[int]]
+    unread: tuple[str, ...]
+
+
+def _places(header: Sequence[str], columns: Columns, name: str, problems: Problems) -> _Places | None:
+    """Return the place of each of our columns in the header; None, with an error, for prices in another currency."""
     written = meant([plain(column) for column in header])
-    forms = [form if form in used else column.strip() for form, column in zip(written, header, strict=True)]
-    again = {
-        column.strip() for form, column in zip(forms, header, strict=True) if column.strip() and forms.count(form) > 1
-    }
-    if again:
-        problems.error(name, f"has more than one column named {', '.join(sorted(again))}", 1)
-        return None
-    places: dict[str, int] = {}
+    found, again = dict[str, int](), dict[str, list[int]]()
     for ours, column in columns.items():
         place = next((written.index(each) for each in column.names if each in written), None)
-        if place is not None and place not in places.values():
-            places[ours] = place
-    return places
+        if place is None or place in found.values():
+            continue
+        found[ours] = place
+        if written[place] and (others := [at for at, one in enumerate(written) if one == written[place]][1:]):
+            again[ours] = others
+        unit = unit_of(header[place]) if column.kind == "number" else None
+        if (
+            unit is not None
+            and (abroad := foreign(header[place].strip(), currency=unit.replace("€", "EUR"))) is not None
+        ):
+            problems.error(name, f"{abroad}; {HOME_REMEDY}", 1, header[place].strip())
+            return None
+    used = {*found.values(), *(at for others in again.values() for at in others)}
+    unread = tuple(cell.strip() for at, cell in enumerate(header) if at not in used and cell.strip())
+    return _Places(found, again, unread)
+
+
+def _parts_of_lines(
+    name: str,
+    header: Sequence[str],
+    places: _Places,
+    wholes: Iterable[tuple[list[list[str]], npt.NDArray[np.int64]]],
+    form: Form,
+    columns: Columns,
+    problems: Problems,
+) -> Iterator[Part]:
+    """Yield the parts of a text file. Two columns of one heading count as one where they are alike in every row."""
+    written = {ours: header[at].strip() for ours, at in places.of.items()}
+    known = source_of([plain(cell) for cell in header])
+    stated = {ours: text for ours, text in form.stated.items() if ours in columns and ours not in places.of}
+    for whole, at in wholes:
+        columns_of = list(zip(*whole, strict=True)) if whole else [()] * len(header)
+        for ours, others in places.again.items():
+            for other in others:
+                if (differs := _difference(columns_of[places.of[ours]], columns_of[other])) is not None:
+                    first, second = (columns_of[one][differs] for one in (places.of[ours], other))
+                    shown = f"has two columns {written[ours]} that differ, {first[:40]!r} and {second[:40]!r}"
+                    problems.error(name, f"{shown}; keep one of them", int(at[differs]), written[ours])
+                    return
+        cells: dict[str, Cells] = {ours: columns_of[place] for ours, place in places.of.items()}
+        cells |= {ours: [text] * len(at) for ours, text in stated.items()}
+        all_written = written | dict.fromkeys(stated, "above the header")
+        source = known.name if known is not None else ""
+        part = Part(name, cells, at, all_written, form.delimiter, source, places.unread)
+        yield _without_events(part, columns, problems)
+
+
+def _difference(first: Sequence[str], second: Sequence[str]) -> int | None:
+    if first == second:
+        return None
+    return next(at for at, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
 
 
 def _whole(
-    rows: Iterator[tuple[int, list[str]]], width: int, form: _Form, name: str, problems: Problems
+    rows: Iterator[tuple[int, list[str]]], width: int, form: Form, name: str, problems: Problems
 ) -> Iterator[tuple[list[list[str]], npt.NDArray[np.int64]]]:
     """Yield (rows with a cell for each column, the line that each ends on), one part at least. Empty cells beyond the
     header are cut; words alone below the last row are a note, and no error."""
@@ -632,26 +555,60 @@ def _parquet_parts(path: Path, name: str, columns: Columns, problems: Problems) 
         sizes = [file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups)]
         require(name, sum(sizes), MOST_BYTES)
         header = [str(column) for column in file.schema_arrow.names]
+        if (wide := flat_header(header)) is not None:
+            yield from _parquet_names(arrow, file, name, wide, columns)
+            return
         if (places := _places(header, columns, name, problems)) is None:
             return
-        written = {ours: header[at] for ours, at in places.items()}
+        if places.again:
+            again = ", ".join(header[places.of[ours]] for ours in places.again)
+            problems.error(name, f"has two columns {again}; keep one of them", 1)
+            return
+        written = {ours: header[at] for ours, at in places.of.items()}
         before = 0
         for batch in file.iter_batches(batch_size=PART, columns=list(written.values())):
             cells = {
-                ours: _cells(arrow, batch.column(batch.schema.get_field_index(theirs)))
+                ours: _cells(arrow, batch.column(batch.schema.get_field_index(theirs)), columns[ours].kind)
                 for ours, theirs in written.items()
             }
-            yield Part(name, cells, np.arange(before, before + batch.num_rows) + _HEADER + 1, written)
+            rows = np.arange(before, before + batch.num_rows) + _HEADER + 1
+            yield Part(name, cells, rows, written, unread=places.unread)
             before += batch.num_rows
         if not before:
-            yield Part(name, {ours: [] for ours in places}, np.empty(0, dtype=np.int64), written)
+            yield Part(name, {ours: [] for ours in places.of}, np.empty(0, dtype=np.int64), written)
     except (arrow.ArrowException, OSError) as error:
         problems.error(name, f"cannot be read as Parquet: {str(error).splitlines()[0][:200]}")
 
 
-def _cells(arrow: Any, column: Any) -> Cells:
-    """Return a column as numbers where it has numbers, else as texts; missing ones are not a number, or empty."""
+def _parquet_names(arrow: Any, file: Any, name: str, wide: Wide, columns: Columns) -> Iterator[Part]:
+    """Yield the parts of a table with a column of each price of each ticker, one of each ticker's rows with a price."""
+    prices = [price for price in dict.fromkeys(wide.prices) if PRICES.fullmatch(price)]
+    header = [plain(one) for one in wide.header(prices)]
+    ours = {one: next((our for our, column in columns.items() if one in column.names), None) for one in header}
+    places, before = wide.places(prices), 0
+    for batch in file.iter_batches(batch_size=PART):
+        rows = np.arange(before, before + batch.num_rows) + _HEADER + 1
+        for ticker, of_ticker in places.items():
+            there = {
+                at: heading for at, heading in zip([0, *of_ticker], header, strict=False) if at or heading == "date"
+            }
+            cells = {
+                our: _cells(arrow, batch.column(at), columns[our].kind)
+                for at, heading in there.items()
+                if (our := ours[heading]) is not None
+            }
+            if (symbol := ours[header[-1]]) is not None:
+                cells[symbol] = [ticker] * batch.num_rows
+            yield Part(name, cells, rows, {our: our for our in cells})
+        before += batch.num_rows
+
+
+def _cells(arrow: Any, column: Any, kind: Kind) -> Cells:
+    """Return a column as numbers where it has numbers, else as texts, and so days that are counted; missing ones are
+    not a number, or empty."""
     types = arrow.types
+    if kind in DAYS and types.is_integer(column.type):
+        return ["" if each is None else str(each) for each in column.to_pylist()]
     if types.is_floating(column.type) or types.is_integer(column.type) or types.is_decimal(column.type):
         found: Cells = column.cast(arrow.float64()).to_numpy(zero_copy_only=False)
         return found
@@ -693,14 +650,31 @@ def _at_home(part: Part, problems: Problems) -> Part:
     return replace(part, cells=cells, rows=part.rows[home], written=written)
 
 
-def columns_of(path: Path, columns: Columns) -> set[str]:
-    """Return which of our columns a file has, by its beginning; none of a file that cannot be read. Raises
-    Oversized."""
+def columns_in(path: Path, kinds: Sequence[Columns]) -> list[set[str]]:
+    """Return which columns of each kind of file a file has, by its beginning; none of a file that cannot be read.
+    Raises Oversized."""
     try:
-        raw = _PARTS.get(path.suffix.lower(), _csv_parts)(path, path.name, columns, Problems())
-        return set(part.cells) if (part := next(raw, None)) is not None else set()
-    except OSError:
+        if (read := _PARTS.get(path.suffix.lower())) is not None:
+            firsts = (next(read(path, path.name, columns, Problems()), None) for columns in kinds)
+            return [set(first.cells) if first is not None else set() for first in firsts]
+        if no_text(path) is not None:
+            return [set() for _ in kinds]
+        csv.field_size_limit(MOST_CELL)
+        encoding, _ = encoding_of(path, path.name)
+        first = first_lines(path, encoding)
+        return [_columns_of_text(path, first, encoding, columns) for columns in kinds]
+    except (OSError, UnicodeError, csv.Error):
+        return [set() for _ in kinds]
+
+
+def _columns_of_text(path: Path, first: Sequence[str], encoding: str, columns: Columns) -> set[str]:
+    if (form := form_of(first, encoding, _headings(columns), path.stem)) is None:
         return set()
+    with path.open(encoding=encoding, newline="") as file:
+        header = csv_lines(file, form).header
+    require(f"the header of {path.name}", len(header), MOST_FIELDS, "cells")
+    written = set(meant([plain(cell) for cell in header]))
+    return {ours for ours, column in columns.items() if written.intersection(column.names)}
 
 
 def parts_of(path: Path, name: str, columns: Columns, problems: Problems) -> Iterator[Part]:
@@ -724,6 +698,8 @@ def parts_of(path: Path, name: str, columns: Columns, problems: Problems) -> Ite
         except Ambiguous as error:
             problems.error(name, str(error), error.cell.row, written.get(error.cell.column))
             return
+        for cell, note in notation.notes:
+            problems.warn(name, note, cell.row, written.get(cell.column))
         parts = (
             [first]
             if count == 1 and first is not None

@@ -7,7 +7,7 @@ import csv
 import datetime as dt
 import io
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -28,22 +28,23 @@ from chordesk.tools.market.files.chains import CHAIN_COLUMNS as CHAINS
 from chordesk.tools.market.files.data_folder import ABOUT, SET_ASIDE, check_folder
 from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HEADLINES
 from chordesk.tools.market.files.news_and_earnings import STATEMENT_COLUMNS as STATEMENTS
-from chordesk.tools.market.files.tables import CSV, JSON_LINES, FileProblem, Problems, columns_of, rows_of
+from chordesk.tools.market.files.tables import CSV, JSON_LINES, FileProblem, Problems, columns_in, rows_of
 from chordesk.tools.market.prices import moves_like_splits
 from chordesk.tools.market.samples import pystock
 from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
 from chordesk.tools.market.samples.own_files import (
     JSON,
-    READ,
+    NESTED,
     TABBED,
     TEXT,
-    ZIP,
+    WORKBOOKS,
     Bar,
     Given,
     SetAside,
     bars_of,
     found_in,
     gathered,
+    is_read,
     table_of,
 )
 from chordesk.tools.market.samples.package_files import (
@@ -236,12 +237,19 @@ def import_data(
     if len(sources) == 1 and sources[0] in SAMPLES:
         return import_sample(SAMPLES[sources[0]], {}, to, force=force, fetched=fetched)
     paths = [_path(source) for source in sources]
-    if all(path.is_dir() or path.suffix.lower() in {*READ, ZIP} for path in paths):
+    if all(path.is_dir() or is_read(path.name) for path in paths):
         return _import_own(paths, to, force=force, agreed=agreed)
     known = {wanted.sha256: (sample, wanted) for sample in SAMPLES.values() for wanted in sample.files}
     found = {path: known.get(digest_of(path)) for path in paths}
     strange = [path for path, which in found.items() if which is None]
     if strange:
+        kind = strange[0].suffix.lower()
+        if kind in WORKBOOKS:
+            raise UsageError(f"{strange[0].name} is a workbook, which is not read", remedy="save it as CSV UTF-8")
+        if kind in NESTED - {".whl", ".jar"}:
+            raise UsageError(
+                f"{strange[0].name} is packed as {kind}, which is not read", remedy="unpack it, or use .gz"
+            )
         reason = f"{strange[0].name} is no data file and no package file of a sample, by its SHA-256"
         raise UsageError(reason, remedy=_remedy())
     samples = {which[0].name: which[0] for which in found.values() if which is not None}
@@ -295,14 +303,10 @@ def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool, agreed: 
     with tempfile.TemporaryDirectory(prefix="desk-data-") as room:
         bars, others = _sorted_out(paths, Path(room), aside)
         made = {f"{BARS_OF_A_SYMBOL}/{symbol}.csv": rows for symbol, rows in _put_together(bars, others, aside).items()}
-        if not made and not others:
-            first = aside.rows[0] if aside.rows else None
-            place = f"{first.file} row {first.row}" if first is not None and first.row else first.file if first else ""
-            why = f": {place}: {first.reason}" if first else ""
-            remedy = "put it right in the file, and import again" if first else _remedy()
-            raise UsageError(f"{paths[0]} has nothing that can be imported{why}", remedy=remedy)
+        _require_some(paths[0], made, others, aside)
         _require_free(folder, [*made, *others], force=force)
         made = _usable(folder, made, others, aside)
+        _require_some(paths[0], made, others, aside)
         by_symbol = {PurePosixPath(name).name.removesuffix(CSV): rows for name, rows in made.items()}
         if not agreed(preview_of(by_symbol, {name: given.name for name, given in others.items()}, aside)):
             return Imported(folder, None, False, aside)
@@ -310,6 +314,19 @@ def _import_own(paths: Sequence[Path], to: Path | None, *, force: bool, agreed: 
         files += [(name, Table(name, *table_of(rows)).content()) for name, rows in made.items()]
     write_files(folder, [*files, *([(SET_ASIDE, aside.content())] if aside.rows else [])], replace=True)
     return Imported(folder, None, True, aside)
+
+
+def _require_some(path: Path, made: Mapping[str, Any], others: Mapping[str, Given], aside: SetAside) -> None:
+    """Raise UsageError with the commonest reason where nothing is left to be written."""
+    if made or others:
+        return
+    counts = Counter(one.kind for one in aside.rows)
+    first = next((one for one in aside.rows if one.kind == counts.most_common(1)[0][0]), None)
+    place = f"{first.file} row {first.row}" if first is not None and first.row else first.file if first else ""
+    why = f": {place}: {first.reason}" if first else ""
+    more = f", and {len(aside.rows) - 1} more rows and files" if len(aside.rows) > 1 else ""
+    remedy = "put it right in the file, and import again" if first else _remedy()
+    raise UsageError(f"{path} has nothing that can be imported{why}{more}", remedy=remedy)
 
 
 def _sorted_out(paths: Sequence[Path], room: Path, aside: SetAside) -> tuple[dict[str, list[Bar]], dict[str, Given]]:
@@ -463,9 +480,7 @@ def _name_of(given: Given) -> str | None:
         return name
     if ending == JSON:
         return BARS_OF_A_SYMBOL
-    bars, chains, headlines, statements = (
-        columns_of(path, names) for names in (OWN_BARS, CHAINS, HEADLINES, STATEMENTS)
-    )
+    bars, chains, headlines, statements = columns_in(path, (OWN_BARS, CHAINS, HEADLINES, STATEMENTS))
     if chains >= {"quoted", "bid", "ask"} and (chains & {"contract", "strike"}):
         return f"chains{ending}"
     if headlines >= {"symbol", "time", "headline"}:
@@ -496,5 +511,5 @@ def _path(source: str) -> Path:
 def _remedy() -> str:
     return (
         f"give one of {', '.join(SAMPLES)}, the package files of one, or CSV, JSON or Parquet files of your own, "
-        "a folder of them, or a zip archive"
+        "also packed as .gz, a folder of them, or a zip archive"
     )

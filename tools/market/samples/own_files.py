@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import gzip
 import io
 import re
 import stat
 import zipfile
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -18,12 +20,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
 
-from chordesk.models.answers import spelled
 from chordesk.models.errors import UsageError
 from chordesk.models.outside import (
+    FREE_BYTES,
     MOST_BYTES,
     MOST_FIELDS,
     MOST_MEMBERS,
+    MOST_RATIO,
     Oversized,
     copied,
     held,
@@ -33,9 +36,12 @@ from chordesk.models.outside import (
 )
 from chordesk.models.text import NEW_YORK, csv_cell
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.bars import BAR_COLUMNS
+from chordesk.tools.market.files.bars import BAR_COLUMNS, SYMBOL_NAMES
 from chordesk.tools.market.files.data_folder import SET_ASIDE
+from chordesk.tools.market.files.layout import no_text
 from chordesk.tools.market.files.notation import Ambiguous, Survey, kinds_of
+from chordesk.tools.market.files.sources import plain
+from chordesk.tools.market.files.symbols import listed, symbol_in
 from chordesk.tools.market.files.tables import (
     CSV,
     JSON_LINES,
@@ -47,13 +53,14 @@ from chordesk.tools.market.files.tables import (
     moment_of,
     number_of,
     parts_of,
-    plain,
 )
 from chordesk.tools.market.home import foreign
+from chordesk.tools.market.samples.json_records import records
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _SHOWN = 8
 _SHOWN_OF_A_FILE = 4096  # characters
+_SHOWN_OF_A_LINE = 120
 
 
 class Left(NamedTuple):
@@ -102,7 +109,20 @@ class SetAside:
 
 JSON, TEXT, TABBED, ZIP = ".json", ".txt", ".tsv", ".zip"
 READ = frozenset({CSV, TEXT, TABBED, JSON, JSON_LINES, PARQUET})
-_NESTED = frozenset({ZIP, ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst", ".whl", ".jar"})
+GZIP = ".gz"
+NESTED = frozenset({ZIP, GZIP, ".tgz", ".bz2", ".xz", ".7z", ".rar", ".tar", ".zst", ".whl", ".jar"})
+
+
+WORKBOOKS = frozenset({".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers"})
+_REFUSED = {
+    **dict.fromkeys(WORKBOOKS, "a workbook: save it as CSV UTF-8"),
+    **dict.fromkeys(NESTED, "packed: unpack it"),
+}
+
+
+def is_read(name: str) -> bool:
+    path = PurePosixPath(name.lower())
+    return path.suffix in {*READ, ZIP} or (path.suffix == GZIP and PurePosixPath(path.stem).suffix in READ)
 
 
 class Given(NamedTuple):
@@ -135,8 +155,27 @@ def _one(given: Given, room: Path, aside: SetAside) -> Iterator[Given]:
         yield from _unpacked(given, room / str(len(list(room.iterdir()))), aside)
     elif ending in READ:
         yield given
+    elif is_read(given.name):
+        yield Given(given.name, _unzipped(given, room))
     else:
-        aside.add(given.name, None, "a file of another kind", f"files end in {', '.join(sorted({*READ, ZIP}))}")
+        detail = _REFUSED.get(ending, f"files end in {', '.join(sorted({*READ, ZIP, GZIP}))}")
+        aside.add(given.name, None, "a file of another kind", detail)
+
+
+def _unzipped(given: Given, room: Path) -> Path:
+    """Unpack a file of gzip, within the bounds of what is read from outside."""
+    there = room / str(len(list(room.iterdir()))) / PurePosixPath(given.name).stem
+    there.parent.mkdir(parents=True)
+    packed = given.path.stat().st_size
+    try:
+        with gzip.open(given.path) as source, there.open("wb") as target:
+            copied(given.name, source, target, min(MOST_BYTES, max(FREE_BYTES, MOST_RATIO * packed)))
+    except Oversized as error:
+        why = f"{error}, {MOST_RATIO} times its size" if packed * MOST_RATIO < MOST_BYTES else str(error)
+        raise UsageError(why, remedy="leave it out, or unpack it yourself") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{given.name} is no gzip file that can be read: {error}", remedy="pack it again") from None
+    return there
 
 
 def _unpacked(archive: Given, room: Path, aside: SetAside) -> Iterator[Given]:
@@ -183,7 +222,7 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
         return "is a link"
     if info.flag_bits & 1:
         return "is encrypted"
-    if PurePosixPath(name).suffix.lower() in _NESTED:
+    if PurePosixPath(name).suffix.lower() in NESTED:
         return "is an archive within the archive"
     try:
         require_ratio("", info.file_size, info.compress_size)
@@ -194,47 +233,26 @@ def _unsafe(info: zipfile.ZipInfo) -> str | None:
 
 # Bars
 
+_TIMES = ("datetime", "date", "day", "timestamp", "tradedate", "time", "t")
 COLUMNS = {
     **{name: column for name, column in BAR_COLUMNS.items() if name not in ("day", "symbol")},
-    "day": Column(
-        (
-            "datetime",
-            "date",
-            "day",
-            "timestamp",
-            "tradedate",
-            "time",
-            "t",
-            "datum",
-            "fecha",
-            "indexlevel0",
-            "unnamed0",
-            "",
-        ),
-        kind="session",
-    ),
+    "day": Column((*_TIMES, *(name for name in BAR_COLUMNS["day"].names if name not in _TIMES)), kind="session"),
     "clock": Column(("time", "hour")),
     "zone": Column(("timezone", "tz", "zone")),
-    "symbol": Column(("symbol", "ticker", "sym", "name")),
+    "symbol": Column(SYMBOL_NAMES),
+    # of symbols, or of companies' names
+    "called": Column(("name", "code", "instrument", "security", "stock", "asset", "underlying")),
 }
 FIGURES = ("open", "high", "low", "close", "adjusted", "volume", "adjopen", "adjhigh", "adjlow")
 _NAMES = {"adjusted": "adj close", "adjopen": "adj open", "adjhigh": "adj high", "adjlow": "adj low"}
-_NUMBERED = re.compile(r"^\d+[a-z]?\.\s*")  # Alpha Vantage's "1. open"
 _TRADED = {"buyprice": "open", "sellprice": "close"}  # AI-Trader's names of an hour's open and close
+_IN_UTC = re.compile(r"\b(?:UTC|GMT)\b", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2}))?(?:\.\d+)?")
-_WORDS = re.compile(r"[_\s(),]+|-(?=[a-z])")
-_NOISE = re.compile(
-    r"daily|hourly|intraday|prices?|data|stocks?|histor(y|ical|icaldata)|ohlcv?|bars|candles|adjusted|full|compact|max|"
-    r"time|series|us|usd|\d+(min|m|d|h|w)|h|d|\d+|download|exports?|table|quotes?|chart|nasdaq|nyse|amex|arca|bats|cboe|"
-    r"[0-9a-f]{5}|historische|daten|historiques|donnees|cours|historicos|datos|storici|dati"
-)
-_NO_NAMES = frozenset(
-    {"download", "export", "table", "quotes", "prices", "history", "stock", "stocks", "data", "chart"}
-)
 
 
 class Cells(NamedTuple):
-    """A row of bars as it is written. row: of its file. zone: of its time, where the file names one beside it."""
+    """A row of bars as it is written. row: of its file. zone: of its time, where the file names one beside it. called:
+    the symbol is of a column that may have companies' names."""
 
     row: int
     symbol: str
@@ -242,6 +260,7 @@ class Cells(NamedTuple):
     clock: str
     zone: str
     figures: Mapping[str, str]
+    called: bool = False
 
 
 class Bar(NamedTuple):
@@ -252,48 +271,65 @@ class Bar(NamedTuple):
     figures: Mapping[str, str]
 
 
-def symbol_in(name: str) -> str | None:
-    """Return the symbol of a file of bars by its name: AAPL.csv, aapl.us.txt, daily_prices_AAPL.json; else None."""
-    stem = PurePosixPath(name.rpartition(":")[2]).stem
-    if PurePosixPath(stem).suffix.lower() in READ:  # AAPL.csv.txt, as some programs save it
-        stem = PurePosixPath(stem).stem
-    whole = _symbol(stem)
-    if is_symbol(whole) and stem not in _NO_NAMES:
-        return whole
-    words = [word for word in _WORDS.split(stem) if word and not _NOISE.fullmatch(word.lower())]
-    return _symbol(words[0]) if len(words) == 1 and is_symbol(_symbol(words[0])) else None
-
-
-def _symbol(text: str) -> str:
-    """Return a symbol without the mark of its country or exchange: AAPL.US, NASDAQ:AAPL."""
-    return spelled(text.strip().upper().removesuffix(".US").rpartition(":")[2])
-
-
 def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
     """Return a file's daily bars by symbol; rows within a day are put together. What cannot be read is set aside. A
     symbol that the file states counts, and not that of its name."""
     named = symbol_in(given.name)
+    rows = list(_rows(given, aside))
+    stated = _stated_symbols(given, rows, named, aside)
     found: dict[str, list[Cells]] = defaultdict(list)
-    for cells in _rows(given, aside):
-        symbol = _symbol(cells.symbol) or named or ""
-        if (abroad := foreign(symbol, exchange=cells.symbol.rpartition(":")[0])) is not None:
-            aside.add(given.name, cells.row, "no US dollars in New York", abroad)
-        elif is_symbol(symbol):
+    for cells in rows:
+        symbol = stated.get(cells.symbol)
+        if symbol:
             found[symbol].append(cells)
-        elif cells.symbol:
-            aside.add(given.name, cells.row, f"no symbol, which is {SYMBOL_RULE}", repr(cells.symbol[:40]))
-        else:
-            aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
-            return {}
-    stated = {symbol for symbol, rows in found.items() if rows[0].symbol}
-    if named is not None and len(stated) == 1 and named not in stated and PurePosixPath(given.name).stem.isupper():
-        kind = "a file named after one symbol that states another: the stated one counts"
-        aside.note(given.name, kind, f"{named} by its name, {min(stated)} by its content")
-    if named in found and len(found) == 1 and not stated and _of_several(found[named]):
-        kind = "several rows of a time, and no column of their symbols"
+        elif cells.symbol or symbol is None:
+            aside.add(given.name, cells.row, *_no_symbol(cells.symbol))
+    if len(stated) == 1 and _of_several(rows):
+        kind = "several rows of a time, and no column that tells their symbols"
         aside.add(given.name, None, kind, "name it `symbol`, or write a file a symbol")
         return {}
-    return {symbol: _days(given.name, rows, aside) for symbol, rows in found.items()}
+    if stated.get("") == "":
+        aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
+    return {symbol: _days(given.name, of_symbol, aside) for symbol, of_symbol in found.items()}
+
+
+def _stated_symbols(given: Given, rows: Sequence[Cells], named: str | None, aside: SetAside) -> dict[str, str | None]:
+    """Return the symbol of each text in the column of symbols, of an empty one too: the file's only symbol, or that of
+    its name; empty where it has none, and None of a text that is no symbol. A column of companies' names leaves the
+    file its own name."""
+    texts = {one.symbol: one.called for one in rows}
+    found: dict[str, str | None] = {}
+    for text in filter(None, texts):
+        symbol = listed(text)
+        foreigner = _abroad(text) is not None or foreign(symbol) is not None
+        found[text] = symbol if is_symbol(symbol) and not foreigner else None
+    if (
+        len(found) == 1
+        and named is not None
+        and texts[text := next(iter(found))]
+        and not (found[text] and text.isupper())
+    ):
+        if found[text] != named:
+            aside.note(given.name, "a name that is no symbol: the file's name counts", f"{text[:40]!r} is {named}")
+        found[text] = named
+    known = {symbol for symbol in found.values() if symbol is not None}
+    differs = len(known) == 1 and named is not None and named not in known
+    if differs and PurePosixPath(given.name).stem.partition(".")[0].isupper():
+        kind = "a file named after one symbol that states another: the stated one counts"
+        aside.note(given.name, kind, f"{named} by its name, {min(known)} by its content")
+    if "" in texts:
+        found[""] = (min(known) if len(known) == 1 else None) if found else named or ""
+    return found
+
+
+def _abroad(text: str) -> str | None:
+    return foreign(text.strip().upper(), exchange=text.rpartition(":")[0])
+
+
+def _no_symbol(text: str) -> tuple[str, str]:
+    if (abroad := _abroad(text)) is not None:
+        return "no US dollars in New York", abroad
+    return f"no symbol, which is {SYMBOL_RULE}", repr(text[:40])
 
 
 _FEW = 0.1  # share of times with a second row that may be slips
@@ -312,12 +348,14 @@ def found_in(path: Path) -> str:
     """Return what a file without the usual columns has instead, for people."""
     if path.suffix.lower() == PARQUET:
         return "a Parquet file with other columns, or a damaged one"
+    if (why := no_text(path)) is not None:
+        return f"it {why}"
     text = _first_line(path)
     try:
         first = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return f"its first line is {text[:80]!r}" if text else "it has no first line of text"
-    return _fields(first) if isinstance(first, dict) else f"its first line is {text[:80]!r}"
+        return f"its first line is {text[:_SHOWN_OF_A_LINE]!r}" if text else "it has no first line of text"
+    return _fields(first) if isinstance(first, dict) else f"its first line is {text[:_SHOWN_OF_A_LINE]!r}"
 
 
 def _first_line(path: Path) -> str:
@@ -327,6 +365,8 @@ def _first_line(path: Path) -> str:
 
 def _fields(record: Mapping[str, Any]) -> str:
     names = [str(name)[:40] for name in record]
+    if len(record) == 1 and isinstance(text := next(iter(record.values())), str):
+        return f"it says {text[:_SHOWN_OF_A_LINE]!r}"  # what a service answers in place of bars
     told = f"it has {', '.join(names[:8])}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return told + ("; logs of positions are for `desk benchmark trades`" if "positions" in record else "")
 
@@ -337,14 +377,22 @@ def _rows(given: Given, aside: SetAside) -> Iterator[Cells]:
         yield from _json_rows(given, ending == JSON_LINES, aside)
         return
     problems = Problems(most=1 << 30)
+    unread: dict[str, None] = {}
     for part in parts_of(given.path, given.name, COLUMNS, problems):
+        unread |= dict.fromkeys(part.unread)
         if part.source:
             aside.sources[given.name] = part.source
+        symbols = "symbol" if "symbol" in part.cells else "called"
+        called = symbols == "called" and "called" in part.cells
+        of_heading = "UTC" if _IN_UTC.search(part.written.get("day", "")) else ""
         has = [name for name in FIGURES if name in part.cells]
         for at in range(len(part)):
             figures = {name: part.text(name, at) for name in has}
-            symbol, day, clock, zone = (part.text(name, at) for name in ("symbol", "day", "clock", "zone"))
-            yield Cells(int(part.rows[at]), symbol, day, clock, zone, figures)
+            symbol, day, clock, zone = (part.text(name, at) for name in (symbols, "day", "clock", "zone"))
+            yield Cells(int(part.rows[at]), symbol.strip(), day, clock, zone or of_heading, figures, called)
+    if unread:
+        names = f"{', '.join(one[:40] for one in list(unread)[:6])}{' ...' if len(unread) > 6 else ''}"
+        aside.note(given.name, "columns that are not read", names)
     for one in problems.of("error"):
         aside.add(one.file, one.row, "a row or file that cannot be read", one.message)
     for one in problems.of("warning"):
@@ -365,7 +413,7 @@ def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
                 except orjson.JSONDecodeError as error:
                     aside.add(given.name, line, "no JSON", error.msg)
                     continue
-                for at, (symbol, record) in enumerate(_records(found), 1):
+                for at, (symbol, record) in enumerate(records(found), 1):
                     first = record if first is None else first
                     require(f"a record of {given.name}", len(record), MOST_FIELDS, "fields")
                     rows.append(_cells(line if by_line else at, symbol, record))
@@ -382,7 +430,7 @@ def _json_rows(given: Given, by_line: bool, aside: SetAside) -> Iterator[Cells]:
 
 def _plain(rows: Sequence[Cells]) -> list[Cells]:
     """Return rows with days and figures in plain form, as all of them show that the file writes. Raises Ambiguous."""
-    survey = Survey(kinds_of(COLUMNS))
+    survey = Survey(kinds_of(COLUMNS), delimiter="")
     places = [one.row for one in rows]
     columns = {"day": [one.day for one in rows]}
     columns |= {name: [one.figures.get(name, "") for one in rows] for name in FIGURES}
@@ -395,39 +443,10 @@ def _plain(rows: Sequence[Cells]) -> list[Cells]:
     ]
 
 
-def _records(found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (symbol, record) of a list of records, of an object that has one, of one record, or of Alpha Vantage's
-    series by time."""
-    if isinstance(found, list):
-        yield from (("", one) for one in found if isinstance(one, dict))
-        return
-    if not isinstance(found, dict):
-        return
-    meta = next((one for name, one in found.items() if plain(name) == "metadata" and isinstance(one, dict)), found)
-    named = {plain(_NUMBERED.sub("", name)): str(one) for name, one in meta.items() if not isinstance(one, dict | list)}
-    symbol, zone = named.get("symbol", ""), {"timezone": named["timezone"]} if "timezone" in named else {}
-    series = [one for name, one in found.items() if plain(name).startswith("timeseries") and isinstance(one, dict)]
-    lists = [one for one in found.values() if isinstance(one, list)]
-    named_lists = [
-        (str(name), one)
-        for held in found.values()
-        if isinstance(held, dict)
-        for name, one in held.items()
-        if isinstance(one, list)
-    ]
-    if named_lists and not series and not lists:  # Alpaca's bars by symbol
-        yield from ((name, one) for name, rows in named_lists for one in rows if isinstance(one, dict))
-    elif series:
-        rows = ({"date": day, **one} for by_day in series for day, one in by_day.items() if isinstance(one, dict))
-        yield from ((symbol, {**zone, **row}) for row in rows)
-    elif lists:
-        yield from ((symbol, {**zone, **one}) for rows in lists for one in rows if isinstance(one, dict))
-    else:
-        yield symbol, found
-
-
 def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
-    written = {plain(_NUMBERED.sub("", name)): "" if value is None else str(value) for name, value in record.items()}
+    if "T" in record:  # Polygon's ticker, beside its t, which is the time
+        record = {"ticker": record["T"], **{name: value for name, value in record.items() if name != "T"}}
+    written = {plain(name): "" if value is None else str(value) for name, value in record.items()}
     written = {_TRADED.get(name, name): value for name, value in written.items()}
     held = {
         ours: written[name]
@@ -436,9 +455,12 @@ def _cells(row: int, symbol: str, record: Mapping[str, Any]) -> Cells:
     }
     figures = {name: held[name] for name in FIGURES if name in held}
     clock = held.get("clock", "") if held.get("clock") != held.get("day") else ""
-    return Cells(row, held.get("symbol", symbol), held.get("day", ""), clock, held.get("zone", ""), figures)
+    called = "symbol" not in held and "called" in held and not symbol
+    symbol = held.get("symbol", held["called"] if called else symbol)
+    return Cells(row, symbol, held.get("day", ""), clock, held.get("zone", ""), figures, called)
 
 
+_PRICES = tuple(one for one in FIGURES if one != "volume")
 # A bar of a Monday whose time is of another zone's night: those of the other days would be a day early without a sign.
 _SUNDAY, _EVENING = 6, 18
 
@@ -446,6 +468,9 @@ _SUNDAY, _EVENING = 6, 18
 def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
     moments: list[tuple[dt.datetime | dt.date, Cells]] = []
     for cells in rows:
+        if all(is_empty(cells.figures.get(one, "")) for one in _PRICES):
+            aside.note(name, "rows without any price, which are no bars", f"row {cells.row}")
+            continue
         try:
             moments.append((_moment(cells), cells))
         except Unreadable as error:
@@ -455,8 +480,9 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
         if isinstance(moment, dt.datetime):
             times[moment.date()].add(moment)
     if any(len(one) > 1 for one in times.values()):
-        aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
-        return _of_parts(name, moments, aside)
+        if joined := _of_parts(name, moments, aside):
+            aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
+        return joined
     for moment, cells in moments:
         if isinstance(moment, dt.datetime) and moment.weekday() == _SUNDAY and moment.hour >= _EVENING:
             shown = f"{cells.day[:40]} is {moment:%A, %H:%M} in New York: its bar would be of the day before it"
@@ -515,6 +541,9 @@ def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]],
     every = sorted(moment for day in parts.values() for moment in day)
     gaps = [later - earlier for earlier, later in pairwise(every)]
     length = min(gaps, default=dt.timedelta())
+    if (why := _other_clock(parts, length)) is not None:
+        aside.add(name, None, "times of another clock than New York's", why)
+        return []
     days = []
     for day in sorted(parts):
         if not exchange_hours().is_session(day):
@@ -527,6 +556,25 @@ def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]],
         if inside:
             days.append(Bar((name, inside[0][0]), str(day), _joined([figures for _, figures in inside])))
     return days
+
+
+_MOST_DAYS = 0.8
+_AN_HOUR = dt.timedelta(hours=1)
+
+
+def _other_clock(parts: Mapping[dt.date, Iterable[dt.datetime]], length: dt.timedelta) -> str | None:
+    """Return why times cannot be New York's: on most days nothing is there of the session's first hour and something
+    after its close, or nothing of its last hour and something before its open."""
+    days = [(day, sorted(times)) for day, times in parts.items() if exchange_hours().is_session(day)]
+    late = early = 0
+    for day, times in days:
+        opened, closed = exchange_hours().open_of(day), exchange_hours().close_of(day)
+        late += times[-1] >= closed and not any(opened - length < one < opened + _AN_HOUR for one in times)
+        early += times[0] < opened - length and not any(closed - _AN_HOUR - length <= one < closed for one in times)
+    if not days or max(late, early) < _MOST_DAYS * len(days):
+        return None
+    shown = f"{days[0][1][0]:%H:%M} to {days[0][1][-1]:%H:%M} on {days[0][0]}"
+    return f"they go from {shown}, read as New York's; add a column timezone, such as UTC or Europe/Berlin"
 
 
 def _fault(figures: Mapping[str, float | None]) -> str | None:

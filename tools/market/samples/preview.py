@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from chordesk.tools.market.files.sources import SOURCES
 from chordesk.tools.market.files.tables import Unreadable, number_of
 from chordesk.tools.market.samples.own_files import Bar, SetAside
 
@@ -63,6 +64,8 @@ def _name(symbol: str, rows: Sequence[Bar], aside: SetAside) -> NamePreview | No
     moves = [(after[1] / before[1] - 1, after[0]) for before, after in pairwise(closes) if before[1]]
     move, day = max(moves, key=lambda one: abs(one[0]), default=(0.0, ""))
     source = aside.sources.get(rows[0].origin[0], "")
+    if note := next((one.note for one in SOURCES if one.name == source), ""):
+        source = f"{source}: {note}"
     return NamePreview(symbol, len(rows), closes[0], closes[-1], move, day, source)
 
 

@@ -82,9 +82,17 @@ def test_a_file_of_a_foreign_name_is_an_error_that_says_where_it_is_listed(tmp_p
         ("date,close,adj close\n2020-01-02,10,0\n", "bars/A.csv, row 2, column adj close: 0 is no price"),
         ("day,price\n2020-01-02,10\n", "bars/A.csv, row 1: has no column close (or adj close); its columns are day"),
         ("when,px\n2020-01-02,10\n", "bars/A.csv, row 1: has no column date, no column close (or adj close); its"),
-        ("date,close,close\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
-        ("date,close,CLOSE\n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named CLOSE, close"),
-        ("date,close ,close \n2020-01-02,10,10\n", "bars/A.csv, row 1: has more than one column named close"),
+        (
+            "date,close,close\n2020-01-02,10,10\n2020-01-03,10,9\n",
+            "bars/A.csv, row 3, column close: has two columns close that differ, '10' and '9'; keep one of them",
+        ),
+        ("date,close ,CLOSE\n2020-01-02,10,9\n", "bars/A.csv, row 2, column close: has two columns close that differ"),
+        (b"PK\x03\x04\x14", "bars/A.csv: is a workbook or a zip archive; save it as CSV UTF-8"),
+        (b"<!DOCTYPE html>", "bars/A.csv: is a web page or XML, and no table; export CSV"),
+        (
+            "date,close (EUR)\n2020-01-02,10\n",
+            "row 1, column close (EUR): close (EUR) is priced in EUR; the desk trades",
+        ),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
         (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv, row 2, column close: '10\u00ff' is no number"),
         (
@@ -204,7 +212,7 @@ def test_a_parquet_file_with_a_column_twice_is_an_error(tmp_path: Path) -> None:
     folder = one_file(tmp_path, f"{FIRST}\n{GOOD}\n")
     columns = [arrow.array(["2020-01-02"]), arrow.array([10.0]), arrow.array([99.0])]
     parquet.write_table(arrow.table(columns, names=["date", "close", "close"]), folder / "bars" / "B.parquet")
-    assert found(folder, "error")[0] == "bars/B.parquet, row 1: has more than one column named close"
+    assert found(folder, "error")[0] == "bars/B.parquet, row 1: has two columns close; keep one of them"
 
 
 def test_a_file_of_nonsense_gives_a_few_lines_and_a_count(tmp_path: Path) -> None:

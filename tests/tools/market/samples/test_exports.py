@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.files.sources import SOURCES
 from chordesk.tools.market.samples.importing import Imported, import_data
 from chordesk.tools.market.samples.preview import Preview
 from tests.tools.market.files.folders import sessions
@@ -17,6 +20,7 @@ from tests.tools.market.files.folders import sessions
 DAYS = sessions("2024-01-02", 30)
 # day, open, high, low, close, volume
 BARS = [(day, 180.5 + at, 182.5 + at, 179.25 + at, 181.75 + at, 1_200_000 + 10_000 * at) for at, day in enumerate(DAYS)]
+FIGURES = ("open", "high", "low", "close", "volume")
 Bar = tuple[dt.date, float, float, float, float, int]
 
 
@@ -94,6 +98,49 @@ EXPORTS: dict[str, str | bytes] = {
         lambda b: f"0,{b[0]:%Y%m%d}  16:00:00 US/Eastern,{b[1]},{b[2]},{b[3]},{b[4]},{b[5]},1,2",
     ),
     "download.csv": wide("AAPL"),
+    "AAPL Datos históricos.csv": written(
+        '"Fecha","Último","Apertura","Máximo","Mínimo","Vol.","% var."',
+        lambda b: (
+            f'"{b[0]:%d.%m.%Y}","{comma(b[4])}","{comma(b[1])}","{comma(b[2])}","{comma(b[3])}",'
+            f'"{comma(b[5] / 1e6)}M","0,1%"'
+        ),
+    ),
+    "Прошлые данные - AAPL.csv": written(
+        "Дата;Цена;Откр.;Макс.;Мин.;Объём",
+        lambda b: ";".join([f"{b[0]:%d.%m.%Y}", *(comma(b[at]) for at in (4, 1, 2, 3)), str(b[5])]),
+    ),
+    "aapl_us_d.csv.gz": gzip.compress(
+        written("Data,Otwarcie,Najwyzszy,Najnizszy,Zamkniecie,Wolumen", lambda b: ",".join(map(str, b))).encode()
+    ),
+    "quantmod.csv": written(
+        ",".join(f'"AAPL.{name}"' for name in ("Date", "Open", "High", "Low", "Close", "Volume")).replace(
+            "AAPL.D", "D"
+        ),
+        lambda b: ",".join(map(str, b)),
+    ),
+    "pandas.json": json.dumps(
+        {
+            "meta": {"symbol": "AAPL", "exchange_timezone": "America/New_York"},
+            "values": [dict(zip(("datetime", *FIGURES), map(str, bar), strict=True)) for bar in BARS[::-1]],
+        }
+    ),
+    "chart.json": json.dumps(
+        {
+            "ticker": "AAPL",
+            "t": [noon(bar[0], 14) for bar in BARS],
+            **{name[0]: [bar[at] for bar in BARS] for at, name in enumerate(FIGURES, 1)},
+        }
+    ),
+    "export.csv": written(
+        "Apple Inc. (NASDAQ: AAPL)\n\n1. Trading Date;Open (USD);High (USD);Low (USD);Close (USD);Volume;Volume",
+        lambda b: ";".join(
+            [f"{b[0]:%d-%b-%Y}", *map(str, b[1:5]), f"{b[5]:,}".replace(",", "."), f"{b[5]:,}".replace(",", ".")]
+        ),
+    ),
+    "long.csv": written(
+        "RIC,date,open,high,low,close,volume",
+        lambda b: f"AAPL.O,{(b[0] - dt.date(1899, 12, 30)).days},{','.join(map(str, b[1:]))}",
+    ),
 }
 
 
@@ -148,6 +195,48 @@ def test_a_file_of_one_name_that_states_another_is_named(tmp_path: Path) -> None
     (tmp_path / "raw" / "bars").mkdir(parents=True)
     (tmp_path / "AAPL.csv").rename(tmp_path / "raw" / "bars" / "AAPL.csv")
     assert any("states MSFT" in str(one) for one in check_folder(tmp_path / "raw", "auto", 9).problems.found)
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("Symbol,date,close", lambda symbol, bar: f"{symbol},{bar[0]},{bar[4]}"),
+        ("date,close,Name", lambda symbol, bar: f"{bar[0]},{bar[4]},NASDAQ:{symbol}"),
+    ],
+)
+def test_two_names_in_one_file(tmp_path: Path, header: str, row: Callable[[str, Bar], str]) -> None:
+    lines = [row(symbol, bar) for bar in BARS for symbol in ("NA", "TRUE")]
+    (tmp_path / "prices.csv").write_text("\n".join([header, *lines]), encoding="utf-8")
+    done = imported(tmp_path, "prices.csv")
+    assert sorted(path.name for path in (done.folder / "bars").iterdir()) == ["NA.csv", "TRUE.csv"]
+
+
+HOURS = [(hour, minute) for hour in range(9, 16) for minute in (30,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("Symbol,date,close\n" + "".join(f"SAP GY Equity,{b[0]},{b[4]}\n" for b in BARS), "row 2: no symbol"),
+        ("date,close\n" + "".join(f"{b[0]},({b[4]})\n" for b in BARS), "row 2: a bar that cannot be used: -181.75"),
+        ("date,close\n" + "".join(f"{b[0]},{b[4] * at}\n" for b in BARS for at in (1, 2)), "several rows of a time"),
+        ("Symbol: A\ndate,close\n" + "".join(f"{b[0]},{b[4] * at}\n" for at in (1, 2) for b in BARS), "several rows"),
+        (
+            "time,close\n" + "".join(f"{b[0]} {hour + 6}:{minute},{b[4]}\n" for b in BARS for hour, minute in HOURS),
+            "times of another clock than New York's: they go from 15:30 to 21:30",
+        ),
+    ],
+)
+def test_what_leaves_no_bar_is_refused_and_nothing_is_written(tmp_path: Path, content: str, why: str) -> None:
+    (tmp_path / "P.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=why):
+        imported(tmp_path, "P.csv")
+    assert not (tmp_path / "own").exists()
+
+
+def test_the_page_has_the_headings_that_are_known() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "data.md").read_text(encoding="utf-8")
+    assert [one.name for one in SOURCES if f"| {one.name} | `{one.shown}` |" not in page] == []
 
 
 def test_spellings_of_a_share_are_one_share(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
         ("x.json", '{"a": 1}', "no bar in the file: it has a; a bar has a date and a close"),
         (
             "prices_X.csv",
-            "code,date,close\n"
+            "kind,date,close\n"
             + "".join(f"{name},2020-01-0{day},{name}{day}\n" for name in (1, 2) for day in (2, 3, 6)),
             "several rows of a time, and no column of their",
         ),
