@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import orjson
@@ -169,7 +169,7 @@ def _unzipped(given: Given, room: Path) -> Path:
     packed = given.path.stat().st_size
     try:
         with gzip.open(given.path) as source, there.open("wb") as target:
-            copied(given.name, source, target, min(MOST_BYTES, max(FREE_BYTES, MOST_RATIO * packed)))
+            copied(given.name, cast("IO[bytes]", source), target, min(MOST_BYTES, max(FREE_BYTES, MOST_RATIO * packed)))
     except Oversized as error:
         why = f"{error}, {MOST_RATIO} times its size" if packed * MOST_RATIO < MOST_BYTES else str(error)
         raise UsageError(why, remedy="leave it out, or unpack it yourself") from None

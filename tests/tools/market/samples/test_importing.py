@@ -149,7 +149,7 @@ def test_of_files_with_an_error_none_is_imported(tmp_path: Path) -> None:
             "prices_X.csv",
             "kind,date,close\n"
             + "".join(f"{name},2020-01-0{day},{name}{day}\n" for name in (1, 2) for day in (2, 3, 6)),
-            "several rows of a time, and no column of their",
+            "several rows of a time, and no column that tells",
         ),
         ("x.whl", "PK", "no data file and no package file of a sample"),
         ("nowhere", None, "'nowhere' is no sample and no file"),
