@@ -4,11 +4,13 @@ DeskError
   SettingError         a setting is wrong: fix it and start again
   UsageError           a request that cannot be fulfilled
     NotFound           the named object does not exist
+      NothingYet       there is none of its kind yet
   NotWaiting           an answer to a request that is closed
   ServiceError         a service is not reachable (retried)
     RedisDown
     DatabaseDown
       DatabaseUnfit    its schema is not this version's, or it cannot be written
+        DatabaseNew    no desk has run on it yet
       DatabaseUnsound  it is damaged
     BlobsDown
   CodexError           the model runtime
@@ -70,6 +72,10 @@ class NotFound(UsageError):
     """Nothing has this name or id."""
 
 
+class NothingYet(NotFound):
+    """None of its kind is there yet, so that none could be named."""
+
+
 class NotWaiting(DeskError):
     remedy = "`desk approvals` lists what waits"
 
@@ -88,6 +94,10 @@ class DatabaseDown(ServiceError):
 
 class DatabaseUnfit(DatabaseDown):
     retryable = False
+
+
+class DatabaseNew(DatabaseUnfit):
+    remedy = "start `desk up`, which makes it, or run `desk db upgrade`"
 
 
 class DatabaseUnsound(DatabaseDown):

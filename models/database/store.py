@@ -33,7 +33,7 @@ from sqlmodel import Session, SQLModel
 
 from chordesk.models import migrations, tables
 from chordesk.models.database import soundness
-from chordesk.models.errors import DatabaseDown, DatabaseUnfit, DatabaseUnsound, SettingError
+from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
 
@@ -401,8 +401,23 @@ def _foreign_keys_suspended(connection: Connection) -> Iterator[None]:
 
 
 def current(url: str) -> tuple[str | None, str]:
+    newest = migrations.revisions()[-1]
+    if _never_made(url):
+        return None, newest
     with closing(Store(url)) as store:
-        return _revision(store), migrations.revisions()[-1]
+        return _revision(store), newest
+
+
+def _never_made(url: str) -> bool:
+    """Whether SQLite's file is not there but could be. It is not opened then: that would make it."""
+    path = make_url(url).database if _backend(url) == "sqlite" else None
+    if not path or path == ":memory:":
+        return False
+    try:
+        there = next(one for one in (Path(path), *Path(path).parents) if one.exists())
+    except OSError:
+        return False  # opening it tells what is wrong
+    return there != Path(path) and there.is_dir()
 
 
 def _revision(store: Store) -> str | None:
@@ -449,20 +464,21 @@ def knows(revision: str) -> bool:
 
 
 def open_current(url: str) -> Store:
-    """Return the database. Raises DatabaseUnfit when its schema is not the one this code was written for."""
+    """Return the database. Raises DatabaseUnfit when its schema is not the one this code was written for, DatabaseNew
+    when it has none; a file that is not there is not made."""
+    nothing = DatabaseNew(f"no desk has run on the database {masked(url)}")
+    if _never_made(url):
+        raise nothing
     store = Store(url)
     try:
         found, newest = _revision(store), migrations.revisions()[-1]
-        if found is not None and not knows(found):
+        if found is None:
+            raise nothing
+        if not knows(found):
             raise _of_another_version(url, found)
         if found != newest:
-            remedy = "run `desk db upgrade`" if found else "start `desk up`, which makes it, or run `desk db upgrade`"
-            problem = (
-                f"the database {masked(url)} is at revision {found}, this version needs {newest}"
-                if found
-                else f"there is nothing yet: no desk has run on the database {masked(url)}"
-            )
-            raise DatabaseUnfit(problem, remedy=remedy)
+            problem = f"the database {masked(url)} is at revision {found}, this version needs {newest}"
+            raise DatabaseUnfit(problem, remedy="run `desk db upgrade`")
         _require_tables(store)
     except BaseException:
         store.close()

@@ -14,7 +14,7 @@ from chordesk.models.settings import REAL_MONEY
 from chordesk.models.text import utc
 from chordesk.tasks.cli import arming
 from chordesk.tasks.cli.output import emit
-from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.shell import Json, looks, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.tasks.reading.orders import MandateState
@@ -68,6 +68,7 @@ def disarm(
 
 
 @commands.command()
+@looks("no mandate yet")
 def mandate(as_json: Json = False) -> None:
     """Show the mandate in force and what is left of it.
 

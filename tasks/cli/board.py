@@ -10,7 +10,7 @@ import typer
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind
 from chordesk.tasks.cli.output import emit
-from chordesk.tasks.cli.shell import Json, opened, run_of
+from chordesk.tasks.cli.shell import Json, looks, opened, run_of
 from chordesk.tasks.cli.start import Budget, DryRun, Wait, Yes, connected, forecast, see
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def _parts(named: list[str] | None) -> list[str]:
 
 
 @commands.command()
+@looks("no episode yet", as_json="null")
 def board(
     run: Annotated[
         str | None,
@@ -84,6 +85,7 @@ Account = Annotated[str | None, typer.Option("--account", help="Another account 
 
 
 @commands.command("scores")
+@looks("no scores yet", as_json="null")
 def show(
     voice: Annotated[str | None, typer.Option("--voice", help="Only this voice, in detail.")] = None,
     tool: Annotated[str | None, typer.Option("--tool", help="Only this tool of the board.")] = None,

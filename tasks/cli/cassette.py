@@ -13,7 +13,7 @@ from rich.text import Text
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.output import emit, print_line, table
-from chordesk.tasks.cli.shell import Json, make_own, opened, run_of
+from chordesk.tasks.cli.shell import Json, looks, make_own, opened, run_of
 from chordesk.tasks.cli.upkeep import bytes_text
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ commands = typer.Typer(
 
 
 @commands.command("list")
+@looks("no cassettes yet")
 def list_kept(as_json: Json = False) -> None:
     """List what is kept, by role and model, with its size."""
     from chordesk.tasks.cassettes import kept

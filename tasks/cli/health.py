@@ -23,7 +23,7 @@ from chordesk.models.settings.sources import Loaded, load
 from chordesk.models.settings.variables import RUNNING
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import emit, state, table, warn
-from chordesk.tasks.cli.shell import Json, checked, desk_line
+from chordesk.tasks.cli.shell import Json, checked, desk_line, looks
 
 if TYPE_CHECKING:
     from chordesk.tasks.doctor.check import Check
@@ -35,6 +35,7 @@ NO_ANSWER = 1
 
 
 @commands.command("status")
+@looks("nothing runs yet", as_json="null")
 def show(as_json: Json = False) -> None:
     """Show workers, queues, running turns and what is stuck.
 
@@ -98,6 +99,7 @@ def _found(each: Check) -> Text:
 
 
 @commands.command()
+@looks("no process yet")
 def config(
     running: Annotated[
         bool, typer.Option("--running", help="Those of the running desk, or of each process of a fleet.")

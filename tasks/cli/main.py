@@ -10,9 +10,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from chordesk.tasks.cli import ping
+from chordesk.tasks.cli import asking, ping
 from chordesk.tasks.cli.standard_output import watched
 
 # Exit codes: 0 done, 1 the answer is no or the output is lost, 2 wrong use or setting, 128+n stopped by signal n.
@@ -32,7 +33,9 @@ def main() -> None:
 
             print(version.line())
             return
-        _run()
+        if (code := asking.answer(sys.argv[1:])) is None:
+            code = ended(_run)
+        raise SystemExit(code)
 
 
 def _heed_ctrl_c(arguments: Sequence[str]) -> None:
@@ -48,18 +51,24 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _run() -> None:
-    from chordesk.models.errors import DeskError
     from chordesk.tasks.cli.root import command_for
+
+    command_for(sys.argv[1:])()
+
+
+def ended(command: Callable[[], Any]) -> int:
+    """Return the exit code of a command, and print what it fails with."""
+    from chordesk.models.errors import DeskError
     from chordesk.tasks.services.signals import StopRequested
 
     try:
-        command_for(sys.argv[1:])()
+        code = command()
     except DeskError as error:
         from chordesk.tasks.cli.output import fail
 
-        raise SystemExit(fail(error, WRONG_USE)) from None
+        return fail(error, WRONG_USE)
     except StopRequested as stop:
-        raise SystemExit(128 + stop.number) from None
+        return 128 + stop.number
     except Exception as error:
         # Loaded only then: most commands end without an error, and some never open the database.
         from chordesk.models.database.failures import as_desk_error
@@ -68,7 +77,8 @@ def _run() -> None:
             raise
         from chordesk.tasks.cli.output import fail
 
-        raise SystemExit(fail(found, WRONG_USE)) from None
+        return fail(found, WRONG_USE)
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from rich.text import Text
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.output import emit, paragraph, print_line, table
 from chordesk.tasks.cli.processes import configured, forget_credentials
-from chordesk.tasks.cli.shell import Json, checked, opened
+from chordesk.tasks.cli.shell import Json, checked, looks, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
 
 
+@looks("nothing was sent yet")
 def list_(
     channel: Annotated[str | None, typer.Option(help="To this channel.")] = None,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=1000)] = 20,

@@ -17,7 +17,7 @@ from chordesk.models.settings.sources import load
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.text import inert, utc_seconds
 from chordesk.tasks.cli.output import console, emit, print_json, print_line, table
-from chordesk.tasks.cli.shell import Json, desk_line, last, opened, run_of, whoami
+from chordesk.tasks.cli.shell import Json, desk_line, last, looks, opened, run_of, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -110,6 +110,7 @@ approvals_commands = typer.Typer(name="approvals")
 
 
 @approvals_commands.callback(invoke_without_command=True)
+@looks("nothing waits for approval yet")
 def listing(context: typer.Context, as_json: Json = False) -> None:
     """List what waits for a person: orders, requests of models and graphs."""
     if context.invoked_subcommand is not None:
@@ -137,6 +138,7 @@ def listing(context: typer.Context, as_json: Json = False) -> None:
 
 
 @approvals_commands.command("show")
+@looks("nothing waits for approval yet", as_json="null", answered=False)
 def show_approval(id_: Id, as_json: Json = False) -> None:
     """Show a request: the reason, and what the order would do to the account."""
     from contextlib import closing
@@ -234,6 +236,7 @@ orders_commands = typer.Typer(name="orders", help="What was recommended, and wha
 
 
 @orders_commands.command("list")
+@looks("no orders yet")
 def list_(
     run: Annotated[str | None, typer.Option(help="Of this run: its id, or the beginning of it.")] = None,
     symbol: Annotated[str | None, typer.Option(help="On this symbol.")] = None,
@@ -259,6 +262,7 @@ def list_(
 
 
 @orders_commands.command()
+@looks("no order yet", as_json="null")
 def show(
     order: Annotated[
         str | None, typer.Argument(help="An order's id, or the beginning of it; else the last order.")
@@ -293,6 +297,7 @@ audit_commands = typer.Typer(
 
 
 @audit_commands.command()
+@looks("nothing is on record yet", answered=False)
 def verify(also: With = None, as_json: Json = False) -> None:
     """Read the whole log for altered, removed or cut-off lines; exit code 1 if there is one."""
     checked = _check(*opened(), also, whole=True)
@@ -305,6 +310,7 @@ def verify(also: With = None, as_json: Json = False) -> None:
 
 
 @audit_commands.command("show")
+@looks("nothing is on record yet")
 def show_log(
     order: Annotated[str | None, typer.Option(help="Show the history of this order: its id, or its beginning.")] = None,
     last: Annotated[int, typer.Option(help="Without --order: how many lines, the newest last.", min=1)] = 20,
@@ -401,6 +407,7 @@ risk_commands = typer.Typer(
 
 
 @risk_commands.command()
+@looks("no limits yet")
 def codes(as_json: Json = False) -> None:
     """List every denial code: what it refuses, if it binds exits, the limit in force."""
     from chordesk.tools.risk.codes import CODES

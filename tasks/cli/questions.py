@@ -15,7 +15,7 @@ from chordesk.models.board import VENUES, QuestionSource, QuestionState
 from chordesk.models.errors import MarketError, SettingError, UsageError
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.tasks.cli.output import emit, warn
-from chordesk.tasks.cli.shell import Json, day_of, opened, whoami
+from chordesk.tasks.cli.shell import Json, day_of, looks, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -30,6 +30,7 @@ NOTHING = "no such questions; `desk questions add` asks one, and so does each ve
 
 
 @commands.command("list")
+@looks("no questions yet")
 def list_(
     state: Annotated[QuestionState | None, typer.Option(help="In this state.")] = None,
     source: Annotated[QuestionSource | None, typer.Option(help="Of this origin.")] = None,
@@ -48,6 +49,7 @@ def list_(
 
 
 @commands.command("show")
+@looks("no questions yet", as_json="null")
 def show(
     question: Annotated[str, typer.Argument(help="A question's id, or the beginning of it.")], as_json: Json = False
 ) -> None:

@@ -21,7 +21,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunState
 from chordesk.models.text import inert, json_shown
 from chordesk.tasks.cli.output import console, emit, print_line
-from chordesk.tasks.cli.shell import Json, OneRun, day_of, opened, run_of, standing_line, whoami
+from chordesk.tasks.cli.shell import Json, OneRun, day_of, looks, opened, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
     from chordesk.agents.mask.audit import Audit
@@ -41,6 +41,7 @@ runs_commands = typer.Typer(name="runs", help="List runs and show their results.
 
 
 @runs_commands.command("list")
+@looks("no runs yet")
 def list_runs(
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as screen.")] = None,
@@ -63,6 +64,7 @@ def list_runs(
 
 
 @runs_commands.command()
+@looks("no run yet", as_json="null")
 def show(
     run: OneRun = None,
     symbol: Annotated[str | None, typer.Option("--lineage", help="Show the lineage of this symbol's orders.")] = None,
@@ -131,6 +133,7 @@ def adopt_run(
 
 
 @runs_commands.command("leaks")
+@looks("no run yet", as_json="null", answered=False)
 def leaks(run: OneRun = None, as_json: Json = False) -> None:
     """Look for what DESK_MASK hides in all that a run's models were shown; exit code 1 if found.
 
@@ -160,6 +163,7 @@ WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 
 
 @commands.command()
+@looks("no run yet", as_json="null", answered=False)
 def watch(
     run: Annotated[
         str | None, typer.Argument(help="A run's id or the beginning of it; `desk` for events of no run.")
@@ -307,6 +311,7 @@ STDOUT = "-"
 
 
 @commands.command("report")
+@looks("no run yet", answered=False)
 def report(
     run: OneRun = None,
     day: Annotated[str | None, typer.Option(help="The desk's day in New York instead: YYYY-MM-DD.")] = None,

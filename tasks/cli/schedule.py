@@ -8,7 +8,7 @@ import typer
 
 from chordesk.models.text import utc_seconds
 from chordesk.tasks.cli.output import emit, paragraph, print_line, table
-from chordesk.tasks.cli.shell import Json, opened, whoami
+from chordesk.tasks.cli.shell import Json, looks, opened, whoami
 
 if TYPE_CHECKING:
     from chordesk.tasks.schedules import Entry
@@ -22,6 +22,7 @@ Kind = Annotated[str, typer.Option(help="What it starts: screen or episode.")]
 
 
 @commands.command("list")
+@looks("no schedule yet")
 def list_entries(as_json: Json = False) -> None:
     """List the schedule: the settings' entries and those of people."""
     from chordesk.tasks import schedules

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import getpass
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 from rich.text import Text
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DatabaseNew, NothingYet, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.settings.sources import Loaded, load, load_settings
@@ -23,8 +25,36 @@ if TYPE_CHECKING:
     from chordesk.models.database.store import Store
     from chordesk.models.tables.runs import Run
 
+Looking = TypeVar("Looking", bound=Callable[..., None])
+ANSWERED = "answered_by_the_desk"  # name of the mark
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 OneRun = Annotated[str | None, typer.Argument(help="A run's id, or the beginning of it; else the last run.")]
+
+
+def looks(nothing: str, *, as_json: str = "[]", answered: bool = True) -> Callable[[Looking], Looking]:
+    """Mark a command that changes nothing. nothing: what it says where there is nothing to see yet, with exit code 0;
+    as_json: the same for programs. answered: it ends by itself and soon, so that a running desk answers it."""
+
+    def marked(command: Looking) -> Looking:
+        @functools.wraps(command)
+        def looking(*given: Any, **named: Any) -> None:
+            try:
+                command(*given, **named)
+            except (DatabaseNew, NothingYet) as error:
+                why, new = str(error.args[0]), isinstance(error, DatabaseNew)
+                line = f"{nothing}: {why}; start it with: desk up" if new else f"{why}; {error.remedy}"
+                if named.get("as_json"):
+                    typer.echo(as_json)
+                typer.echo(line, err=bool(named.get("as_json")))
+
+        vars(looking)[ANSWERED] = answered
+        return cast(Looking, looking)
+
+    return marked
+
+
+def is_answered(command: Callable[..., Any] | None) -> bool:
+    return getattr(command, ANSWERED, False)
 
 
 def checked(*, own_switch: bool = False) -> Loaded:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chordesk.models.errors import CodexError, NotFound
+from chordesk.models.errors import CodexError, NothingYet
 from chordesk.tasks.cli.output import emit, paragraph, print_line
-from chordesk.tasks.cli.shell import Json, last, opened
+from chordesk.tasks.cli.shell import Json, last, looks, opened
 
 if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
@@ -22,6 +22,7 @@ commands = typer.Typer(name="threads", help="Threads that roles keep from one ru
 
 
 @commands.command("list")
+@looks("no threads yet", answered=False)
 def list_threads(
     role: Annotated[str | None, typer.Option(help="Only this role's.")] = None,
     limit: Annotated[int, typer.Option(help="How many, the last used first.", min=1, max=1000)] = 50,
@@ -41,6 +42,7 @@ def list_threads(
 
 
 @commands.command()
+@looks("no threads yet", as_json="null", answered=False)
 def show(
     thread: Annotated[
         str | None, typer.Argument(help="As a thread is named for `fork`; else the one that was used last.")
@@ -61,7 +63,7 @@ def show(
             if thread is None:
                 used = threads(session, found, 1)
                 if not used:
-                    raise NotFound("no threads are kept yet", remedy="a run keeps some")
+                    raise NothingYet("no threads are kept yet", remedy="a run keeps some")
                 id_ = last("thread", used[0].thread.thread_id)
             else:
                 id_ = find_thread(session, thread)

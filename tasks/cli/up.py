@@ -21,6 +21,7 @@ from chordesk.tasks.cli.shell import standing_line
 
 if TYPE_CHECKING:
     from chordesk.models.room import Shortage
+    from chordesk.tasks.cli.answering import Answering
     from chordesk.tasks.services.plan import Plan
     from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.services.supervision import Process
@@ -62,6 +63,7 @@ def up(
 
 
 def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
+    from chordesk.tasks.cli.answering import Answering
     from chordesk.tasks.services.stack import desk_stack
 
     standard_output.not_needed()
@@ -73,7 +75,8 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
                 if not was_up:
                     once_up()
                 was_up, said = True, ""
-                _watch(stack)
+                with Answering(made.settings.home) as answering:
+                    _watch(stack, answering)
         except (DeskError, OSError) as error:
             if not was_up:
                 raise
@@ -106,7 +109,7 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
     return [("redis", "outside", "", masked(given.get_secret_value()), "")]
 
 
-def _watch(stack: Stack) -> None:
+def _watch(stack: Stack, answering: Answering) -> None:
     """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
     signal comes."""
     from chordesk.models.room import shortages
@@ -136,6 +139,7 @@ def _watch(stack: Stack) -> None:
         if again or time.monotonic() - revived > REVIVE_SECONDS:
             revived = time.monotonic()
             stack.revive()
+            answering.revive()
 
 
 def room_changes(was: Mapping[str, Shortage], now: Mapping[str, Shortage]) -> Iterator[str]:

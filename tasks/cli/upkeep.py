@@ -401,7 +401,8 @@ def upgrade(
     after, _ = store.current(url)
     if fleet:
         presence.require_redis(settings, store.desk_of(url))
-    done = "is up to date" if before == after else f"went from revision {before or 'none'} to {after}"
+    done = "is up to date" if before == after else f"went from revision {before} to {after}"
+    done = done if before else f"is made, at revision {after}"
     print_line(f"{masked(url)} {done}")
 
 
@@ -425,7 +426,8 @@ def current(as_json: Json = False) -> None:
     settings = load_settings()
     found, newest = store.current(settings.database)
     plain = {"database": masked(settings.database), "revision": found, "newest": newest}
-    text = f"{plain['database']}: revision {found or 'none'}, newest {newest}"
+    now = f"revision {found}" if found else "no desk has run on it yet"
+    text = f"{plain['database']}: {now}, newest {newest}"
     emit(plain, lambda _: text, as_json=as_json)
     if found != newest:
         raise typer.Exit(NOT_CURRENT)

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
-from chordesk.models.errors import NotFound
+from chordesk.models.errors import NothingYet
 from chordesk.models.orders import DenialCode, Denied, MandateTerms
 from chordesk.models.settings import REAL_MONEY, Settings
 from chordesk.models.states import OrderState, TradingState
@@ -439,7 +439,9 @@ def newest_order(session: Session, own: str) -> Order:
     """Return the newest order of the accounts that are not of backtests. own: the desk's account."""
     found = next((order for order, _ in list_orders(session, None, None, None, 1, but_backtests=own)), None)
     if found is None:
-        raise NotFound("no account of the desk has an order yet", remedy="every trading action of a decision makes one")
+        raise NothingYet(
+            "no account of the desk has an order yet", remedy="every trading action of a decision makes one"
+        )
     return found
 
 

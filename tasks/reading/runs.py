@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import MarketError, NotFound
+from chordesk.models.errors import MarketError, NothingYet
 from chordesk.models.market import plain_name
 from chordesk.models.room import shortages
 from chordesk.models.settings import REPLAYING, Settings
@@ -282,7 +282,7 @@ def newest_run(session: Session, kind: str | None = None) -> Run:
     found = session.exec(select(Run).where(*own).order_by(*newest).limit(1)).first()
     if found is None:
         of = f" of the kind {kind}" if kind is not None else ""
-        raise NotFound(f"there is no run{of} yet", remedy=f"start one with: desk {kind or 'screen'}")
+        raise NothingYet(f"there is no run{of} yet", remedy=f"start one with: desk {kind or 'screen'}")
     return found
 
 

@@ -131,7 +131,7 @@ def test_status_shows_that_no_desk_runs_and_the_standing_of_this_terminal(tmp_pa
         (
             "screen --no-wait",
             {"DESK_REDIS_URL": "redis://127.0.0.1:1", "DESK_MESSAGE_KEY": "0123456789abcdef" * 2},
-            ("there is nothing yet", "desk up"),
+            ("no desk has run on", "desk up"),
         ),
         ("screen --no-wait", {}, ("no Redis", "desk up")),
         ("worker ops", {}, ("no Redis", "desk up")),

@@ -1,0 +1,282 @@
+"""The desk's side of `asking`: a process of `desk up` that has loaded every command, and forks one for each that only
+looks.
+
+The fork has the caller's environment, folder and terminal, so it reads the same settings and prints the same text; what
+it prints is kept and sent whole. One thread, no connection open: so a fork of it is a process like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import gc
+import importlib
+import inspect
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import typer
+
+from chordesk.tasks.cli import asking
+from chordesk.tasks.cli.asking import SIZE_BYTES, TAKEN, received
+from chordesk.tasks.cli.main import ended
+from chordesk.tasks.cli.root import build, command_for
+from chordesk.tasks.cli.shell import is_answered
+from chordesk.tasks.services import tether
+from chordesk.tasks.worker import sockets
+
+MOST_AT_ONCE = 8
+REQUEST_SECONDS = 1.0
+LIFE_SECONDS = 15  # of an answer; the caller has stopped waiting for it long before
+LOOK_SECONDS = 1.0  # between two looks at the parent, where the kernel does not tell of its end
+
+
+class Answering:
+    """The process that answers, for the time of a block; it ends with this one at the latest."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._pid = 0
+
+    def __enter__(self) -> Answering:
+        self._pid = _started(self._home)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if not self._ended():
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+    def revive(self) -> None:
+        if self._ended():
+            self._pid = _started(self._home)
+
+    def _ended(self) -> bool:
+        return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+
+
+def _started(home: Path) -> int:
+    parent = os.getpid()
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        _apart(parent)
+        _serve(home, parent)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _apart(parent: int) -> None:
+    """Leave nothing of the parent's here: its lock, its sockets, its terminal, its ways to end."""
+    if sys.platform == "linux":
+        tether.hold(signal.SIGKILL, parent)
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+
+
+def _serve(home: Path, parent: int) -> None:
+    folder, names = sockets.socket_folder(home), load()
+    code = _Code()
+    gc.collect()
+    gc.freeze()  # else the first collection of each fork copies all that it shares
+    path = folder / asking.SOCKET
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as ready:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen()
+        listener.setblocking(False)
+        ready.register(listener, selectors.EVENT_READ)
+        (folder / asking.COMMANDS).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        children: set[int] = set()
+        while os.getppid() == parent and path.exists():
+            if ready.select(LOOK_SECONDS):
+                with contextlib.suppress(OSError):
+                    _accept(listener, code, children)
+            _reap(children)
+
+
+def _accept(listener: socket.socket, code: _Code, children: set[int]) -> None:
+    line, _ = listener.accept()
+    with line:
+        _reap(children)
+        if len(children) >= MOST_AT_ONCE:
+            return
+        server = os.getpid()
+        if pid := os.fork():
+            children.add(pid)
+            return
+        try:
+            if sys.platform == "linux":
+                tether.hold(signal.SIGKILL, server)
+            listener.close()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.alarm(LIFE_SECONDS)
+            _answer(line, code)
+        finally:
+            os._exit(0)
+
+
+def _reap(children: set[int]) -> None:
+    for pid in list(children):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            children.remove(pid)
+
+
+class _Code:
+    """The code as it was loaded. Code that changed since would print something else."""
+
+    def __init__(self) -> None:
+        self._loaded = dict(self._times())
+
+    @staticmethod
+    def _times() -> Iterator[tuple[str, int]]:
+        files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        own = [file for file in files if file is not None and f"{os.sep}chordesk{os.sep}" in file]
+        # A folder of packages changes with each that is installed or removed.
+        for path in (*own, *(path for path in sys.path if path.endswith("-packages"))):
+            with contextlib.suppress(OSError):
+                yield path, os.stat(path).st_mtime_ns
+
+    def changed(self) -> bool:
+        now = dict(self._times())
+        newest = max(now.values()) / 1e9
+        return newest > asking.BEGAN or any(now.get(path) != at for path, at in self._loaded.items())
+
+
+def load() -> list[str]:
+    """Load the commands that only look with all that they load when they run; return the words of each."""
+    found = list(_looking(typer.main.get_command(build()), ()))
+    for _, function in found:
+        _load_for(function, set())
+    return [" ".join(words) for words, _ in found]
+
+
+def _looking(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Callable[..., Any]]]:
+    if words and is_answered(command.callback):
+        yield words, inspect.unwrap(command.callback)
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _looking(below, (*words, name))
+
+
+def _load_for(function: Callable[..., Any], done: set[object]) -> None:
+    """Import the modules that a function imports when it is called, and those of our functions that it names."""
+    code, names = function.__code__, function.__globals__
+    if code in done or not function.__module__.startswith("chordesk."):
+        return
+    done.add(code)
+    for one in _codes(code):
+        for step in dis.get_instructions(one):
+            if step.opname == "IMPORT_NAME":
+                with contextlib.suppress(ImportError):  # an extra that is not installed
+                    importlib.import_module(str(step.argval))
+            elif step.opname.startswith("LOAD_GLOBAL") and isinstance(
+                named := names.get(step.argval), types.FunctionType
+            ):
+                _load_for(named, done)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _codes(one)
+
+
+def _answer(line: socket.socket, code: _Code) -> None:
+    """Answer one command line; end without a word where the command has to look itself."""
+    line.settimeout(REQUEST_SECONDS)
+    if _user(line) != os.getuid():
+        return
+    size, descriptors, _, _ = socket.recv_fds(line, SIZE_BYTES, 3)
+    request = json.loads(received(line, int.from_bytes(size, "big")))
+    # As JSON has it, in which the request came.
+    mine = json.loads(json.dumps(asking.like(os.environ)))
+    if request["process"] != mine or len(descriptors) != 3 or code.changed():
+        return
+    line.sendall(TAKEN)
+    written: list[tuple[int, str]] = []
+    _become(request, descriptors, written)
+    if (command := _command(request["arguments"])) is None:
+        return
+    found = ended(lambda: command.main(request["arguments"], "desk", standalone_mode=False))
+    data = json.dumps({"written": written, "code": found}).encode()
+    line.settimeout(REQUEST_SECONDS)
+    line.sendall(len(data).to_bytes(SIZE_BYTES, "big") + data)
+
+
+def _user(line: socket.socket) -> int:
+    if sys.platform != "linux":
+        return os.getuid()  # the socket and its folder are this user's alone
+    _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(user)
+
+
+class _Kept:
+    """A stream of the caller's: what it is told by its descriptor, and in `written` what it would be sent."""
+
+    def __init__(self, number: int, encoding: str, errors: str, written: list[tuple[int, str]]) -> None:
+        self._number, self._written = number, written
+        self.encoding, self.errors = encoding, errors
+
+    def write(self, text: str) -> int:
+        text.encode(self.encoding, self.errors)  # what it could not take is an error here too
+        self._written.append((self._number, text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing waits: the caller's own stream decides when it is written."""
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+
+def _become(request: Mapping[str, Any], descriptors: Sequence[int], written: list[tuple[int, str]]) -> None:
+    """Take over the caller's environment, folder and streams."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    time.tzset()
+    out, err = (_Kept(number, *how, written) for number, how in enumerate(request["encodings"], 1))
+    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
+    sys.argv = ["desk", *request["arguments"]]
+
+
+def _command(arguments: Sequence[str]) -> Any | None:
+    """Return the command with what the arguments need, if what they name only looks."""
+    whole = named = typer.main.get_command(command_for(arguments))
+    for place, word in enumerate(arguments):
+        below = getattr(named, "commands", None)
+        if below is None:
+            break
+        if word.startswith("-"):  # options of a group that is a command, too; then it has to be that alone
+            if any(other in below for other in arguments[place:]):
+                return None
+            break
+        if word not in below:
+            return None
+        named = below[word]
+    return whole if is_answered(named.callback) else None
