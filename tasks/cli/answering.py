@@ -46,23 +46,26 @@ class Answering:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._pid = 0
+        self.pid = 0
 
     def __enter__(self) -> Answering:
-        self._pid = _started(self._home)
+        self.pid = _started(self._home)
         return self
 
     def __exit__(self, *_error: object) -> None:
         if not self._ended():
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        for name in (asking.COMMANDS, asking.SOCKET):
+            with contextlib.suppress(OSError):
+                (sockets.socket_folder(self._home) / name).unlink()
 
     def revive(self) -> None:
         if self._ended():
-            self._pid = _started(self._home)
+            self.pid = _started(self._home)
 
     def _ended(self) -> bool:
-        return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+        return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
 
 
 def _started(home: Path) -> int:
@@ -93,19 +96,20 @@ def _apart(parent: int) -> None:
 
 
 def _serve(home: Path, parent: int) -> None:
-    folder, names = sockets.socket_folder(home), load()
-    code = _Code()
+    folder = sockets.socket_folder(home)
+    path, listing = folder / asking.SOCKET, folder / asking.COMMANDS
+    for one in (listing, path):
+        one.unlink(missing_ok=True)
+    names, code = load(), _Code()
     gc.collect()
     gc.freeze()  # else the first collection of each fork copies all that it shares
-    path = folder / asking.SOCKET
-    path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as ready:
         listener.bind(str(path))
         path.chmod(0o600)
         listener.listen()
         listener.setblocking(False)
         ready.register(listener, selectors.EVENT_READ)
-        (folder / asking.COMMANDS).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        listing.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
         children: set[int] = set()
         while os.getppid() == parent and path.exists():
             if ready.select(LOOK_SECONDS):

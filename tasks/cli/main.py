@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chordesk.tasks.cli import asking, ping
+from chordesk.tasks.cli import ping
 from chordesk.tasks.cli.standard_output import watched
 
 # Exit codes: 0 done, 1 the answer is no or the output is lost, 2 wrong use or setting, 128+n stopped by signal n.
@@ -33,6 +33,8 @@ def main() -> None:
 
             print(version.line())
             return
+        from chordesk.tasks.cli import asking  # a health check has no use for it
+
         if (code := asking.answer(sys.argv[1:])) is None:
             code = ended(_run)
         raise SystemExit(code)

@@ -12,6 +12,7 @@ from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
 from tests.ordeal.graphs import TURNS as GRAPH_TURNS
 from tests.ordeal.graphs import graph_times
+from tests.ordeal.looks import look_times
 from tests.ordeal.played import played_paces
 from tests.ordeal.sheet import Sheet
 from tests.ordeal.timing import TURNS, ScreenTimes, analysis_times, scaling, screen_times, walk_paces
@@ -20,7 +21,7 @@ from tests.ordeal.turns import Throughput, throughput
 from tests.toy import checkout
 
 AGE = "age"  # takes half an hour, and runs only where it is named
-PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "played", "graphs")
+PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "played", "graphs", "looks")
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -52,6 +53,7 @@ def main() -> None:
         "walk": lambda: show_walk(sheet, given.sessions),
         "played": lambda: show_played(sheet, given.sessions),
         "graphs": lambda: show_graphs(sheet, given.directly),
+        "looks": lambda: show_looks(sheet),
         AGE: lambda: show_age(sheet, given.screens),
     }
     for name in [given.part] if given.part else PARTS:
@@ -204,6 +206,18 @@ def show_graphs(sheet: Sheet, directly: int) -> None:
     sheet.line(f"on one worker of {GRAPH_TURNS} turns", f"{found.one:.1f} s")
     sheet.line("on two", f"{found.two:.1f} s")
     sheet.least("faster by", found.by_two, 1.8, form=".2f")
+
+
+def show_looks(sheet: Sheet) -> None:
+    sheet.head("(s) a command that only looks: by itself, and answered by a running desk")
+    looks = look_times()
+    for found in looks:
+        sheet.line(f"{found.name}, by itself", f"{found.itself.cpu:.2f} s CPU", f"wall {found.itself.wall:.2f} s")
+        sheet.most(f"{found.name}, answered: wall", found.answered.wall, 0.6, " s", form=".2f")
+        note = f"{found.answered.desk:.2f} of them the desk's; {found.cpu / found.itself.cpu:.2f} of by itself"
+        sheet.most("    CPU, of both", found.cpu, 0.4, " s", form=".2f", note=note)
+    least = max(found.cpu / found.least.cpu for found in looks)
+    sheet.line("    the most, over loading typer and rich", f"{least:.2f}")
 
 
 def show_age(sheet: Sheet, screens: int) -> None:
