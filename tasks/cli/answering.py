@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import errno
 import gc
 import importlib
 import inspect
@@ -210,15 +211,14 @@ def _answer(line: socket.socket, code: _Code) -> None:
     line.settimeout(REQUEST_SECONDS)
     if _user(line) != os.getuid():
         return
-    size, descriptors, _, _ = socket.recv_fds(line, SIZE_BYTES, 3)
-    request = json.loads(received(line, int.from_bytes(size, "big")))
+    request = json.loads(received(line, int.from_bytes(received(line, SIZE_BYTES), "big")))
     # As JSON has it, in which the request came.
     mine = json.loads(json.dumps(asking.like(os.environ)))
-    if request["process"] != mine or len(descriptors) != 3 or code.changed():
+    if request["process"] != mine or code.changed():
         return
     line.sendall(TAKEN)
     written: list[tuple[int, str]] = []
-    _become(request, descriptors, written)
+    _become(request, written)
     if (command := _command(request["arguments"])) is None:
         return
     found = ended(lambda: command.main(request["arguments"], "desk", standalone_mode=False))
@@ -235,7 +235,7 @@ def _user(line: socket.socket) -> int:
 
 
 class _Kept:
-    """A stream of the caller's: what it is told by its descriptor, and in `written` what it would be sent."""
+    """A stream of the caller's: it keeps in `written` what it is given."""
 
     def __init__(self, number: int, encoding: str, errors: str, written: list[tuple[int, str]]) -> None:
         self._number, self._written = number, written
@@ -256,14 +256,21 @@ class _Kept:
         return self._number
 
 
-def _become(request: Mapping[str, Any], descriptors: Sequence[int], written: list[tuple[int, str]]) -> None:
-    """Take over the caller's environment, folder and streams."""
-    for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
+def _become(request: Mapping[str, Any], written: list[tuple[int, str]]) -> None:
+    """Take over the caller's environment, folder and streams, and what it knows of its terminal."""
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()
+    terminals = request["terminals"]
+
+    def size(number: int = 1) -> os.terminal_size:
+        if (found := terminals[number][1]) is None:
+            raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+        return os.terminal_size(found)
+
+    os.get_terminal_size = size
+    os.isatty = lambda number: number < len(terminals) and bool(terminals[number][0])
     out, err = (_Kept(number, *how, written) for number, how in enumerate(request["encodings"], 1))
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
     sys.argv = ["desk", *request["arguments"]]

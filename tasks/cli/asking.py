@@ -73,19 +73,28 @@ def _asked(arguments: Sequence[str]) -> Answer | None:
         "environ": dict(os.environ),
         "cwd": os.getcwd(),
         "encodings": [(each.encoding, each.errors) for each in (sys.stdout, sys.stderr)],
+        # Not the streams: a desk that is frozen would hold a pipe open, and its reader would wait for the end.
+        "terminals": [_terminal(number) for number in range(3)],
     }
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(TAKEN_SECONDS)
         line.connect(str(folder / SOCKET))
         data = json.dumps(request).encode()
-        # The terminal itself, for its width and its colours; the desk writes nothing there.
-        socket.send_fds(line, [len(data).to_bytes(SIZE_BYTES, "big")], [0, 1, 2])
-        line.sendall(data)
+        line.sendall(len(data).to_bytes(SIZE_BYTES, "big") + data)
         if received(line, 1) != TAKEN:
             return None
         line.settimeout(ANSWER_SECONDS)
         table = json.loads(received(line, int.from_bytes(received(line, SIZE_BYTES), "big")))
     return Answer([(int(number), str(text)) for number, text in table["written"]], int(table["code"]))
+
+
+def _terminal(number: int) -> tuple[bool, tuple[int, int] | None]:
+    """Whether a descriptor is a terminal, and its columns and lines."""
+    try:
+        columns, lines = os.get_terminal_size(number)
+    except OSError:
+        return os.isatty(number), None
+    return os.isatty(number), (columns, lines)
 
 
 def received(line: socket.socket, size: int) -> bytes:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import types
 from collections.abc import Iterator
@@ -22,6 +27,7 @@ from typer.main import get_command
 
 from chordesk.models.database.store import Store, upgrade
 from chordesk.models.states import RunState
+from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.cli import answering, asking
 from chordesk.tasks.cli.answering import _Code
 from chordesk.tasks.cli.root import build
@@ -99,7 +105,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     url = f"sqlite:///{home / 'desk.db'}"
     upgrade(url)
     with closing(Store(url)) as store, store.session() as session:
-        builders.a_run(session, state=RunState.DONE)
+        builders.a_run(session, state=RunState.DONE, finished_at=utcnow())
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE, str(home)],
         env=environment(home), cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -121,9 +127,12 @@ def test_an_answer_is_what_the_command_prints_itself(served: Served) -> None:
         for word in name.split():
             command = command.commands[word]
         assert getattr(command.callback, ANSWERED), name
-        for more in ([], ["--json"]):
-            arguments = [*name.split(), *MORE.get(name, []), *more]
-            assert served.asked(*arguments) == served.itself(*arguments), arguments
+        arguments = [*name.split(), *MORE.get(name, [])]
+        assert served.asked(*arguments) == served.itself(*arguments), name
+        answer, own = (look(*arguments, "--json") for look in (served.asked, served.itself))
+        if own[0]:  # the fields of a row are in no order
+            answer, own = ((json.loads(one[0]), *one[1:]) for one in (answer, own))
+        assert answer == own, (name, answer, own)
     assert {"runs list", "runs show", "status", "orders list", "scores", "approvals"} <= set(served.commands)
     assert not {"halt", "approve", "orders", "runs adopt", "audit verify"} & set(served.commands)
 
@@ -159,6 +168,31 @@ def test_a_frozen_desk_holds_no_command_up(served: Served) -> None:
     finally:
         os.kill(served.pid, signal.SIGCONT)
     assert served.answers("runs", "list")
+
+
+def test_an_answer_is_as_wide_as_its_callers_terminal(served: Served) -> None:
+    def drawn(code: str) -> bytes:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 61, 0, 0))
+        done = subprocess.run(
+            [sys.executable, "-c", code, "runs", "list"],
+            env=environment(served.home, TERM="xterm-256color"), cwd=served.home, stdin=theirs, stdout=theirs,
+            stderr=theirs, timeout=PATIENCE, check=True,
+        )  # fmt: skip
+        assert done.returncode == 0
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 1 << 16):
+                text += part
+        os.close(ours)
+        return text
+
+    itself = ASK.replace(repr(HEAVY), "()").replace("main()\n", "asking.answer = lambda _: None\nmain()\n")
+    answer = drawn(ASK)
+    assert answer == drawn(itself)
+    assert b"\x1b[" in answer  # colours
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", answer.decode()).split("\r\n"))) == 61
 
 
 HALF = asking.TAKEN + (99).to_bytes(asking.SIZE_BYTES, "big") + b'{"written": [[1, "half'
