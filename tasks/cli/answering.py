@@ -88,11 +88,11 @@ def _apart(parent: int) -> None:
         tether.hold(signal.SIGKILL, parent)
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
@@ -237,7 +237,7 @@ def _user(line: socket.socket) -> int:
 class _Kept:
     """A stream of the caller's: it keeps in `written` what it is given."""
 
-    def __init__(self, number: int, encoding: str, errors: str, written: list[tuple[int, str]]) -> None:
+    def __init__(self, number: int, encoding: str, errors: str, *, written: list[tuple[int, str]]) -> None:
         self._number, self._written = number, written
         self.encoding, self.errors = encoding, errors
 
@@ -271,8 +271,11 @@ def _become(request: Mapping[str, Any], written: list[tuple[int, str]]) -> None:
 
     os.get_terminal_size = size
     os.isatty = lambda number: number < len(terminals) and bool(terminals[number][0])
-    out, err = (_Kept(number, *how, written) for number, how in enumerate(request["encodings"], 1))
-    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
+    out, err = request["encodings"]
+    sys.stdout, sys.stderr = (
+        cast(TextIO, _Kept(1, *out, written=written)),
+        cast(TextIO, _Kept(2, *err, written=written)),
+    )
     sys.argv = ["desk", *request["arguments"]]
 
 
