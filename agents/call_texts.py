@@ -6,14 +6,14 @@ that call; of a form with signs of its own there may be prose before it, and not
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from chordesk.agents.call_names import python_calls
 from chordesk.agents.calls import MadeCall, OfferedTools
 
 MOST_CHARS = 100_000  # of a text: beyond them it is no call
@@ -62,7 +62,6 @@ _OPENERS = (
 _CLOSERS = re.compile(r"(?:<\|/?(?:tool_calls?|tool_call_end|action_end|END_ACTION)\|>|\[END_TOOL_REQUEST\])\s*\Z")
 _LANGUAGE = re.compile(r"(?:json|tool_code|tool_call|python|[a-z_]*\n)", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:print\()?[\[\w]")
-PYTHON_CHARS = 20_000
 _BEGINNINGS = (
     "<tool_call", "<toolcall", "<function", "<tool_use", "<tool_code", "<invoke", "<minimax:", "<|", "<\uff5c",
     "[tool_", "functools", "```", "[{", '{"name"', '{"function', '{"tool', '{"arguments"', '{"parameters"', '{"action"',
@@ -313,30 +312,12 @@ def _of_value(value: Any, tools: OfferedTools) -> list[Pair] | None:
 
 def _python(text: str, _tools: OfferedTools) -> list[Pair] | None:
     """Llama 4 and Gemma: calls as Python writes them, alone, in a list, or printed."""
-    if len(text) > PYTHON_CHARS or not _PYTHON.match(text) or "(" not in text:
+    if not _PYTHON.match(text) or "(" not in text:
         return None
     try:
-        tree = ast.parse(text, mode="eval").body
-        return list(_python_calls(tree))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return list(python_calls(text))
+    except ValueError:
         return None
-
-
-def _python_calls(node: ast.expr) -> Iterator[Pair]:
-    if isinstance(node, ast.List | ast.Tuple) and node.elts:
-        for one in node.elts:
-            yield from _python_calls(one)
-        return
-    if not isinstance(node, ast.Call):
-        raise ValueError("no call")
-    name = ast.unparse(node.func)
-    if name == "print" and len(node.args) == 1 and not node.keywords:
-        yield from _python_calls(node.args[0])
-        return
-    if node.args or any(one.arg is None for one in node.keywords):
-        raise ValueError("arguments without a name")
-    given = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
-    yield name.removesuffix(".call"), given
 
 
 _TAGS = (

@@ -9,42 +9,37 @@ it goes on record.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import orjson
-
-from chordesk.models.answers import acts
+from chordesk.agents.call_arguments import NONE, arguments_in, dumped, is_json, value_in
+from chordesk.agents.call_names import Names, plain_letters
 
 NAMED_CHARS = 80  # of a name as it came, in a note
 _LITERAL_CHARS = 20_000  # of arguments that are tried as a Python literal
 _MOST_NUMBER = 1e300
 _NUMBER_CHARS = 400  # of a number: more digits are beyond every schema, and cost the more to read
 _DEEP = 3  # JSON texts within JSON texts
-# Tokens of chat templates that servers leave in names and arguments, whole or begun.
-_MARKS = re.compile(r"<[|\uff5c][^<>|\uff5c]*(?:[|\uff5c]>)?|\[/?[A-Z_]{3,}\]|</?[a-z_]+(?::[a-z_]+)?>")
-_STRING_OR_MARK = re.compile(rf'("(?:[^"\\]|\\.)*")|{_MARKS.pattern}', re.DOTALL)
-_BETWEEN = re.compile(r"[\s,;\"'`()\[\]{}=<>|]+")
-_NOISE = frozenset({
-    "commentary", "analysis", "final", "json", "assistant", "functions", "function", "tool", "tools", "call", "calls",
-    "code", "to", "name", "tool_call", "function_call", "python", "constrain", "channel", "message",
-})  # fmt: skip
-_GLUED = ("commentary", "analysis", "assistant", "json")  # what remains where a server drops the tokens alone
-_NUMBERED = re.compile(r"[:#]\d+$")  # Kimi: functions.NAME:0
-_SEPARATOR = re.compile(r"[.:/]|__")
-_PLAIN = re.compile(r"[^a-z0-9]+")
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
-_LANGUAGE = re.compile(r"[a-zA-Z_]*")
-_MOST_NAME, _MOST_VALUES = 500, 16  # characters of a name, objects one after another
 _WORD = re.compile(r"[\w.^=$-]{1,21}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+# Groups of thousands: a single comma may be that of a fraction.
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3}){2,}|(?:_\d{3})+)")
 # Under which of these names an object has the arguments, where the tool has none of the name.
-_WRAPPERS = ("arguments", "parameters", "args", "input", "params", "kwargs")
-NONE = object()
+_WRAPPERS = ("arguments", "parameters", "args", "input", "params", "kwargs", "properties")
+# Arguments that are tickers, by their names; what one of them says may be several.
+_TICKERS = frozenset({"symbol", "symbols", "ticker", "tickers"})
+_TICKER = re.compile(r"[\w.^=$-]{1,21}(?:/[A-Za-z])?")
+_TICKERS_APART = re.compile(r"[,;|\n]+|\s+(?:and|&)\s+")
+_AMONG_BLANKS = re.compile(r"[A-Z][A-Z0-9.^=-]{1,11}")  # a single letter may be the class of a share: BRK B
+# "AAPL US": Bloomberg's exchange behind a ticker, which is no second one.
+_EXCHANGES = frozenset({
+    "US", "UN", "UW", "UQ", "UA", "UP", "LN", "GR", "GY", "GT", "FP", "JP", "JT", "HK", "CN", "CT", "CH", "CG", "CS",
+    "AU", "AT", "SW", "SE", "IM", "NA", "SM", "SS", "DC", "FH", "NO", "ID", "KS", "KQ", "TT", "TB", "BZ", "MM", "SP",
+    "SJ", "IN", "IS", "IB", "IT", "PW", "RM", "AV", "BB", "PL",
+})  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -78,7 +73,7 @@ class CallPieces:
 
     def add(self, index: Any, id_: Any, name: Any, arguments: Any) -> str:
         """Return the piece's text."""
-        text = "" if arguments is None else arguments if isinstance(arguments, str) else _dumped(arguments)
+        text = "" if arguments is None else arguments if isinstance(arguments, str) else dumped(arguments)
         place = int(index) if isinstance(index, str) and index.isdecimal() else index if type(index) is int else None
         self._pieces.append(CallPiece(place, str(id_ or ""), str(name or ""), text))
         return text or str(name or "")
@@ -88,7 +83,7 @@ class CallPieces:
         servers misuse either, by one of them alone, or by the names."""
         first: list[MadeCall] | None = None
         for groups in self._groupings():
-            joined = [_joined(group, tools) for group in groups]
+            joined = [_joined(group, tools) for group in _with_whole_names(groups, tools)]
             if first is None or all(readable for _, readable in joined):
                 first = [call for call, _ in joined]
             if all(readable for _, readable in joined):
@@ -103,6 +98,25 @@ class CallPieces:
         yield _by_key(self._pieces, [piece.place for piece in self._pieces])
         yield _by_key(self._pieces, [place if piece.name else None for place, piece in enumerate(self._pieces)])
         yield [self._pieces]
+
+
+def _with_whole_names(groups: list[list[CallPiece]], tools: OfferedTools | None) -> list[list[CallPiece]]:
+    """Without index and id a name in pieces looks like several calls: they are one, where none of them is a tool's."""
+    if tools is None:
+        return groups
+    made: list[list[CallPiece]] = []
+    for group in groups:
+        last = made[-1] if made else None
+        marked = last is None or _id(group) not in ("", _id(last)) or _index(group) is not None
+        if last is not None and not marked and not _text(last) and not _means_any((last, group), tools):
+            made[-1] = [*last, *group]
+        else:
+            made.append(group)
+    return made
+
+
+def _means_any(groups: Iterable[list[CallPiece]], tools: OfferedTools) -> bool:
+    return any(tools.named(_name(group)) is not None for group in groups)
 
 
 def _by_marks(pieces: Sequence[CallPiece]) -> list[list[CallPiece]]:
@@ -131,7 +145,9 @@ def _continued(
     at_index = by_index.get(piece.place) if piece.place is not None else None
     same_id = by_id.get(piece.id) if piece.id else None
     if same_id is not None and (piece.place is None or at_index is same_id or _index(same_id) is None):
-        return same_id if piece.name in ("", _name(same_id)) or not _name(same_id) else None
+        told = _name(same_id)
+        grows = piece.name.startswith(told) and not is_json(_text(same_id))
+        return same_id if piece.name in ("", told) or not told or grows else None
     if piece.place is not None:
         if at_index is None or not piece.name or not _name(at_index):
             return at_index
@@ -179,10 +195,17 @@ def _joined(group: Sequence[CallPiece], tools: OfferedTools | None) -> tuple[Mad
     grows = all(later.startswith(former) for former, later in pairwise(texts))
     if len(texts) > 1 and grows and arguments_in(arguments)[0] is NONE:  # each piece has all that there is so far
         arguments = texts[-1]
-    name = _one_name([piece.name for piece in group if piece.name], tools)
-    call = MadeCall(_id(group), name or _name(group), arguments)
+    told = [piece.name for piece in group if piece.name]
+    name = _one_name(told, tools)
+    call = MadeCall(_id(group), name or _as_it_came(told), arguments)
     named = bool(name) and (tools is None or tools.named(name) is not None)
     return call, named and isinstance(arguments_in(arguments)[0], dict | list)
+
+
+def _as_it_came(told: Sequence[str]) -> str:
+    """Return a name that means no tool, whole: its first piece may be the name of another one."""
+    names = list(dict.fromkeys(told))
+    return names[-1] if names and all(map(names[-1].startswith, names)) else "".join(names)
 
 
 def _one_name(told: Sequence[str], tools: OfferedTools | None) -> str:
@@ -203,10 +226,7 @@ class OfferedTools:
 
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         self.schemas = schemas
-        plain: dict[str, list[str]] = {}
-        for name in schemas:
-            plain.setdefault(_plain(name), []).append(name)
-        self._plain = {key: names[0] for key, names in plain.items() if len(names) == 1 and key}
+        self._names = Names(schemas)
 
     @classmethod
     def of(cls, functions: Iterable[Mapping[str, Any]]) -> OfferedTools:
@@ -219,46 +239,38 @@ class OfferedTools:
 
     def named(self, told: str) -> str | None:
         """Return the offered tool that a name means, None where it means none or another word stands beside it."""
-        if told in self.schemas:
-            return told
-        if len(told) > _MOST_NAME:
-            return None
-        words = [word for part in _MARKS.split(told) for word in _BETWEEN.split(part) if word]
-        found = {self._one(word) for word in words if word not in _NOISE or word in self.schemas}
-        return found.pop() if len(found) == 1 else None
-
-    def _one(self, word: str) -> str | None:
-        word = _NUMBERED.sub("", word.strip(".:/#"))
-        ends = [word, *(word.removesuffix(one) for one in _GLUED if word.endswith(one))]
-        for end in ends:
-            if end in self.schemas:
-                return end
-        for end in ends:
-            for cut in _SEPARATOR.finditer(end):
-                prefix, rest = end[: cut.start()], end[cut.end() :]
-                if rest in self.schemas and not acts(prefix):
-                    return rest
-        bare = _plain(word.rpartition(".")[2]) if not acts(word.rpartition(".")[0]) else ""
-        return self._plain.get(_plain(word)) or self._plain.get(bare)
+        return self._names.read(told).tool
 
     def read(self, call: MadeCall) -> MadeCall:
         """Return a call with the name and arguments that it means; one that means no offered tool as it is."""
-        name = self.named(call.name)
+        name, within = self._names.read(call.name)
         if name is None:
             return call
-        done = [*call.read]
+        done, text = [*call.read], call.arguments
+        if within is not None:
+            given = arguments_in(text)[0]
+            if given not in ({}, within):
+                return call
+            text = dumped(within)
         if name != call.name:
             done.append(f"{name} read from the name {call.name[:NAMED_CHARS]!r}")
         try:
-            arguments, how = self._arguments(name, call.arguments)
+            arguments, how = self._arguments(name, text)
         except RecursionError:  # deeper than any tool's
-            arguments, how = call.arguments, []
+            arguments, how = text, []
         return MadeCall(call.id, name, arguments, (*done, *(f"{name}: {one}" for one in how)))
 
     def _of_another(self, name: str, given: Mapping[str, Any]) -> bool:
         """Whether arguments are wrapped as those of a tool of another name: then the call has two meanings."""
         told = given.get("name")
         return "name" not in _properties(self.schemas[name]) and isinstance(told, str) and self.named(told) != name
+
+    def _under_its_name(self, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        key, value = next(iter(given.items()), ("", None))
+        own = len(given) == 1 and key not in _properties(self.schemas[name]) and key not in _WRAPPERS
+        if own and isinstance(value, dict) and self.named(key) == name:
+            return value, "arguments within the tool's name"
+        return given, ""
 
     def _arguments(self, name: str, text: str) -> tuple[str, list[str]]:
         """Return the arguments that a text means, and how it was read; the text as it is where it is plain or has no
@@ -271,14 +283,11 @@ class OfferedTools:
             return text, []
         if self._of_another(name, given):
             return text, []
-        given, inner = _unwrapped(schema, given)
+        given, inner = self._under_its_name(name, given)
+        given, inside = _unwrapped(schema, given)
         value, changes = coerced(schema, given)
-        done = [one for one in (how, inner, *changes) if one]
-        return (_dumped(value), done) if done else (text, [])
-
-
-def _plain(name: str) -> str:
-    return _PLAIN.sub("", name.lower())
+        done = [one for one in (how, inner, inside, *changes) if one]
+        return (dumped(value), done) if done else (text, [])
 
 
 def _in_the_one_list(schema: Mapping[str, Any], given: list[Any]) -> tuple[Any, str]:
@@ -299,89 +308,6 @@ def _unwrapped(schema: Mapping[str, Any], given: dict[str, Any]) -> tuple[dict[s
     value = given[inner[0]]
     value = arguments_in(value)[0] if isinstance(value, str) else value
     return (value, f"arguments within {inner[0]!r}") if isinstance(value, dict) else (given, "")
-
-
-def arguments_in(text: str) -> tuple[Any, str]:
-    """Return the object or list that a call's arguments say, and how it was read, empty for plain JSON; NONE where they
-    say no one object."""
-    bare = text.strip()
-    if bare in ("", "null", "None"):
-        return {}, ""
-    value, how = _json(bare), ""
-    for _ in range(_DEEP):
-        if not isinstance(value, str):
-            break
-        value, how = _json(value.strip()), "JSON within a JSON string"
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-        return value[0], "an object within a list"
-    if isinstance(value, dict | list):
-        return value, how
-    return _mended(bare) if value is NONE and not how else (NONE, "")
-
-
-def _mended(text: str) -> tuple[Any, str]:
-    if text.startswith("```") and text.endswith("```") and (language := _LANGUAGE.match(text, 3)) is not None:
-        text = text[language.end() : -3].strip()
-    cut = _without_marks(text).strip() if text[:1] in "{[" and not is_json(text) else text
-    several = _several(cut)
-    if several is not None:
-        different = [one for place, one in enumerate(several) if one and one not in several[:place]]
-        if len(different) == 1:
-            return different[0], "the arguments alone of what was written beside them" if len(several) > 1 else "marks"
-        return ({}, "empty objects") if not different else (NONE, "")
-    if not cut.startswith("{") or not cut.endswith("}") or len(cut) > _LITERAL_CHARS:
-        return NONE, ""
-    value = _json(_TRAILING_COMMA.sub(lambda found: found[1] or "", cut), strict=False)
-    if isinstance(value, dict):
-        return value, "JSON with a slip of the pen"
-    try:
-        value = ast.literal_eval(cut)
-        _dumped(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return NONE, ""
-    return (value, "a Python literal") if isinstance(value, dict) else (NONE, "")
-
-
-def _without_marks(text: str) -> str:
-    """Return a text without the marks beside its strings: within one they are what the model wrote."""
-    return _STRING_OR_MARK.sub(lambda found: found[1] or "", text)
-
-
-def _several(text: str) -> list[Any] | None:
-    """Return the objects that stand one after another in a text, None where something else does too."""
-    found: list[Any] = []
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return None
-        value = _json(value) if isinstance(value, str) else value
-        if not isinstance(value, dict) or len(found) == _MOST_VALUES:
-            return None
-        found.append(value)
-    return found
-
-
-def _json(text: str, *, strict: bool = True) -> Any:
-    try:
-        return json.loads(text, strict=strict)
-    except (ValueError, RecursionError):
-        return NONE
-
-
-def is_json(text: str) -> bool:
-    return _json(text) is not NONE
-
-
-def _dumped(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value)
 
 
 # Values put into the form of a schema, where that has one meaning.
@@ -411,13 +337,23 @@ class _Coercion:
             return self._object(node, value, where)
         if isinstance(value, list) and "array" in kinds:
             items = node.get("items")
-            return [self.value(items, one, where) for one in value] if isinstance(items, Mapping) else value
+            return self._items(items, value, where) if isinstance(items, Mapping) else value
         if not kinds or any(is_a(kind, value) for kind in kinds):
             return value
         return self._as_kind(node, kinds, value, where)
 
+    def _items(self, items: Mapping[str, Any], value: list[Any], where: str) -> list[Any]:
+        told = value
+        if _kinds(_resolved(items, self._root)) == ["string"]:
+            told = [one for each in value for one in (each if isinstance(each, list) else [each])]
+            if _is_tickers(where):
+                told = [one for each in told for one in (_tickers_in(each) if isinstance(each, str) else [each])]
+            if told != value:
+                self._changed(where, f"{_shown(value)} read as {_shown(told)}")
+        return [self.value(items, one, where) for one in told]
+
     def _as_kind(self, node: Mapping[str, Any], kinds: Sequence[str], value: Any, where: str) -> Any:
-        found = [one for kind in kinds if (one := _as(kind, value, node)) is not NONE]
+        found = [one for kind in kinds if (one := _as(kind, value, node, where)) is not NONE]
         if len(found) != 1:
             return value
         before = len(self.changes)
@@ -465,8 +401,9 @@ class _Coercion:
     def _property(self, key: str, value: Mapping[str, Any], known: Mapping[str, Any], where: str) -> str:
         if key in known or not known:
             return key
-        alike = [name for name in known if name not in value and _plain(name).rstrip("s") == _plain(key).rstrip("s")]
-        if len(alike) != 1 or not _plain(key).rstrip("s"):
+        told = _alike(key)
+        alike = [name for name in known if name not in value and _alike(name) == told]
+        if len(alike) != 1 or not told or sum(_alike(other) == told for other in value) > 1:
             return key
         self._changed(where, f"{key[:NAMED_CHARS]!r} read as {alike[0]!r}")
         return alike[0]
@@ -475,18 +412,23 @@ class _Coercion:
         self.changes.append(f"{where}: {what}" if where else what)
 
 
-def _as(kind: str, value: Any, node: Mapping[str, Any]) -> Any:
+def _alike(key: str) -> str:
+    word = plain_letters(key)
+    return "symbol" if word in _TICKERS else word.rstrip("s")
+
+
+def _as(kind: str, value: Any, node: Mapping[str, Any], where: str) -> Any:
     """Return a value as one of this kind, NONE where it is none."""
     text = value.strip() if isinstance(value, str) else None
     if kind == "array":
-        return _list(text, value, node.get("items")) if value is not None else NONE
+        return _list(text, value, node.get("items"), where) if value is not None else NONE
     if kind == "object":
-        found = _json(text) if text is not None else NONE
+        found = value_in(text) if text is not None else NONE
         return found if isinstance(found, dict) else NONE
     if kind == "null":
         return None if text is not None and text.lower() in ("null", "none", "") else NONE
     if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], dict | list):
-        return value[0] if is_a(kind, value[0]) else _as(kind, value[0], node)
+        return value[0] if is_a(kind, value[0]) else _as(kind, value[0], node, where)
     if kind == "string":
         return str(value) if _is_figure(value) else NONE
     if kind == "boolean":
@@ -502,6 +444,8 @@ def _figure(kind: str, text: str | None, value: Any) -> Any:
     number: Any = value if isinstance(value, float) else None
     if text is not None and len(text) <= _NUMBER_CHARS and _NUMBER.fullmatch(text):
         number = int(text) if text.lstrip("+-").isdecimal() else float(text)
+    elif text is not None and len(text) <= _NUMBER_CHARS and _GROUPED.fullmatch(text):
+        number = int(text.replace(",", "").replace("_", ""))
     if number is None or number != number or abs(number) > _MOST_NUMBER:
         return NONE
     if kind == "integer":
@@ -509,13 +453,35 @@ def _figure(kind: str, text: str | None, value: Any) -> Any:
     return number
 
 
-def _list(text: str | None, value: Any, items: Any) -> Any:
+def _is_tickers(where: str) -> bool:
+    return plain_letters(where.rpartition(".")[2]) in _TICKERS
+
+
+def _tickers_in(text: str) -> list[str]:
+    """Return the tickers that a text is, and the text alone where it may be something else."""
+    bare = text.strip().strip("[](){}")
+    found: list[str] = []
+    for part in _TICKERS_APART.split(bare):
+        word = part.strip(" \t\r\"'`")
+        among = word.split()
+        if len(among) > 1 and all(_AMONG_BLANKS.fullmatch(one) and one not in _EXCHANGES for one in among):
+            found += among
+        elif word and _TICKER.fullmatch(word) is None:
+            return [text]
+        elif word:
+            found.append(word)
+    return found or [text]
+
+
+def _list(text: str | None, value: Any, items: Any, where: str) -> Any:
     if text is None:
         return [value]
     if not text or text.lower() in ("null", "none"):
         return NONE
+    if _is_tickers(where) and not text.startswith("["):
+        return _tickers_in(text)
     if text.startswith("["):
-        found = _json(text)
+        found = value_in(text)
         if found is NONE and len(text) <= _LITERAL_CHARS:
             try:
                 found = ast.literal_eval(text)
@@ -524,14 +490,14 @@ def _list(text: str | None, value: Any, items: Any) -> Any:
                 found = found if found is not NONE and all(map(_WORD.fullmatch, found)) else NONE
         return found if isinstance(found, list) else NONE
     if isinstance(items, Mapping) and "object" in _kinds(items):
-        found = _json(text)
+        found = value_in(text)
         return [found] if isinstance(found, dict) else NONE
     parts = [part.strip() for part in text.rstrip(", ").split(",")]
     return parts if "," in text and all(map(_WORD.fullmatch, parts)) else [value]
 
 
 def _shown(value: Any) -> str:
-    text = _dumped(value)
+    text = dumped(value)
     return text if len(text) <= NAMED_CHARS else f"{text[:NAMED_CHARS]}..."
 
 

@@ -17,6 +17,7 @@ import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
+from chordesk.agents.call_arguments import problem_in
 from chordesk.agents.conclusion import kept
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.provider_limits import LIMITS, is_of_plan
@@ -511,7 +512,7 @@ def cite_tag(step_id: str, attempt: int) -> str:
 
 def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:
     if call.tool in own:
-        kind, why = RogueKind.MALFORMED, "its arguments are no JSON object"
+        kind, why = RogueKind.MALFORMED, problem_in(call.arguments)
     elif call.tool in TOOLS:
         kind, why = RogueKind.FOREIGN, "this turn does not have the tool"
     else:

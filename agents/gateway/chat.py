@@ -20,8 +20,9 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in, continued
+from chordesk.agents.call_arguments import is_json
 from chordesk.agents.call_texts import may_be_call
-from chordesk.agents.calls import MadeCall, is_json
+from chordesk.agents.calls import MadeCall
 from chordesk.agents.completions import same_model
 from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.facts import ServerFacts
