@@ -9,12 +9,13 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.call_names import MARKS, python_calls
+from chordesk.agents.call_names import MARKS, POSITIONAL, python_calls
 
 NONE = object()
 _LITERAL_CHARS = 20_000  # of arguments that are tried in another notation than JSON's
 _DEEP = 3  # JSON texts within JSON texts
 _MOST_VALUES = 16  # objects one after another
+_MOST_CALLS = 64  # objects of calls, one after another
 # Without its end a string is all that follows: no pattern takes more steps than a text has characters.
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 _STRING_OR_MARK = re.compile(rf"({_STRING})|{MARKS.pattern}", re.DOTALL)
@@ -54,6 +55,30 @@ def arguments_in(text: str) -> tuple[Any, str]:
     if isinstance(value, dict | list):
         return value, how
     return _mended(bare) if value is NONE and not how else (NONE, "")
+
+
+def values_in(text: str) -> list[Any] | None:
+    """Return the objects and lists that stand one after another in a text, also in another notation; None where it is
+    anything else."""
+    found: list[Any] = []
+    decoder, at = json.JSONDecoder(strict=False), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            found = []
+            break
+        found.append(value)
+        if len(found) > _MOST_CALLS:
+            return None
+        at += len(text[at:]) - len(text[at:].lstrip("; ,\t\r\n"))
+    if not found and text[:1] + text[-1:] in ("{}", "[]") and len(text) <= _LITERAL_CHARS:
+        value = _in_another_notation(text)[0]
+        found = [value] if value is not NONE else []
+    if not found and text.startswith("{"):
+        several = _several(text) or []
+        found = several[:1] if len(several) == 1 else []
+    return found if found and all(isinstance(one, dict | list) for one in found) else None
 
 
 def problem_in(text: str) -> str:
@@ -106,7 +131,7 @@ def _in_another_notation(text: str) -> tuple[Any, str]:
     if '"' not in text and "'" not in text:
         text = text.translate(_QUOTES)
     value = value_in(_SLIPS.sub(_mended_slip, text), strict=False)
-    if isinstance(value, dict):
+    if isinstance(value, dict | list):
         return value, "JSON with slips of the pen"
     inner = value_in(f'"{text}"') if '\\"' in text and '"' not in text.replace('\\"', "") else NONE
     value = value_in(inner) if isinstance(inner, str) else NONE
@@ -118,7 +143,7 @@ def _in_another_notation(text: str) -> tuple[Any, str]:
         dumped(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return NONE, ""
-    return (value, "a Python literal") if isinstance(value, dict) else (NONE, "")
+    return (value, "a Python literal") if isinstance(value, dict | list) else (NONE, "")
 
 
 def _mended_slip(found: re.Match[str]) -> str:
@@ -139,6 +164,8 @@ def _keywords(text: str) -> tuple[Any, str]:
     if len(calls) != 1:
         return NONE, ""
     name, given = calls[0]
+    if POSITIONAL in given:
+        return NONE, ""
     return ({"name": name, "arguments": given} if named else given), "arguments as Python writes them"
 
 

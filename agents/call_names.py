@@ -10,7 +10,7 @@ import ast
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from chordesk.models.answers import acts
@@ -154,7 +154,7 @@ def _apart(told: str) -> tuple[str, dict[str, Any] | None]:
         ((_, inner),) = python_calls(f"name{match[2]}")
     except ValueError:
         return told, None
-    return match[1], inner
+    return (match[1], inner) if POSITIONAL not in inner else (told, None)
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -166,26 +166,47 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def python_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the calls that a text is as Python writes them, alone, in a list, or printed. Raises ValueError."""
+    """Return the calls that a text is as Python writes them: alone, in a list, one a line, assigned or printed. An
+    argument without a name is under POSITIONAL. Raises ValueError."""
     if len(text) > PYTHON_CHARS:
         raise ValueError("too long")
     try:
-        return list(_calls_of(ast.parse(text, mode="eval").body))
+        body = ast.parse(text.strip()).body
+        given = {ast.unparse(one.targets[0]) for one in body if isinstance(one, ast.Assign)}
+        return [call for one in body for call in _calls_of(_expression(one), given)]
     except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise ValueError(str(error)) from None
 
 
-def _calls_of(node: ast.expr) -> Iterator[tuple[str, dict[str, Any]]]:
+POSITIONAL = ""
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+def _expression(statement: ast.stmt) -> ast.expr:
+    if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
+        return statement.value
+    raise ValueError("no call")
+
+
+def _calls_of(node: ast.expr, given: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """given: variables that calls before were assigned to."""
     if isinstance(node, ast.List | ast.Tuple) and node.elts:
         for one in node.elts:
-            yield from _calls_of(one)
+            yield from _calls_of(one, given)
         return
     if not isinstance(node, ast.Call):
         raise ValueError("no call")
     name = ast.unparse(node.func)
     if name == "print" and len(node.args) == 1 and not node.keywords:
-        yield from _calls_of(node.args[0])
+        if not (isinstance(shown := node.args[0], ast.Name) and shown.id in given):
+            yield from _calls_of(shown, given)
         return
-    if node.args or any(one.arg is None for one in node.keywords):
+    if len(node.args) > 1 or (node.args and node.keywords) or any(one.arg is None for one in node.keywords):
         raise ValueError("arguments without a name")
-    yield name.removesuffix(".call"), {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+    told = [(POSITIONAL, one) for one in node.args] or [(str(one.arg), one.value) for one in node.keywords]
+    yield name.removesuffix(".call"), {key: ast.literal_eval(_Constants().visit(one)) for key, one in told}
+
+
+class _Constants(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_CONSTANTS[node.id]) if node.id in _CONSTANTS else node

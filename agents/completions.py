@@ -66,6 +66,7 @@ _TAGS = {
     "<thinking>": "</thinking>",
     "<thought>": "</thought>",
     "<reasoning>": "</reasoning>",
+    "<scratch_pad>": "</scratch_pad>",
     "<seed:think>": "</seed:think>",
     "[THINK]": "[/THINK]",
     "<|START_THINKING|>": "<|END_THINKING|>",
@@ -76,8 +77,29 @@ _ENDS = ("<|end|>", "<|return|>", "<|call|>", _START, _CHANNEL)
 _OPENINGS = (*_TAGS, _CHANNEL, _START)
 _CLOSINGS = tuple(_TAGS.values())
 _LONGEST = max(map(len, _CLOSINGS))
+_MOST_BLOCKS = 8  # of reasoning, one after another
 # What is left of the channels where a server drops their tokens.
 _BARE = re.compile(r"\s*analysis(.*?)assistant\s?final", re.DOTALL)
+
+
+def without_reasoning(text: str) -> str:
+    """Return a whole text without the tagged reasoning before it, whose opening tag may have been part of the prompt.
+    Channels stay: a call may be in one."""
+    for _ in range(_MOST_BLOCKS):
+        bare = text.lstrip()
+        opened = next((mark for mark in _TAGS if bare.startswith(mark)), None)
+        if opened is not None:
+            _, closed, rest = bare.partition(_TAGS[opened])
+        else:
+            place, closed = _first(bare, _CLOSINGS)
+            rest = bare[place + len(closed) :]
+            if closed and any(mark in bare[:place] for mark in (*_TAGS, "{")):
+                break
+        if not closed:
+            break
+        text = rest
+    return text
+
 
 SplitPiece = tuple[bool, str]  # whether it is reasoning, and the text
 

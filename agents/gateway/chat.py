@@ -489,7 +489,7 @@ class Call:
         """A text that begins as a call does is not shown: it goes on as a call, or as a whole."""
         if self._plan.offered and self._held is not None:
             self._held += text
-            if may_be_call(self._held):
+            if may_be_call(self._held, self._plan.offered):
                 return []
             text, self._held = self._held, None
         return [Piece("text", text)]

@@ -180,6 +180,95 @@ def test_arguments_of_another_tool_are_not_those_of_the_one_that_is_called(withi
     assert found == ({"symbols": ["IBM"]} if meant else json.loads(said))
 
 
+CALL = '{"name":"signals_get","arguments":{"symbols":["IBM"]}}'
+GIVEN = '{"symbols":["IBM"]}'
+TEXTS = {
+    "flat": 'signals_get(symbols=["IBM"]);',
+    "a code span": '`signals_get(symbols=["IBM"])`',
+    "labels": 'signals_get(symbols: ["IBM"])',
+    "by position": 'signals_get(["IBM"])',
+    "an object in brackets": f"signals_get({GIVEN})",
+    "a name and JSON": f"functions.signals_get\n{GIVEN}",
+    "a name and a fence": f"signals_get\n```json\n{GIVEN}\n```",
+    "printed": '```tool_code\nprint(default_api.signals_get(symbols=["IBM"]))\n```',
+    "assigned": '```python\nfound = signals_get(symbols=["IBM"], live=true)\nprint(found)\n```',
+    "invoke": "<invoke name='signals_get'><parameter name='symbols'>[\"IBM\"]</parameter></invoke>",
+    "a space before the tags": f'<x:function_calls><x:invoke name="signals_get">{GIVEN}</x:invoke></x:function_calls>',
+    "DSML": '<\uff5cDSML\uff5cinvoke name="signals_get"><\uff5cDSML\uff5cparameter name="symbols" string="false">'
+    '["IBM"]</\uff5cDSML\uff5cparameter></\uff5cDSML\uff5cinvoke>',
+    "a tag of the tool": "<signals_get><symbols>IBM</symbols></signals_get>",
+    "elements": f"<tool_use><name>signals_get</name><arguments>{GIVEN}</arguments></tool_use>",
+    "its end alone": f"{CALL}\n</tool_call>",
+    "opened twice": f"<tool_call>\n{CALL}\n<tool_call>",
+    "a brace too few": f"<tool_call>{CALL[:-1]}</tool_call>",
+    "Python's quotes": f"<tool_call>{CALL.replace(chr(34), chr(39))}</tool_call>",
+    "flat JSON": '<tool_call>{"name":"signals_get","symbols":["IBM"]}</tool_call>',
+    "[TOOL_CALLS] with an id": f"[TOOL_CALLS]signals_get[CALL_ID]abc123456[ARGS]{GIVEN}",
+    "half a mark": f"TOOL_CALLS] [{CALL}]",
+    "DeepSeek": f"<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>signals_get"
+    f"<\uff5ctool\u2581sep\uff5c>{GIVEN}<\uff5ctool\u2581call\u2581end\uff5c><\uff5ctool\u2581calls\u2581end\uff5c>"
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "DeepSeek in ASCII": f"<|tool_call_begin|>signals_get<|tool_sep|>{GIVEN}<|tool_call_end|>",
+    "channels without tokens": f"analysisI look.assistantcommentary to=functions.signals_get json{GIVEN}",
+    "Gemma": 'call:signals_get{symbols:<|"|>IBM<|"|>}'.join(("<|tool_call>", "<tool_call|>")),
+    "Llama": f"<|start_header_id|>assistant<|end_header_id|>\n\n{CALL.replace('arguments', 'parameters')}<|eot_id|>",
+    "parts of a message": f'[{{"type":"text","text":"I."}},{{"type":"tool_use",{CALL[1:].replace("arguments", "input")}]',
+    "by the name": f'{{"signals_get":{GIVEN}}}',
+    "tool and args": f'{{"tool":"signals_get","args":{GIVEN}}}',
+    "a whole message": f'{{"role":"assistant","content":null,"tool_calls":[{{"type":"function","function":{CALL}}}]}}',
+    "behind reasoning": f"<think>news_list() is no help.</think>\n{CALL}",
+    "behind its end": f"It is clear.</think>{CALL}",
+    "Action": 'Thought: I look.\nAction: signals_get(symbols=["IBM"])',
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_a_whole_text_that_is_a_call(form: str) -> None:
+    found = calls_in(TEXTS[form], TOOLS)
+    assert found is not None
+    ((name, arguments),) = [(call.name, json.loads(call.arguments)) for call in found.calls]
+    assert (name, arguments["symbols"]) == ("signals_get", ["IBM"])
+
+
+def test_several_calls_in_one_text() -> None:
+    other = CALL.replace("IBM", "GE")
+    for text in (
+        f"<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{other}\n</tool_call>",
+        f"<tool_call>{CALL}\n{other}</tool_call>",
+        f"```json\n{CALL}\n```\n```json\n{other}\n```",
+        f"{CALL};{other}",
+        'signals_get(symbols=["IBM"])\nsignals_get(symbols=["GE"])',
+    ):
+        found = calls_in(text, TOOLS)
+        assert found is not None, text
+        assert [json.loads(call.arguments)["symbols"] for call in found.calls] == [["IBM"], ["GE"]], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I would call signals_get(symbols=["IBM"]) now.',
+        f"<tool_call>{CALL}</tool_call> So it is fine.",
+        f"This is how:\n```json\n{CALL}\n```",
+        f"A mention of tool_calls: [{CALL}]",
+        "signals_get",
+        "signals_get is useful",
+        'signals_get(symbols=["IBM"])\norder_submit(symbol="IBM")',
+        'max(["IBM"])',
+        f"<think>{CALL}</think>There is nothing.",
+        '{"signals_get":"useful"}',
+        '{"type":"function","function":{"name":"signals_get","parameters":{"type":"object","properties":{"symbols":{}}}}}',
+    ],
+)
+def test_a_text_that_is_no_call(text: str) -> None:
+    assert calls_in(text, TOOLS) is None
+
+
+def test_a_text_that_begins_as_an_offered_tool_may_be_a_call_yet() -> None:
+    assert may_be_call("functions.signals", TOOLS)
+    assert not may_be_call("Signals are", TOOLS)
+
+
 MARKS = (
     "<tool_call>",
     "</tool_call>",
