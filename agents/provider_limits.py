@@ -81,8 +81,11 @@ def reset_stated(said: str, content: Any = None) -> float | None:
 # In a body.
 
 _DEPTH = 6
-_IN = ("resets_in_seconds", "reset_in_seconds", "resetsInSeconds", "retry_after_seconds", "retry_after", "retryAfter")
-_AT = ("resets_at", "reset_at", "resetsAt", "resetAt")
+_IN = (
+    "resets_in_seconds", "reset_in_seconds", "resetsInSeconds", "retry_after_seconds", "retry_after", "retryAfter",
+    "reset_after_seconds", "resets_in", "reset_in", "reset_after",
+)  # fmt: skip
+_AT = ("resets_at", "reset_at", "resetsAt", "resetAt", "reset_time", "resetTime", "reset")
 _DELAYS = ("retryDelay", "retry_delay")  # Google's RetryInfo
 
 
@@ -162,21 +165,24 @@ def _codex_reset(told: Mapping[str, str]) -> float | None:
 _EPOCH, _EPOCH_MS = 1e9, 1e11  # a number from here on is a moment, in seconds or in milliseconds
 
 
-def _seconds_of(value: Any) -> float | None:
+def _seconds_of(value: Any, now: dt.datetime | None = None) -> float | None:
     """Return the seconds of a span or until a moment: a number, "1m2.5s", an ISO or an HTTP date; 0 for the past."""
+    present = now.timestamp() if now is not None else time.time()
     if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     number = _number(value)
     if number is not None:
         if number >= _EPOCH:
-            number = (number / 1000 if number >= _EPOCH_MS else number) - time.time()
+            number = (number / 1000 if number >= _EPOCH_MS else number) - present
         return max(number, 0.0)
     text = str(value).strip()
-    if re.fullmatch(_SPANS.pattern, text, re.IGNORECASE):
+    if _SPANS.fullmatch(text):
         return _span(text)
+    if (iso := _ISO_SPAN.fullmatch(text)) is not None and any(iso.groups()):
+        return sum(float(count or 0) * _SECONDS[unit] for count, unit in zip(iso.groups(), "dhms", strict=True))
     for read in (_from_iso, _from_http):
         try:
-            return max(read(text) - time.time(), 0.0)
+            return max(read(text) - present, 0.0)
         except (ValueError, TypeError, OverflowError):
             continue
     return None
@@ -202,20 +208,45 @@ def _number(value: Any) -> float | None:
 # In a text: "try again in 3 days 2 hours", "try again at Nov 30th, 2026 3:05 PM", "resets 4am (Europe/Berlin)".
 
 _UNIT = r"(?:ms|milliseconds?|secs?|seconds?|s|mins?|minutes?|m|hrs?|hours?|h|days?|d|weeks?|w)"
-_NUMBER = r"(?:\d+(?:\.\d+)? ?|(?:an?|one) )"
-_SPAN = re.compile(rf"({_NUMBER})({_UNIT})(?![a-z])", re.IGNORECASE)
-_SPANS = re.compile(rf"(?:{_NUMBER}{_UNIT}(?![a-z])[ ,]*(?:and )?)+", re.IGNORECASE)
+_UNITS_IN_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TENS_IN_WORDS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90}
+_IN_WORDS: Mapping[str, float] = {
+    "a": 1, "an": 1, "half a": 0.5, "half an": 0.5, "quarter of an": 0.25, "a quarter of an": 0.25,
+    "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15,
+    **{word: number for number, word in enumerate(_UNITS_IN_WORDS, 1)},
+    **_TENS_IN_WORDS,
+    **{
+        f"{tens} {word}": ten + number
+        for tens, ten in _TENS_IN_WORDS.items() for number, word in enumerate(_UNITS_IN_WORDS, 1)
+    },
+}  # fmt: skip
+_WORDS = "|".join(sorted((one.replace(" ", "[- ]") for one in _IN_WORDS), key=len, reverse=True))
+_NUMBER = rf"(?:\d+(?:\.\d+|,\d\d?(?!\d))? ?|\b(?:{_WORDS})[- ])"
+_HALF = r"(?: and a half\b)?"
+_ONE_SPAN = rf"{_NUMBER}{_UNIT}(?![a-z]){_HALF}"
+_SPAN = re.compile(rf"({_NUMBER})({_UNIT})(?![a-z])({_HALF})", re.IGNORECASE)
+# Hours, minutes and seconds; of "1:30" it is not clear which they are.
+_CLOCK = r"\b\d{1,3}:[0-5]\d:[0-5]\d(?:\.\d+)?"
+_SPANS = re.compile(rf"(?:(?:{_ONE_SPAN}[ ,]*(?:and )?)+(?:{_CLOCK})?|{_CLOCK})", re.IGNORECASE)
+_MINUTES_BEHIND = re.compile(r"(?:hours?|hrs?|h) (\d\d?)[.)!]?\s*\Z", re.IGNORECASE)  # 1 hour 30
+_ISO_SPAN = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _MARK = (
-    r"(?:try again|retry(?:ing)?|resets?|resetting|renews?|resumes?|refresh(?:es)?|regain access|come back"
-    r"|available(?: again)?|restored|lifted|wait(?:ing)?|limited|blocked)"
+    r"(?:again|retry(?:ing)?|resets?|resetting|renews?|resumes?|continue|refresh(?:es)?|regain access|come back"
+    r"|available|restored|lifted|wait(?:ing)?|limited|blocked)"
 )
-_ABOUT = r"(?:about |around |approximately |roughly |less than |under |up to |~ ?|another )"
+_ABOUT = (
+    r"(?:about |around |approximately |roughly |less than |under |up to |at least |~ ?|another "
+    r"|\d+(?:\.\d+)? ?(?:-|\u2013|to|or) ?)"  # of "2 to 3 hours" the longer
+)
 _AFTER_SPAN = re.compile(
     rf"\b{_MARK}:? (?:again |later )?\(?(?:in|after|within|for)?:? ?{_ABOUT}?({_SPANS.pattern})",
     re.IGNORECASE,
 )
-_AFTER_MOMENT = re.compile(rf"\b{_MARK}\b|\buntil\b", re.IGNORECASE)
+_AFTER_MOMENT = re.compile(rf"\b{_MARK}\b|\buntil\b|(?=\b(?:tomorrow|today) (?:at )?\d)", re.IGNORECASE)
+# A number alone: what a header of this name says, and a moment in seconds or milliseconds.
+_RETRY_AFTER = re.compile(r"\bretry[- _]after[:=]? ?(\d{1,13}(?:\.\d+)?)(?![\w:.-]|\.\d)", re.IGNORECASE)
+_RESETS_AT = re.compile(r"\bresets?(?:[ _]?(?:at|time|on))?[:=]? ?(\d{10}|\d{13})(?!\d)", re.IGNORECASE)
 _AFTER_BAR = re.compile(r"limit reached\|(\d{10,13})\b", re.IGNORECASE)
 _JUST_NOW = dt.timedelta(minutes=2)  # a time without seconds may have passed by this when it is read
 _LONG_PAST = dt.timedelta(days=180)  # a day without a year is of the next one, where it is so long ago
@@ -229,12 +260,15 @@ _PIECES: Mapping[str, re.Pattern[str]] = {
     kind: re.compile(pattern, re.IGNORECASE)
     for kind, pattern in {
         "iso": r"(\d{4})-(\d\d)-(\d\d)(?:(?=T\d)|(?!\d))",
+        "dotted": r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d)",
+        "slashed": r"(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)",
         "month_day": rf"{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?![\d:]){_YEAR}",
         "day_month": rf"(\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?{_MONTH}{_YEAR}",
         "weekday": rf"({_DAY_NAMES})(?:day|sday|nesday|rsday|urday|s|rs)?\b",
         "named": r"(today|tomorrow)\b",
         "time": r"T?(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d+)?)?(?: ?([ap])\.?m\b\.?)?(?!\d)",
-        "hour": r"(\d{1,2}) ?([ap])\.?m\b\.?",
+        "point": r"(\d{1,2})[.h](\d\d)(?: ?([ap])\.?m\b\.?| ?(?:uhr|h)\b|(?= ?\(?(?:[A-Z]{1,4}T?\b|[A-Z][a-z]+/)))",
+        "hour": r"(\d{1,2})(?: ?([ap])\.?m\b\.?|h\b)",
         "word": r"(noon|midnight)\b",
         "offset": r"\(?(?:utc|gmt)? ?([+-])(\d{1,2}):?(\d\d)?\)?(?!\d)",
         "zone": r"\(?([A-Za-z]+/[A-Za-z_+\-0-9]+(?:/[A-Za-z_\-]+)?)\)?",
@@ -244,7 +278,12 @@ _PIECES: Mapping[str, re.Pattern[str]] = {
 # After a time: a zone that is none of these, as IST, which is of three countries. In capitals, as zones are.
 _UNKNOWN_ZONE = re.compile(r"\s*\(?(?:[A-Z]{3,5}|(?!Local)[A-Z][a-z]+(?: [A-Z][a-z]+)? [Tt]ime)\b")
 _SENTENCE_END = re.compile(r"(?<![ap]\.m)\.", re.IGNORECASE)
-_BETWEEN = re.compile(r"(?:[\s,@\u00b7\u2219\u2022]|\b(?:at|on|by|after|from|the|is|will|be|again)\b)*", re.IGNORECASE)
+# "next Monday" is the coming one: who asks too early is refused once more, who waits too long has lost a week.
+_BETWEEN = re.compile(
+    r"(?:[\s,@:=\u00b7\u2219\u2022]"
+    r"|\b(?:at|on|by|after|from|the|is|will|be|again|time|next|daily|every day|each day)\b)*",
+    re.IGNORECASE,
+)
 _AMERICAN = {
     "p": "America/Los_Angeles", "m": "America/Denver", "c": "America/Chicago", "e": "America/New_York",
 }  # fmt: skip
@@ -255,10 +294,12 @@ def reset_in(text: str, now: dt.datetime | None = None) -> float | None:
     """Return the seconds until the time that a text names, None when it names none; 0 for a past one. A time without a
     zone is the machine's: the app-server writes its own so. now: with a zone."""
     if (found := _AFTER_SPAN.search(text)) is not None:
-        return _span(found[1])
+        behind = _MINUTES_BEHIND.search(text, found.start())
+        return _span(found[1]) + (60.0 * int(behind[1]) if behind is not None and found.end() == behind.start(1) else 0)
     now = now or dt.datetime.now(dt.UTC)
-    if (bar := _AFTER_BAR.search(text)) is not None:
-        return _seconds_of(bar[1])
+    for number in (_AFTER_BAR, _RETRY_AFTER, _RESETS_AT):
+        if (told := number.search(text)) is not None:
+            return _seconds_of(told[1], now)
     for mark in _AFTER_MOMENT.finditer(text):
         try:
             moment = _moment(text[mark.end() : mark.end() + 80], now)
@@ -270,11 +311,18 @@ def reset_in(text: str, now: dt.datetime | None = None) -> float | None:
 
 
 def _span(text: str) -> float:
-    return sum(_count(number) * _SECONDS[_unit(unit)] for number, unit in _SPAN.findall(text))
+    clock = re.search(_CLOCK, text)
+    total = 0.0
+    if clock is not None:
+        hours, minutes, seconds = clock[0].split(":")
+        total = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    spans = _SPAN.findall(text[: clock.start()] if clock is not None else text)
+    return total + sum((_count(number) + 0.5 * bool(half)) * _SECONDS[_unit(unit)] for number, unit, half in spans)
 
 
 def _count(number: str) -> float:
-    return 1.0 if number.strip().isalpha() else float(number)
+    told = number.strip(" -").lower()
+    return _IN_WORDS[told.replace("-", " ")] if not told[0].isdigit() else float(told.replace(",", "."))
 
 
 def _unit(unit: str) -> str:
@@ -300,7 +348,7 @@ def _pieces(text: str) -> dict[str, re.Match[str]]:
             break
         found[match[0]] = match[1]
         at = end = match[1].end()
-    timed, zoned = found.keys() & {"time", "hour"}, found.keys() & {"offset", "zone", "short"}
+    timed, zoned = found.keys() & {"time", "hour", "point"}, found.keys() & {"offset", "zone", "short"}
     if timed and not zoned and not _SENTENCE_END.match(text, end - 1) and _UNKNOWN_ZONE.match(text, at):
         raise ValueError("an unknown zone")
     return found
@@ -331,6 +379,9 @@ def _at(day: dt.date, clock: dt.time, zone: dt.tzinfo | None) -> dt.datetime:
 
 
 def _clock(found: Mapping[str, re.Match[str]]) -> dt.time | None:
+    if "point" in found:
+        hour, minute, half = found["point"].groups()
+        return dt.time(_hour(int(hour), half), int(minute))
     if "time" in found:
         hour, minute, second, half = found["time"].groups()
         return dt.time(_hour(int(hour), half), int(minute), int(second or 0))
@@ -342,10 +393,23 @@ def _clock(found: Mapping[str, re.Match[str]]) -> dt.time | None:
 
 
 def _hour(hour: int, half: str | None) -> int:
-    return hour if half is None else hour % 12 + (12 if half.lower() == "p" else 0)
+    if half is not None and not 1 <= hour <= 12:
+        raise ValueError(f"{hour} {half}m")
+    return (
+        hour % 24
+        if half is None and hour == 24
+        else hour
+        if half is None
+        else hour % 12 + (12 if half.lower() == "p" else 0)
+    )
 
 
 def _day(found: Mapping[str, re.Match[str]], today: dt.date) -> dt.date | None:
+    if "dotted" in found:
+        day, month, year = found["dotted"].groups()
+        return dt.date(int(year), int(month), int(day))
+    if "slashed" in found:
+        return _slashed(*(int(part) for part in found["slashed"].groups()))
     if "iso" in found:
         return dt.date(*(int(part) for part in found["iso"].groups()))
     if "named" in found:
@@ -359,6 +423,13 @@ def _day(found: Mapping[str, re.Match[str]], today: dt.date) -> dt.date | None:
     stated = dt.date(int(year or today.year), _MONTHS[month.lower()], int(day))
     late = year is None and today - stated > _LONG_PAST
     return stated.replace(year=stated.year + 1) if late else stated
+
+
+def _slashed(one: int, other: int, year: int) -> dt.date:
+    """Raises ValueError where it is not clear which number is the month."""
+    if one <= 12 and other <= 12 and one != other:
+        raise ValueError("the day and the month may be either")
+    return dt.date(year, min(one, other), max(one, other)) if max(one, other) > 12 else dt.date(year, one, one)
 
 
 def _zone(found: Mapping[str, re.Match[str]]) -> dt.tzinfo | None:

@@ -212,7 +212,7 @@ TEXTS = {
     "channels without tokens": f"analysisI look.assistantcommentary to=functions.signals_get json{GIVEN}",
     "Gemma": 'call:signals_get{symbols:<|"|>IBM<|"|>}'.join(("<|tool_call>", "<tool_call|>")),
     "Llama": f"<|start_header_id|>assistant<|end_header_id|>\n\n{CALL.replace('arguments', 'parameters')}<|eot_id|>",
-    "parts of a message": f'[{{"type":"text","text":"I."}},{{"type":"tool_use",{CALL[1:].replace("arguments", "input")}]',
+    "parts of a message": f'[{{"type":"text","text":"I"}},{{"type":"tool_use",{CALL[1:]}]',
     "by the name": f'{{"signals_get":{GIVEN}}}',
     "tool and args": f'{{"tool":"signals_get","args":{GIVEN}}}',
     "a whole message": f'{{"role":"assistant","content":null,"tool_calls":[{{"type":"function","function":{CALL}}}]}}',

@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from email.utils import format_datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT, Limit, limit_of, reset_in
 from chordesk.agents.provider_limits import reset_in_headers as in_headers
@@ -49,6 +52,34 @@ BERLIN = "2026-11-29T03:00"
         ("Come back in 3 hours", 10_800.0),
         ("Try again later (in 3 hours)", 10_800.0),
         ("Try again in approximately 2 days 3 hours", 183_600.0),
+        ("try again in half an hour", 1800.0),
+        ("try again in an hour and a half", 5400.0),
+        ("Try again in 1:30:00", 5400.0),
+        ("try again in 1:30", None),  # hours and minutes, or minutes and seconds
+        ("resets in 1 day, 2:30:00", 95_400.0),
+        ("resets in two days", 172_800.0),
+        ("try again in twenty-four hours", 86_400.0),
+        ("try again in 1 hour 30", 5400.0),
+        ("try again in 2 to 3 hours", 10_800.0),
+        ("try again in 1,5 hours", 5400.0),
+        ("try again in a few minutes", None),
+        ("try again in 1 month", None),
+        ("You can continue in 45 minutes", 2700.0),
+        ("Retry-After: 120", 120.0),
+        ("reset_at=1796000000", "2026-11-30T00:53:20"),
+        ("try again at 04.00 CET", BERLIN),
+        ("try again at 4.30pm", "2026-11-28T16:30"),
+        ("try again at 17h30 UTC", "2026-11-28T17:30"),
+        ("tomorrow at 9am PT", "2026-11-29T17:00"),
+        ("try again on Dec 3 at 4:15 PM (America/New_York)", "2026-12-03T21:15"),
+        ("resets next Monday at 9am UTC", "2026-11-30T09:00"),
+        ("resets daily at 00:00 UTC", "2026-11-29T00:00"),
+        ("next reset: 2026-11-29 00:00:00 UTC", "2026-11-29T00:00"),
+        ("available again on 30.11.2026 15:05", "2026-11-30T15:05"),
+        ("available again on 11/30/2026 at 15:05", "2026-11-30T15:05"),
+        ("available again on 12/03/2026 at 15:05", None),  # of March or of December
+        ("try again at 24:00 UTC", "2026-11-29T00:00"),
+        ("try again at 15pm", None),
         ("try again at 25:00", None),
         ("resets 4am (Mars/Base)", None),  # a time of an unknown zone is not known
         ("Try again at Nov 31, 2026 3 PM", None),
@@ -61,6 +92,40 @@ def test_a_time_in_a_text(monkeypatch: pytest.MonkeyPatch, text: str, ends: str 
     if isinstance(ends, str):
         ends = (dt.datetime.fromisoformat(ends).replace(tzinfo=dt.UTC) - NOW).total_seconds()
     assert reset_in(text, NOW) == (pytest.approx(ends) if ends is not None else None)
+
+
+@given(
+    st.integers(0, 20),
+    st.integers(0, 23),
+    st.integers(0, 59),
+    st.integers(0, 59),
+    st.sampled_from(["long", "short", "clock"]),
+)
+def test_a_span_in_any_notation_is_its_seconds(days: int, hours: int, minutes: int, seconds: int, how: str) -> None:
+    counts = dict(zip(("day", "hour", "minute", "second"), (days, hours, minutes, seconds), strict=True))
+    parts = [(count, unit) for unit, count in counts.items() if count] or [(0, "second")]
+    if how == "long":
+        told = " ".join(f"{count} {unit}{'s' * (count != 1)}" for count, unit in parts)
+    elif how == "short":
+        told = "".join(f"{count}{unit[0]}" for count, unit in parts)
+    else:  # as Python writes a timedelta
+        told = str(dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    assert reset_in(f"You are out of messages. Try again in {told}.", NOW) == total
+    assert in_headers({"retry-after": told}) == total
+
+
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Australia/Sydney")
+FORMATS = ("%b %d, %Y %I:%M %p", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%A, %d %b %Y at %H:%M", "%H:%M on %B %d, %Y")
+
+
+@given(st.integers(3, 200 * 24 * 60), st.sampled_from(FORMATS), st.sampled_from(ZONES))
+def test_a_moment_in_any_notation_is_that_moment(ahead: int, how: str, zone: str) -> None:
+    moment = (NOW + dt.timedelta(minutes=ahead)).astimezone(ZoneInfo(zone))
+    found = reset_in(f"Limit reached. It resets at {moment.strftime(how)} ({zone})", NOW)
+    assert found is not None
+    # The hour that comes twice in autumn is the first one.
+    assert found in (ahead * 60, ahead * 60 - 3600)
 
 
 def test_a_time_has_just_passed_on_the_day_before_too() -> None:
@@ -117,6 +182,7 @@ def _http(seconds: float) -> str:
             },
             400_000,
         ),
+        ({"retry-after": "PT1H30M"}, 5400),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "-5"}, 0),
