@@ -23,6 +23,7 @@ from langchain_core.messages.tool import ToolCall, tool_call
 from langchain_core.utils.json import parse_partial_json
 
 from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, loaded, repair_text
+from chordesk.agents.call_arguments import problem_in
 from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools
 from chordesk.agents.gateway.wire import KEY_REMEDY
@@ -271,7 +272,7 @@ class ReplyFormat:
     def _made(self, call: MadeCall) -> ToolCall:
         arguments = loaded(call.arguments)
         if arguments is None:
-            raise InvalidReply(f"the arguments of {call.name} are no object")
+            raise InvalidReply(f"a call of {call.name}: {problem_in(call.arguments)}")
         decoded = _decoded(self.tools[call.name], arguments, f"the arguments of {call.name}")
         return tool_call(name=call.name, args=decoded, id=f"call_{uuid.uuid4().hex}")
 

@@ -45,7 +45,39 @@ def written(text: str) -> Says:
     return Says(text, finish="stop")
 
 
+# The same call in any protocol: by its name, by its arguments, and as a whole text.
+NAMES = (
+    f"[TOOL_CALLS]{TOOL}[CALL_ID]abc",
+    f"assistantcommentary to=functions.{TOOL}",
+    f"{TOOL}_0",
+    f"functions.{TOOL}:call_1",
+    f"mcp-chordesk-{TOOL}",
+    f"{TOOL.upper()}\n",
+    f"`{TOOL}()`",
+    f'{{"name": "{TOOL}"',
+)
+GIVENS = (
+    f"{{}}{GIVEN}",
+    f"{GIVEN}{GIVEN}",
+    f"```json\n{GIVEN}\n```",
+    "{'tickers': ['ACME'],}",
+    f"{TOOL}(symbols='ACME')",
+    f'{{"{TOOL}": {GIVEN}}}',
+)
+TEXTS = (
+    f"{TOOL}(symbols=['ACME'])",
+    f"```tool_code\nprint({TOOL}(symbols=['ACME']))\n```",
+    f"<invoke name='{TOOL}'><parameter name='symbols'>ACME</parameter></invoke>",
+    f"[TOOL_CALLS]{TOOL}[CALL_ID]abc[ARGS]{GIVEN}",
+    f"assistantcommentary to=functions.{TOOL} json{GIVEN}",
+    f'<think>Which tool?</think>{{"tool":"{TOOL}","args":{GIVEN}}}',
+    f"functions.{TOOL}\n{GIVEN}",
+)
+
 ASKING: Mapping[str, Reply] = {
+    **{f"the name {name!r}": named(name) for name in NAMES},
+    **{f"the arguments {text!r}": given(text) for text in GIVENS},
+    **{f"the text {text!r}": written(text) for text in TEXTS},
     "a token in the name": named(f"{TOOL}<|channel|>commentary"),
     "a type in the name": named(f"{TOOL}<|constrain|>json"),
     "functions": named(f"functions.{TOOL}"),
@@ -119,4 +151,8 @@ ROGUE: Mapping[str, tuple[Reply, list[str]]] = {
     "behind an acting name": (named(f"orders.{TOOL}"), [f"orders.{TOOL}"]),
     "no object": (given("all of them"), [TOOL]),
     "two objects": (given(GIVEN + TWO[1]), [TOOL]),
+    "a name in pieces": (
+        made(piece("order", ""), piece("_submit", ""), piece(None, "{}")), ["order_submit"]
+    ),
+    "a counter behind another tool": (named("order_submit_0"), ["order_submit_0"]),
 }  # fmt: skip

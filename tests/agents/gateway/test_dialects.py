@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.agents.codex.kit import FINAL, Kit, one_turn
-from tests.agents.gateway.kit import NoTools, asks, local
-from tests.fakes.dialects import ANSWERING, ASKING, BOTH, ROGUE
+from tests.agents.codex.kit import FINAL, Kit, one_turn, spec
+from tests.agents.gateway.kit import NoTools, asks, endpoint, local
+from tests.fakes.dialects import ANSWERING, ASKING, BOTH, GIVEN, GIVENS, NAMES, ROGUE, TEXTS, TOOL
 from tests.fakes.local_server import LocalServer, Says
+from tests.fakes.responses import Call, FakeResponses, Text
 
 
 async def test_a_call_in_any_dialect_is_that_call(server: LocalServer, tmp_path: Path, registry: str) -> None:
@@ -26,6 +27,24 @@ async def test_a_call_in_any_dialect_is_that_call(server: LocalServer, tmp_path:
             if name in ("functions", "one symbol as text", "bare JSON"):
                 assert result.way is not None
                 assert "quotes_get" in result.way or "bare JSON" in result.way, name
+    assert wrong == {}
+
+
+async def test_a_call_in_any_dialect_of_an_endpoint_is_that_call(tmp_path: Path, registry: str) -> None:
+    """Of a Responses API, which the gateway passes on."""
+    wrong = {}
+    with FakeResponses() as served:
+        async with endpoint(served, tmp_path, registry, provider_key="sk-0123456789") as runtime:
+            made = [*(Call(name, GIVEN) for name in NAMES), *(Call(TOOL, text) for text in GIVENS), *map(Text, TEXTS)]
+            rogue = [Call(f"orders.{TOOL}", GIVEN), Call("order_submit_0"), Call(TOOL, GIVEN + GIVEN.replace("A", "B"))]
+            for reply in (*made, *rogue):
+                tools = Kit()
+                served.script(reply, Text(FINAL))
+                result = await one_turn(runtime, spec(tools))
+                names = [call.tool for call in result.rogue]
+                wanted = ([], [reply.name]) if reply in rogue else ([(TOOL, {"symbols": ["ACME"]})], [])
+                if (tools.calls, names) != wanted or result.text != FINAL or (reply in made and not result.way):
+                    wrong[str(reply)] = (tools.calls, names, result)
     assert wrong == {}
 
 

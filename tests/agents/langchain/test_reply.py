@@ -10,6 +10,7 @@ import pytest
 from chordesk.agents.langchain import bridge
 from chordesk.agents.langchain.bridge import InvalidReply, ToolSchemaError, reply_format
 from chordesk.agents.langchain.strict_schemas import problems
+from tests.fakes import dialects
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def test_tools_that_cannot_be_sent_are_named(tools: list[dict[str, Any]], choice
         ('{"reply":{"mode":"final"}}', "`content` is to be a string"),
         ('{"reply":{"mode":"tool_calls","content":"","tool_calls":[]}}', "at least one call"),
         (calls(("orders_submit", {})), "no tool 'orders_submit'; there are news"),
-        (calls(("news", "IBM")), "the arguments of news are no object"),
+        (calls(("news", "IBM")), "a call of news: its arguments are no JSON object"),
         ('{"reply":{"mode":"final","content":"a"}}{"reply":{"mode":"final","content":"b"}}', "no JSON"),
     ],
 )
@@ -111,3 +112,25 @@ def test_a_call_in_another_form_is_that_call() -> None:
 def test_a_refused_key_of_another_provider_asks_for_no_login_of_the_desk() -> None:
     assert "desk login" in bridge.in_arguments(bridge.LoginError("no key"), "codex").remedy
     assert "desk login" not in bridge.in_arguments(bridge.LoginError("no key"), "litellm").remedy
+
+
+QUOTES = tool(dialects.TOOL, symbols={"type": "array", "items": {"type": "string"}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(calls((name, {"symbols": ["ACME"]})) for name in dialects.NAMES),
+        *(calls((dialects.TOOL, given)) for given in dialects.GIVENS),
+        *dialects.TEXTS,
+    ],
+)
+def test_a_call_in_any_dialect_is_that_call(text: str) -> None:
+    found = reply_format([QUOTES]).read(text)
+    assert [(one["name"], one["args"]) for one in found.calls] == [(dialects.TOOL, {"symbols": ["ACME"]})]
+
+
+def test_two_objects_as_arguments_are_refused_with_that_reason() -> None:
+    given = dialects.GIVEN + dialects.GIVEN.replace("ACME", "IBM")
+    with pytest.raises(InvalidReply, match="2 different JSON objects"):
+        reply_format([QUOTES]).read(calls((dialects.TOOL, given)))
