@@ -322,9 +322,12 @@ def failure_in(message: str) -> Failure | None:
     return failure(kind, text, reset)
 
 
-def overflow(server: str, model: str, prompt: str, context: str) -> Problem:
-    text = f"a prompt of {prompt} tokens does not fit the context of {model} on {server}, {context} tokens"
-    return Problem("context_window", f"{text}; {_LARGER}")
+def overflow(server: str, model: str, prompt: str, context: str, said: str = "") -> Problem:
+    """prompt, context: empty where they are not known. said: what the server says, for where a figure is missing."""
+    which = f"a prompt of {prompt} tokens" if prompt else "the prompt"
+    size = f", {context} tokens" if context else ""
+    told = f" ({shown(said)})" if said and not (prompt and context) else ""
+    return Problem("context_window", f"{which} does not fit the context of {model} on {server}{size}{told}; {_LARGER}")
 
 
 def names_of(models: Sequence[str]) -> str:
@@ -413,7 +416,10 @@ class Server:
                 "not_found", f"{self.name} has no model {self.model} ({shown(said)}); set DESK_MODEL to another"
             )
         text = f"{self.name} has no Responses API at /responses ({status} {shown(said)})".replace(" )", ")")
-        return Problem("not_found", f"{text}; for a server of chat completions set DESK_PROVIDER=local")
+        chat = "for a server of chat completions set DESK_PROVIDER=local"
+        if not _VERSIONED.search(self.name):
+            return Problem("not_found", f"{text}; set DESK_PROVIDER_URL={self.name.rstrip('/')}/v1, or {chat} with it")
+        return Problem("not_found", f"{text}; {chat}")
 
     def other_model(self, now: str) -> Problem:
         text = f"{now} answers on {self.name} in place of {self.model}: the server was started anew with another model"
@@ -431,8 +437,8 @@ class Server:
         if prompt is None:
             larger = [number for number in numbers if context is None or number > context]
             prompt = max(larger, default=None)
-        told = f"{prompt:,}" if prompt is not None else f"about {self.prompt:,}"
-        return overflow(self.name, self.model, told, f"{context:,}" if context is not None else "an unknown number of")
+        told = f"{prompt:,}" if prompt is not None else f"about {self.prompt:,}" if self.prompt else ""
+        return overflow(self.name, self.model, told, f"{context:,}" if context is not None else "", said)
 
 
 def _context_in(said: str, numbers: list[int]) -> int | None:
@@ -443,6 +449,7 @@ def _context_in(said: str, numbers: list[int]) -> int | None:
     return min(numbers) if smaller and named == max(numbers) else named
 
 
+_VERSIONED = re.compile(r"/v\d\w*(?:/|$)")  # the base URL of an API mostly ends in its version
 KEY_REMEDY = "check DESK_PROVIDER_KEY"
 CREDIT_REMEDY = "this does not pass by itself: pay the provider or change the plan, or choose another model"
 _REMEDY = {

@@ -148,6 +148,7 @@ _ARGUMENTS = {
     "DESK_CODEX_BINARY": "binary",
     "DESK_CODEX_CA_FILE": "ca_file",
     "DESK_TURN_SECONDS, or turn in DESK_TURN_LIMITS": "timeout",
+    "in the environment of the workers": "in the environment of this program",
 }
 
 
@@ -155,7 +156,11 @@ def in_arguments(error: ChatError, provider: str) -> ChatError:
     """Return the error with the arguments of the chat model in place of the desk's settings. provider: of the model; a
     login of the desk serves codex alone."""
     if isinstance(error, LoginError) and provider != "codex" and error.remedy == LoginError.remedy:
-        error.remedy = "give the provider's key as api_key, or in the environment variable that it names"
+        error.remedy = (
+            "set the variable of the provider's own key in this program's environment"
+            if provider == "litellm"  # which takes no api_key
+            else "give the provider's key as api_key"
+        )
     for setting, argument in _ARGUMENTS.items():
         error.args = (str(error.args[0]).replace(setting, argument), *error.args[1:])
         error.remedy = error.remedy.replace(setting, argument)

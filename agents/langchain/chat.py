@@ -181,7 +181,8 @@ def _image_url(block: Mapping[str, Any]) -> str:
     if isinstance(url, str):
         if not url.startswith("data:"):  # the app-server answers it with a bare -32600
             raise ConversationError(
-                f"an image is given by the URL {url!r:.120}, which is not fetched",
+                f"an image is given by the URL {url!r:.120}: a call carries a picture's own data, on each provider, "
+                "as the app-server takes no other and nothing here fetches what a message names",
                 remedy="read the picture and send its data: data:image/png;base64,...",
             )
         _check_image(url)

@@ -179,6 +179,17 @@ WRONG: Mapping[str, tuple[int, list[tuple[bytes, bytes]], bytes, str, tuple[str,
 }  # fmt: skip
 
 
+def test_a_failure_names_figures_and_addresses_that_are_known_alone() -> None:
+    def told(url: str) -> str:
+        return str(Server(url, "gpt-5.5").of_endpoint(404, b'{"detail":"No"}'))
+
+    assert "set DESK_PROVIDER_URL=http://host:1/v1, or for a server" in told("http://host:1")
+    assert "DESK_PROVIDER_URL" not in told("http://host:1/v1")
+    overflow = str(Server("http://host:1/v1", "gpt-5.5").of_error({"message": "prompt is too long"}, 400))
+    assert "the prompt does not fit the context of gpt-5.5 on http://host:1/v1 (prompt is too long)" in overflow
+    assert "about 0" not in overflow
+
+
 async def test_what_is_no_answer_is_told_with_its_url_and_asked_once(tmp_path: Path, registry: str) -> None:
     with Endpoint() as served:
         async with endpoint(served, tmp_path, registry, provider_key=KEY) as runtime:

@@ -108,7 +108,7 @@ def test_half_of_a_surrogate_pair_is_replaced() -> None:
 
 
 def test_a_picture_by_url_is_refused_before_it_is_sent() -> None:
-    with pytest.raises(ConversationError, match="which is not fetched"):
+    with pytest.raises(ConversationError, match="own data, on each provider"):
         items_of([HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])])
 
 

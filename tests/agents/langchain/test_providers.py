@@ -103,5 +103,16 @@ def test_a_missing_key_and_an_address_that_is_not_taken_are_named(
     with pytest.raises(LoginError, match="GEMINI_API_KEY") as caught:
         ChatCodex(model="google_genai:gemini-3-pro", home=tmp_path).invoke("hi")
     assert isinstance(caught.value, ChatError)
+    whole = f"{caught.value} {caught.value.remedy}"
+    assert "this program" in whole
+    assert not any(word in whole for word in ("workers", "desk login", "api_key", "DESK_")), whole
     with pytest.raises(ValueError, match="api_key is not taken"):
         ChatCodex(model="anthropic:claude-sonnet-4-5", api_key="sk")
+
+
+def test_a_relative_home_is_of_the_folder_of_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with LocalServer(models=("small",)) as server:
+        model = ChatCodex(model="small", provider="local", base_url=server.url, home=Path("own"), timeout=PATIENCE)
+        assert isinstance(model.invoke("hi").content, str)
+    assert (tmp_path / "own").is_dir()
