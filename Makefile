@@ -160,7 +160,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
-	@for set in "real --no-deps" realbuild card "secrets -c requirements/dev.txt"; do \
+	@for set in "real --no-deps" "protocol --no-deps" realbuild card "secrets -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}; \
 	  echo "-- $$file.txt"; \
 	  uv pip compile $$file.in $${set#$${set%% *}} --universal --python-version 3.11 \
@@ -170,7 +170,7 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 
 audit: ## Ask the advisories about every pinned package (needs pip-audit on the PATH, and a network)
 	@command -v pip-audit >/dev/null || { echo "make audit needs pip-audit on the PATH: python3 -m pip install pip-audit"; exit 1; }
-	@for set in card demo dev docs fleet $(LARGE) real realbuild secrets ship; do \
+	@for set in card demo dev docs fleet $(LARGE) protocol real realbuild secrets ship; do \
 	  echo "-- requirements/$$set.txt"; \
 	  pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$set.txt || exit 1; \
 	done

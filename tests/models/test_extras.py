@@ -9,14 +9,15 @@ import pytest
 from chordesk.models import features
 from chordesk.models.errors import UsageError
 
-WANTED = ["orjson>=3", "mcp>=1.20,<2; extra == 'mcp'", "httpx>=0.28; extra == 'events'"]
+WANTED = ["orjson>=3", "mcp>=1.29,<3; extra == 'mcp'", "httpx>=0.28; extra == 'events'"]
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ("1.27.0", ""),
-        ("2.1.0", "desk mcp needs mcp <2,>=1.20, and 2.1.0 is installed"),
+        ("1.30.0", ""),
+        ("2.1.0", ""),
+        ("1.28.1", "desk mcp needs mcp <3,>=1.29, and 1.28.1 is installed"),
         (None, "desk mcp needs the package mcp, which is not installed"),
     ],
 )

@@ -8,7 +8,7 @@ import importlib.metadata
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import redirect_stdout
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
@@ -16,10 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 import structlog
 from mcp import types
 from mcp.server.lowlevel import Server
-from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.stdio import stdio_server
-from pydantic import AnyUrl
 from sqlmodel import Session, col, select
+from starlette.requests import Request
 
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
@@ -30,6 +29,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.tokens import CALLER
+from chordesk.tasks.web.mcp.sdk import Handlers, made, server_with
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 
 RUNS, CHARTS = "desk://runs/", "desk://charts/"
@@ -76,10 +76,10 @@ def _run(session: Session, run_id: str) -> str | None:
 
 def _resource(run: Run) -> types.Resource:
     about = f"{run.kind} of {run.market_now:%Y-%m-%d}, {run.state}"
-    return types.Resource(uri=AnyUrl(f"{RUNS}{run.id}"), name=run.id, description=about, mimeType=JSON)
+    return made(types.Resource, uri=f"{RUNS}{run.id}", name=run.id, description=about, mimeType=JSON)
 
 
-async def chart(toolset: Toolset, uri: str) -> ReadResourceContents:
+async def chart(toolset: Toolset, uri: str) -> types.BlobResourceContents:
     """Return the picture of chart_render; the query has its other arguments. Raises NotFound."""
     parts = urlsplit(uri)
     given = {name: int(value) if value.isdecimal() else value for name, value in parse_qsl(parts.query)}
@@ -87,45 +87,50 @@ async def chart(toolset: Toolset, uri: str) -> ReadResourceContents:
     if answer.image is None:
         why = answer.payload.get("error") or "; ".join(gap["reason"] for gap in answer.payload["missing"])
         raise NotFound(f"no chart {uri!r}: {why}", remedy="ask for a symbol and a day that the market has")
-    return ReadResourceContents(answer.image.data, answer.image.mime_type)
+    picture = base64.b64encode(answer.image.data).decode()
+    return made(types.BlobResourceContents, uri=uri, blob=picture, mimeType=answer.image.mime_type)
 
 
-def add_resources(server: Server, runs: RunResources, toolset: Toolset) -> None:
+def resources(runs: RunResources, toolset: Toolset) -> Handlers:
     charts = any(spec.name == CHART for spec in toolset.specs())
 
-    async def listed() -> list[types.Resource]:
-        return runs.newest()
+    async def listed(_request: object, _params: object) -> types.ListResourcesResult:
+        return made(types.ListResourcesResult, resources=runs.newest())
 
-    async def templates() -> list[types.ResourceTemplate]:
+    async def templates(_request: object, _params: object) -> types.ListResourceTemplatesResult:
         about = "A run with its candidates, reports and orders."
-        found = [types.ResourceTemplate(uriTemplate=f"{RUNS}{{run}}", name="run", description=about, mimeType=JSON)]
+        found = [_template(f"{RUNS}{{run}}", "run", about, JSON)]
         if charts:
             path, about = f"{CHARTS}{{symbol}}{{?sessions,interval}}", "A symbol's chart, as chart_render draws it."
-            found.append(types.ResourceTemplate(uriTemplate=path, name="chart", description=about, mimeType=PNG))
-        return found
+            found.append(_template(path, "chart", about, PNG))
+        return made(types.ListResourceTemplatesResult, resourceTemplates=found)
 
-    async def read(uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        if charts and str(uri).startswith(CHARTS):
-            return [await chart(toolset, str(uri))]
-        return [ReadResourceContents(runs.read(str(uri)), JSON)]
+    async def read(_request: object, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if charts and uri.startswith(CHARTS):
+            return made(types.ReadResourceResult, contents=[await chart(toolset, uri)])
+        content = made(types.TextResourceContents, uri=uri, text=runs.read(uri), mimeType=JSON)
+        return made(types.ReadResourceResult, contents=[content])
 
-    server.list_resources()(listed)
-    server.list_resource_templates()(templates)
-    server.read_resource()(read)
+    return {"list_resources": listed, "list_resource_templates": templates, "read_resource": read}
 
 
-def add_prompts(server: Server, settings: Settings) -> None:
-    async def listed() -> list[types.Prompt]:
-        return [types.Prompt(name=key, description=f"The desk's instructions of its role {key}.") for key in ROLES]
+def _template(uri: str, name: str, about: str, kind: str) -> types.ResourceTemplate:
+    return made(types.ResourceTemplate, uriTemplate=uri, name=name, description=about, mimeType=kind)
 
-    async def given(name: str, _arguments: dict[str, str] | None) -> types.GetPromptResult:
-        if name not in ROLES:
-            raise NotFound(f"no prompt {name!r}", remedy=f"choose among {', '.join(ROLES)}")
-        text = types.TextContent(type="text", text=instructions(ROLES[name], settings))
+
+def prompts(settings: Settings) -> Handlers:
+    async def listed(_request: object, _params: object) -> types.ListPromptsResult:
+        found = [types.Prompt(name=key, description=f"The desk's instructions of its role {key}.") for key in ROLES]
+        return made(types.ListPromptsResult, prompts=found)
+
+    async def given(_request: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name not in ROLES:
+            raise NotFound(f"no prompt {params.name!r}", remedy=f"choose among {', '.join(ROLES)}")
+        text = types.TextContent(type="text", text=instructions(ROLES[params.name], settings))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
 
-    server.list_prompts()(listed)
-    server.get_prompt()(given)
+    return {"list_prompts": listed, "get_prompt": given}
 
 
 log = structlog.get_logger(__name__)
@@ -138,30 +143,28 @@ INSTRUCTIONS = (
 
 def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
     """Return a server of these tools and runs, and of the roles' prompts. An error of a tool is its result."""
-    server: Server[Any, Any] = Server("chordesk", version=_version(), instructions=INSTRUCTIONS)
+    handlers = {**tools(toolset), **resources(runs, toolset), **prompts(runs.settings)}
+    return server_with("chordesk", _version(), INSTRUCTIONS, handlers)
 
-    async def listed() -> list[types.Tool]:
-        return [_tool(spec) for spec in toolset.specs()]
 
-    async def called(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        answer = await toolset.call(name, arguments)
-        request = server.request_context.request  # None over standard input
+def tools(toolset: Toolset) -> Handlers:
+    async def listed(_request: object, _params: object) -> types.ListToolsResult:
+        return made(types.ListToolsResult, tools=[_tool(spec) for spec in toolset.specs()])
+
+    async def called(request: Request | None, params: types.CallToolRequestParams) -> types.CallToolResult:
+        # The desk's own check names each wrong argument and the allowed ones.
+        answer = await toolset.call(params.name, params.arguments or {})
         if request is not None and request.scope[CALLER].name is not None:
-            log.info("mcp.call", tool=name, by=request.scope[CALLER].name, success=answer.success)
+            log.info("mcp.call", tool=params.name, by=request.scope[CALLER].name, success=answer.success)
         return _result(answer)
 
-    server.list_tools()(listed)
-    # The desk's own check names each wrong argument and the allowed ones.
-    server.call_tool(validate_input=False)(called)
-    add_resources(server, runs, toolset)
-    add_prompts(server, runs.settings)
-    return server
+    return {"list_tools": listed, "call_tool": called}
 
 
 def _tool(spec: ToolSpec) -> types.Tool:
-    hints = types.ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True)
-    return types.Tool(
-        name=spec.name, description=spec.description, inputSchema=dict(spec.input_schema),
+    hints = made(types.ToolAnnotations, readOnlyHint=True, destructiveHint=False, idempotentHint=True)
+    return made(
+        types.Tool, name=spec.name, description=spec.description, inputSchema=dict(spec.input_schema),
         outputSchema=spec.output_schema, annotations=hints,
     )  # fmt: skip
 
@@ -170,10 +173,10 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text())]
     if answer.image is not None:
         picture = base64.b64encode(answer.image.data).decode()
-        content.append(types.ImageContent(type="image", data=picture, mimeType=answer.image.mime_type))
+        content.append(made(types.ImageContent, type="image", data=picture, mimeType=answer.image.mime_type))
     # The same object for a program; a model reads the text.
     structured = dict(answer.payload) if answer.success else None
-    return types.CallToolResult(content=content, structuredContent=structured, isError=not answer.success)
+    return made(types.CallToolResult, content=content, structuredContent=structured, isError=not answer.success)
 
 
 def _version() -> str:

@@ -18,6 +18,10 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
+from chordesk.agents.offering import READ_TOOLS
+from chordesk.agents.prompting import instructions
+from chordesk.agents.roles import ROLES
+from chordesk.models.settings import Settings
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import environment
 
@@ -80,6 +84,21 @@ def over_http(home: Path, *arguments: str, **environ: str) -> Iterator[Listening
         process.kill()
         process.wait(PATIENCE)
         process.stdout.close()
+
+
+def asked_by_second(home: Path, second: dict[str, str], *where: str) -> dict[str, Any]:
+    """What a program with the SDK's second major sees, which must be what the desk has; the answer is of its script."""
+    command = [sys.executable, "-P", Path(__file__).with_name("second.py"), *where]
+    env = environment(home, **second)
+    done = subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["tools"] == list(READ_TOOLS)
+    assert (found["companies"], found["chart"]) == (["IBM", "KO"], "image/png")
+    assert (found["prompts"], found["risk"]) == (list(ROLES), instructions(ROLES["risk"], Settings()))
+    for answer, named in (("wrong", "unknown argument 'self'"), ("no_run", "no resource"), ("no_prompt", "'nobody'")):
+        assert named in found[answer]
+    return found
 
 
 def payload(result: CallToolResult) -> dict[str, Any]:

@@ -19,17 +19,17 @@ from chordesk.tasks.web.mcp.http import address_of
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import wait_for
-from tests.tasks.web.mcp.kit import Listening, over_http, payload
+from tests.tasks.web.mcp.kit import Listening, asked_by_second, over_http, payload
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 @pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
-    """It listens on loopback, and a signal ends it."""
+def listening(tmp_path_factory: pytest.TempPathFactory, sdk: dict[str, str]) -> Iterator[Listening]:
+    """It listens on loopback, and a signal ends it. Once with each major of the SDK."""
     home = tmp_path_factory.mktemp("mcp")
     make_database(f"sqlite:///{home / 'desk.db'}")
-    with over_http(home, DESK_REPLAY_DATE="2010-03-10") as found:
+    with over_http(home, DESK_REPLAY_DATE="2010-03-10", **sdk) as found:
         assert found.url.startswith("http://127.0.0.1:")
         yield found
         found.process.send_signal(signal.SIGTERM)
@@ -45,6 +45,12 @@ async def test_two_clients_call_tools_at_once(listening: Listening) -> None:
             return str(result["companies"][0]["symbol"])
 
     assert await asyncio.gather(overview("IBM"), overview("KO")) == ["IBM", "KO"]
+
+
+@pytest.mark.process
+def test_a_client_of_the_second_major_is_answered_alike(listening: Listening, second: dict[str, str]) -> None:
+    found = asked_by_second(listening.home, second, listening.url, listening.token)
+    assert found["protocol"] >= "2025-11-25"
 
 
 @pytest.mark.process

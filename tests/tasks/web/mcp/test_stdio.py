@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import signal
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ from chordesk.tools.ledger import ensure_account
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk, environment
-from tests.tasks.web.mcp.kit import COMMAND, over_stdio, payload
+from tests.tasks.web.mcp.kit import COMMAND, asked_by_second, over_stdio, payload
 from tests.tools.ledger_rows import add_run
 
 pytestmark = pytest.mark.process
@@ -57,8 +58,10 @@ def a_run(home: Path) -> str:
         store.close()
 
 
-async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_is_a_result(home: Path) -> None:
-    async with over_stdio(home) as session:
+async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_is_a_result(
+    home: Path, sdk: dict[str, str]
+) -> None:
+    async with over_stdio(home, **sdk) as session:
         tools = (await session.list_tools()).tools
         assert [tool.name for tool in tools] == list(READ_TOOLS)
         assert all(tool.annotations is not None and tool.annotations.readOnlyHint for tool in tools)
@@ -82,6 +85,10 @@ async def test_a_client_lists_the_tools_calls_several_at_once_and_a_wrong_call_i
             assert result.isError
             assert named in payload(result)["error"]
         assert not (await session.call_tool("technicals_get", {"symbols": ["IBM"]})).isError
+
+
+def test_a_server_and_a_client_of_the_second_major_speak_its_protocol(home: Path, second: dict[str, str]) -> None:
+    assert asked_by_second(home, second, sys.executable)["protocol"] == "2026-07-28"
 
 
 async def test_a_run_has_its_day_and_the_dry_run_of_its_orders(home: Path) -> None:
