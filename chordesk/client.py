@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from chordesk.models.errors import DeskError, ServiceError, UsageError
+from chordesk.models.logs import keep_apart
 
 __all__ = ["Client", "DeskError"]
 
@@ -22,6 +23,8 @@ REDIS_SECONDS = 3.0
 HTTP_SECONDS = 60.0  # without a byte: the service sends a comment every few seconds
 _EVENTS = 500
 T = TypeVar("T")
+
+keep_apart()
 
 
 class Client(ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chordesk.models.errors import UsageError
+from chordesk.models.logs import keep_apart
 
 
 def register(*, effort: str | None = None, verbosity: str | None = None, summary: str | None = None) -> None:
@@ -20,3 +21,4 @@ def register(*, effort: str | None = None, verbosity: str | None = None, summary
 
 
 __all__ = ["register"]
+keep_apart()

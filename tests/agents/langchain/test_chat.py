@@ -359,12 +359,22 @@ def test_ctrl_c_ends_the_turn(home: Path, model: FakeResponses) -> None:
 
 
 def test_nothing_is_printed_on_the_program_s_output(home: Path, model: FakeResponses) -> None:
+    """Whichever door it came in by, and with structlog set up for its own lines or not."""
     program = f"""
-from chordesk.langchain import ChatCodex
-print(ChatCodex(base_url={model.url!r}, home={str(home / "printed")!r}).invoke("hi").content)
+import structlog
+import {{door}}
+structlog.get_logger("chordesk.agents.codex.runtime").warning("ours")
+structlog.get_logger("theirs").warning("of the program")
+if "{{door}}" == "chordesk.langchain":
+    print(chordesk.langchain.ChatCodex(base_url={model.url!r}, home={str(home / "printed")!r}).invoke("hi").content)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=True)
-    assert done.stdout == "hi\n"
+    own = "import structlog\nstructlog.configure(processors=[structlog.processors.JSONRenderer()])\n"
+    for door, before in (("chordesk.langchain", ""), ("chordesk.agents.tradingagents", ""), ("chordesk.client", own)):
+        command = [sys.executable, "-c", before + program.format(door=door)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        theirs, *answer = done.stdout.splitlines()
+        assert ("of the program" in theirs, answer) == (True, ["hi"] if door == "chordesk.langchain" else [])
+        assert "ours" in done.stderr
 
 
 def test_trust_roots_come_from_the_setting(home: Path, model: FakeResponses, monkeypatch: pytest.MonkeyPatch) -> None:
