@@ -35,7 +35,7 @@ from chordesk.models.analysis import (
 )
 from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import LENSES, Settings
+from chordesk.models.settings import LENSES, UNIFIED, Settings
 from chordesk.models.states import Mode
 from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
 from chordesk.tools.model_tools.company import COMPANY_GET
@@ -98,9 +98,6 @@ def _require_later(action: Action, today: str) -> None:
         raise AnswerError(f"{action['symbol']}: the review {day} is before today, {today}")
 
 
-UNIFIED = "unified"  # in place of a lens: the one screener that covers all of them
-
-
 # The role that argues against a BUY. It follows no other: the conclusion itself asks it.
 SKEPTIC = "skeptic"
 _CHARTS = (PRICE_HISTORY_GET, CHART_STUDY_GET, CHART_RENDER)
@@ -153,6 +150,8 @@ def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
     found = dict(own)
     for feature, given in features.parts("roles"):
         features.add(found, feature, {role.key: role for roles in given for role in roles}, "roles")
+        if without := [lens for lens in feature.lenses if f"screener_{lens}" not in found]:
+            features.skip(feature, f"its lens {without[0]} has no role screener_{without[0]}")
     for feature, tools in features.parts("tools"):
         known = {tool.name for role in found.values() for tool in role.tools}
         if again := sorted(known.intersection(tool.name for tool in tools)):

@@ -1,6 +1,6 @@
-"""What a package of others needs to add a tool, a role, a workflow, a market or a broker: its feature names them by the
-entry point `chordesk.features`. Each name loads its module when it is imported, and no other. `MarketEntry` and
-`BrokerEntry` name a module in a feature; `MarketData` and `Broker` are what that module makes.
+"""What a package of others needs to add a tool, a role, a lens, a workflow, a market or a broker. Its feature names
+them by the entry point `chordesk.features`. Each name loads its module when it is imported, and no other.
+`MarketEntry` and `BrokerEntry` name a module in a feature; `MarketData` and `Broker` are what that module makes.
 
 `python -m chordesk.plugins FOLDER` writes a whole example package into a new folder.
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from chordesk.agents.rulebook.cases import Payload as Payload
     from chordesk.agents.rulebook.cases import number as number
     from chordesk.agents.rulebook.cases import policy as policy
+    from chordesk.agents.rulebook.cases import symbols_of as symbols_of
     from chordesk.agents.rulebook.policies.validators import UNDECIDED as UNDECIDED
     from chordesk.agents.runtime import Conversation as Conversation
     from chordesk.agents.runtime import Runtime as Runtime
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from chordesk.agents.subjects import SkepticSubject as SkepticSubject
     from chordesk.agents.subjects import validator_subject as validator_subject
     from chordesk.models.analysis import ValidatorOutput as ValidatorOutput
+    from chordesk.models.answers import Wire as Wire
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import NotConfigured as NotConfigured

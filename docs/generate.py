@@ -188,7 +188,22 @@ def routes() -> str:
     )
 
 
+EXAMPLE = DOCS.parent / "chordesk" / "example"
+LANGUAGES = {".py": "python", ".toml": "toml", ".md": ""}
+
+
+def example_package() -> str:
+    """Every file of the example package, its project first; tests build a package from the printed files."""
+    files = [path for path in sorted(EXAMPLE.rglob("*")) if path.suffix in LANGUAGES]
+    files.sort(key=lambda path: (path.suffix != ".toml", path.suffix == ".md"))
+    return "\n\n".join(
+        f"`{path.relative_to(EXAMPLE).as_posix()}`:\n\n```{LANGUAGES[path.suffix]}\n{path.read_text('utf-8').strip()}\n```"
+        for path in files
+    )
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
+    "example-package": example_package,
     "commands": commands,
     "settings": settings,
     "risk-codes": risk_codes,
@@ -200,8 +215,9 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the text that each page of the reference should have."""
-    return {path: fresh(path.read_text(encoding="utf-8")) for path in sorted(REFERENCE.glob("*.md"))}
+    """Return the text that each page with generated parts should have."""
+    found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md"]
+    return {path: fresh(path.read_text(encoding="utf-8")) for path in found}
 
 
 def fresh(page: str) -> str:

@@ -140,6 +140,7 @@ class Feature:
     roles: tuple[str, ...] = ()  # each a tuple of Role
     graph_roles: Mapping[str, str] = field(default_factory=dict)  # roles that a graph plays, each with its predecessor
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # ToolSpec: the roles that may call it
+    lenses: Mapping[str, str] = field(default_factory=dict)  # each with its purpose; its role is screener_LENS
     prompts: tuple[str, ...] = ()  # packages, each with a folder `prompts`
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow

@@ -46,11 +46,12 @@ def free_port() -> int:
 @dataclass(slots=True)
 class Processes:
     """A desk made of separate processes in a home of its own. forked: its commands come from one that has loaded the
-    desk; otherwise they load it themselves, as for a user."""
+    desk; otherwise they load it themselves, as for a user. python: interpreter and options of those."""
 
     home: Path
     environ: dict[str, str]
     forked: bool = True
+    python: tuple[str, ...] = (sys.executable,)
     running: dict[str, Process] = field(default_factory=dict)
     _workers: set[str] = field(default_factory=set)
     _app: Celery | None = None
@@ -87,7 +88,7 @@ class Processes:
 
     def desk(self, name: str, *arguments: str, environ: Mapping[str, str] | None = None) -> Process:
         if not self.forked:
-            return self.spawn(name, sys.executable, "-m", "chordesk.tasks.cli.main", *arguments, environ=environ)
+            return self.spawn(name, *self.python, "-m", "chordesk.tasks.cli.main", *arguments, environ=environ)
         with (self.home / f"{name}.log").open("ab") as log:
             process = zygote.start(arguments, {**self.environ, **(environ or {})}, REPOSITORY, log.fileno())
         self.running[name] = process
@@ -212,7 +213,9 @@ class Processes:
 
 
 @contextlib.contextmanager
-def processes(forked: bool = True, at: Path | None = None, **environ: str) -> Iterator[Processes]:
+def processes(
+    forked: bool = True, at: Path | None = None, python: tuple[str, ...] = (sys.executable,), **environ: str
+) -> Iterator[Processes]:
     """A home, a database and Redis; the block adds the rest. at: folder of the home, as of `homes.owned`."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("DESK_", "TRADER_", "AUTONOMOUS_"))}
     with homes.owned(at) as home:
@@ -220,6 +223,7 @@ def processes(forked: bool = True, at: Path | None = None, **environ: str) -> It
             home,
             {**clean, "DESK_HOME": str(home), "PYTHONUNBUFFERED": "1", "DESK_DRAIN_SECONDS": "2", **environ},
             forked,
+            python,
         )
         try:
             desk.redis()

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from chordesk.models.settings.schema import ALIASES, BROKERS, LENSES, MARKETS, REAL_MONEY, REPLAYING, Settings
+from chordesk.models.settings.schema import (
+    ALIASES,
+    BROKERS,
+    KNOWN_LENSES,
+    LENSES,
+    MARKETS,
+    REAL_MONEY,
+    REPLAYING,
+    UNIFIED,
+    Settings,
+)
 from chordesk.models.settings.types import Effort
 
-__all__ = ["ALIASES", "BROKERS", "LENSES", "MARKETS", "REAL_MONEY", "REPLAYING", "Effort", "Settings"]
+__all__ = [
+    "ALIASES",
+    "BROKERS",
+    "KNOWN_LENSES",
+    "LENSES",
+    "MARKETS",
+    "REAL_MONEY",
+    "REPLAYING",
+    "UNIFIED",
+    "Effort",
+    "Settings",
+]

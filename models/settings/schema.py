@@ -131,8 +131,15 @@ REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 
-Lens = Literal["technical", "fundamental", "catalyst", "options", "unified"]
-LENSES: tuple[Lens, ...] = ("technical", "fundamental", "catalyst", "options")
+# The lenses of a screen by default; those of packages are used where they are named. Each is the role screener_LENS.
+LENSES = ("technical", "fundamental", "catalyst", "options")
+UNIFIED = "unified"  # in place of them: the one screener that covers all four
+KNOWN_LENSES = features.added(dict.fromkeys((*LENSES, UNIFIED), ""), "lenses")
+Lens = Annotated[
+    str,
+    AfterValidator(partial(_known, "lenses", KNOWN_LENSES)),
+    WithJsonSchema({"type": "string", "enum": [*KNOWN_LENSES]}),
+]
 Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
 
 # Names of settings in the desk's first documents; they mean the same as the DESK_ name.

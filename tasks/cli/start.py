@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import LENSES, Settings
+from chordesk.models.settings import KNOWN_LENSES, Settings
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
@@ -363,8 +363,8 @@ def _lenses(named: list[str] | None) -> list[str] | None:
         return None
     found = [part.strip() for item in named for part in item.split(",") if part.strip()] or [",".join(named)]
     for lens in found:
-        if lens not in LENSES:
-            raise SettingError(f"--lens {lens!r} is not a lens", remedy=f"choose among {', '.join(LENSES)}")
+        if lens not in KNOWN_LENSES:
+            raise SettingError(f"--lens {lens!r} is not a lens", remedy=f"choose among {', '.join(KNOWN_LENSES)}")
     return list(dict.fromkeys(found))
 
 

@@ -15,7 +15,7 @@ from sqlmodel import Session, select
 from chordesk.agents.board.voices import voices_of
 from chordesk.agents.prompting import shard_size
 from chordesk.agents.role_models import role_models
-from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, shards
+from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, role_of, shards
 from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
@@ -117,7 +117,7 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 def shard_sizes(lenses: Sequence[str], settings: Settings) -> dict[str, int]:
     """Return the symbols of one turn of each lens. A turn gets no symbols that it could not look at."""
-    return {lens: shard_size(ROLES[f"screener_{lens}"], settings) for lens in lenses}
+    return {lens: shard_size(role_of(f"screener_{lens}"), settings) for lens in lenses}
 
 
 def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
@@ -250,7 +250,7 @@ class ScreenRequest(Request):
 
     kind: Literal["screen"]
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
-    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=4)
+    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=20)
     most: int | None = Field(default=None, ge=1, le=500)
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from chordesk.models.migrations import VERSIONS
+from tests.features.test_switched_off import python
 from tests.patience import PATIENCE
+from tests.stack import processes
 from tests.tasks.cli.services import test_demo
 
 ROOT = Path(__file__).parents[2]
@@ -143,3 +147,46 @@ def test_an_installed_desk_has_its_version(installed: Path, tmp_path: Path) -> N
         version = tomllib.load(file)["project"]["version"]
     newest = max(path.name for path in VERSIONS.glob("[0-9]*.py"))[:4]
     assert run(installed, "--version", cwd=tmp_path) == f"chordesk {version}, schema {newest}\n"
+
+
+@pytest.fixture(scope="module")
+def packaged(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The python of an environment with the wheel and the package of docs/packages.md, word for word."""
+    folder = tmp_path_factory.mktemp("package")
+    page = (ROOT / "docs" / "packages.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"^`([\w./-]+)`:\n\n```\w*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "source" / name).write_text(text, encoding="utf-8")
+    pip("wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", folder / "source", cwd=folder)
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (below,) = (installed.parents[1] / "lib").glob("python*/site-packages")
+    (packages / "below.pth").write_text(f"{below}\n")  # the wheel's environment stays as it is
+    python = folder / "venv" / "bin" / "python"
+    (made,) = folder.glob("*.whl")
+    pip("--python", python, "install", "--quiet", "--no-index", "--no-deps", made, cwd=folder)
+    return python
+
+
+@pytest.mark.long
+def test_a_package_from_the_page_alone_screens_reports_and_runs_its_workflow(packaged: Path) -> None:
+    with processes(forked=False, python=(str(packaged), "-P"), PYTHONPATH="") as found:
+        where = python(
+            found, "-c", "import chordesk, chordesk_range; print(chordesk.__file__, chordesk_range.__file__)"
+        )
+        assert [Path(path).is_relative_to(ROOT) for path in where.stdout.split()] == [False, False], where.stderr
+        found.rulebook()
+        found.workers("all")
+        command = ("-m", "chordesk.tasks.cli.main")
+        screened = python(found, *command, "screen", "--universe", "IBM,KO,GE,F", "--lens", "calm", "--json")
+        assert screened.returncode == 0, screened.stderr
+        screen = json.loads(screened.stdout)
+        assert (screen["state"], screen["summary"]["tools"]["range_get"]) == ("done", 1)
+        assert [(row["screeners"], row["verdict"] is not None) for row in screen["candidates"]] == [
+            (["calm"], True)
+        ] * 3
+        assert sum(screen["summary"]["reports"].values()) == 3 * 5, "the package's role reports beside the desk's four"
+        checked = python(found, *command, "checkup", "IBM", "--json", DESK_MARKET="echo")
+        assert checked.returncode == 0, checked.stderr
+        check = json.loads(checked.stdout)
+        assert (check["state"], check["market"], check["summary"]["tools"]) == ("done", "echo", {"range_get": 1})

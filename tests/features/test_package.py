@@ -119,6 +119,7 @@ WRONG = {
     "newer": (FEATURE.format("'newer', needs='>=99'"), "it needs chordesk >=99, and this is"),
     "lost": (FEATURE.format("'lost', roles=('no_such_module:ROLES',)"), "No module named 'no_such_module'"),
     "again": (FEATURE.format("'again', roles=('again_roles:ROLES',)"), "among the roles there is risk already"),
+    "lensed": (FEATURE.format("'lensed', lenses={'calm': 'calm names'}"), "its lens calm has no role screener_calm"),
     "screens": (FEATURE.format("'screens', commands={'screen': Command('a', 'Run', 'b')}"), "there is screen already"),
     "late": (
         "from chordesk.models.features import Command, Feature, Market\n"
@@ -212,26 +213,6 @@ def test_its_benchmark_has_the_desks_row_beside_the_published_one(toys: Processe
     ]
     refused = desk(toys, "benchmark", "toy", "--from", str(tmp_path), "--set", "2026-01-04")
     assert (refused.returncode, "no use for --set" in refused.stderr) == (2, True), refused.stderr
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """A desk with the example package, written by its command and installed with pip."""
-    folder = tmp_path_factory.mktemp("example")
-    assert plugins.main([str(folder / "source")]) == 0
-    installed = install(folder / "source", folder / "site")
-    with processes(forked=False, PYTHONPATH=str(installed)) as found:
-        found.rulebook()
-        found.workers("all")
-        yield found
-
-
-def test_the_example_package_answers_by_its_role_tool_and_market(example: Processes) -> None:
-    found = printed(example, "checkup", "IBM", "--json", DESK_MARKET="echo")
-    assert (found["state"], found["market"]) == ("done", "echo")
-    sources = (Path(plugins.__file__).parent / "example").rglob("*.py")
-    imports = {line for file in sources for line in file.read_text().splitlines() if "import " in line}
-    assert {line for line in imports if "chordesk." in line and "from chordesk.plugins" not in line} == set()
 
 
 def test_an_example_never_overwrites_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

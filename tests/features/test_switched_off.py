@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -49,7 +48,7 @@ def desk(found: Processes, *arguments: str, **environ: str) -> subprocess.Comple
 
 def python(found: Processes, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments],
+        [*found.python, *arguments],
         cwd=REPOSITORY, env={**found.environ, **environ}, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""An example package: a tool, a role, a workflow with its command, and a market. Its modules load where used."""
+"""An example package: a tool, three roles with a lens, a workflow with its command, a market. Each loads where used."""
 
 from chordesk.plugins import Command, Feature, MarketEntry
 
@@ -6,10 +6,11 @@ FEATURE = Feature(
     name="range",
     needs=">=0.2,<1",
     roles=("chordesk_range.roles:ROLES",),
-    tools={"chordesk_range.tools:RANGE_GET": ("liquidity", "risk")},
+    tools={"chordesk_range.tools:RANGE_GET": ("liquidity", "range_note", "risk", "screener_calm")},
+    lenses={"calm": "names that move little"},
     prompts=("chordesk_range",),
     policies=("chordesk_range.policies",),
     workflows=("chordesk_range.workflow:WORKFLOWS",),
-    commands={"checkup": Command("chordesk_range.commands", "Run", "Ask the liquidity role about one symbol.")},
+    commands={"checkup": Command("chordesk_range.commands", "Run", "Ask for a note on one symbol's range.")},
     markets={"echo": MarketEntry("chordesk_range.market", replays=True)},
 )

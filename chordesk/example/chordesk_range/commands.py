@@ -15,7 +15,7 @@ commands = typer.Typer()
 def checkup(
     symbol: Annotated[str, typer.Argument(help="The symbol to ask about.")], wait: Wait = True, as_json: Json = False
 ) -> None:
-    """Ask the liquidity role about one symbol."""
+    """Ask for a note on one symbol's range."""
     from .workflow import open_checkup
 
     app = connected()

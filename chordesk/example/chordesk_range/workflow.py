@@ -1,4 +1,4 @@
-"""The check-up: asks the liquidity role about one symbol and stores its answer."""
+"""The check-up: asks the role range_note about one symbol and stores its answer."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ KIND = "checkup"
 
 
 def open_checkup(app: DeskApp, symbol: str) -> Run:
-    """Open a run that asks the liquidity role about a symbol."""
+    """Open a run with one step, which asks the role about a symbol."""
     run = new_run(app.desk, KIND, {"symbol": symbol})
-    return open_run(app, run, lambda session, row, finish: [NewStep("checkup_ask", finish, symbol, "liquidity")])
+    return open_run(app, run, lambda session, row, finish: [NewStep("checkup_ask", finish, symbol, "range_note")])
 
 
 def ask(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
