@@ -179,7 +179,7 @@ def test_what_waits_for_a_package_that_is_gone_is_named(installed: Path) -> None
         assert gone.returncode == 0, gone.stderr
         checks = {row["name"]: row for row in json.loads(desk(found, "doctor", "--json").stdout)["checks"]}
         row = checks["features"]
-        assert row["status"] == "warn"
+        assert row["status"] == "warn", row
         assert "waits for toy_split, which no feature here has" in row["detail"]
         assert "a thread of the role toy is kept" in row["detail"]
         assert "install its package, or desk stop" in row["remedy"]
