@@ -42,7 +42,13 @@ help: ## List the targets
 demo: $(VENV)/.demo $(SAMPLE) ## Screen the S&P on real prices, research, decide, analyse; nothing left running (LIVE=1: fill on paper, PAGE=1: look at it)
 	@$(BIN)/desk demo --sample $(SAMPLE) $(if $(filter 1,$(LIVE)),--live) $(if $(filter 1,$(PAGE)),--page)
 
-test: check ## Everything that must pass: check, then all tests (COVER=1: with the lines they reach, at least 85 %; half as long again)
+# What fails within seconds comes first. The types take over a minute of one CPU, so they are checked beside the tests.
+# Each of the two goes on to its end, whatever becomes of the other.
+test: lint ## Everything that must pass: check and all tests (COVER=1: with the lines they reach, at least 85 %; half as long again)
+	@$(MAKE) --no-print-directory -j 2 --keep-going types-beside tests
+
+.PHONY: tests types-beside
+tests: $(VENV)/.dev
 	@echo "-- tests"
 	@$(APART) $(BIN)/python -m pytest -n 4 --dist loadscope --reruns 1 -rR $(if $(filter 1,$(COVER)),--cov --cov-report=term:skip-covered --cov-fail-under=85) $(TESTS)
 
@@ -53,16 +59,25 @@ test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed i
 	@$(APART) $(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
-check: $(VENV)/.dev $(TYPED)/.tools ## Lint, format, types and import rules; of the page's modules too
+# Its lines stand in one piece between those of the tests.
+types-beside: $(VENV)/.dev $(TYPED)/.tools
+	@said=$$($(MAKE) --no-print-directory types 2>&1); code=$$?; printf '\n%s\n' "$$said"; exit $$code
+
+check: lint types ## Lint, format, types and import rules; of the page's modules too
+
+.PHONY: lint types
+lint: $(VENV)/.dev $(TYPED)/.tools
 	@echo "-- ruff"
 	@$(APART) $(BIN)/ruff check $(CODE)
 	@$(APART) $(BIN)/ruff format --check $(CODE)
-	@echo "-- mypy"
-	@$(APART) $(BIN)/mypy
 	@echo "-- import rules"
 	@$(APART) $(BIN)/lint-imports
 	@echo "-- eslint"
 	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC)
+
+types: $(VENV)/.dev $(TYPED)/.tools
+	@echo "-- mypy"
+	@$(APART) $(BIN)/mypy
 	@echo "-- tsc, with the types of the desk's own answers"
 	@$(APART) $(BIN)/python -c "import json; from chordesk.tasks.web.app import routed; print(json.dumps(routed().openapi()))" > $(TYPED)/api.json
 	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/openapi-typescript $(TYPED)/api.json --output $(TYPED)/api.d.ts >/dev/null 2>&1
