@@ -48,13 +48,13 @@ from tests.ordeal.broken import BROKEN, library
 from tests.ordeal.broker import PRICE
 from tests.ordeal.launch import BOMB, FAR_YAHOO
 from tests.ordeal.model import Asked, FaultyModel, Journal
+from tests.patience import PATIENCE
 from tests.postgres import server
 from tests.stack import Processes, processes, wait_for
 from tests.tools.orders.desk import Desk, action
 
 WORKERS = ("research-1", "research-2")
 CREW = (*WORKERS, "ops", "trade")
-RUN_SECONDS = 120.0
 CLOCK = "clock"  # file in the home
 GRAPHS = "tests.toy.graphs"  # module of the graphs that it may play
 
@@ -215,7 +215,7 @@ class FaultDesk:
         with self.store.read() as session:
             return list(session.exec(select(Step).where(col(Step.run_id).in_(run_ids))).all())
 
-    def await_end(self, *run_ids: str, seconds: float = RUN_SECONDS) -> list[str]:
+    def await_end(self, *run_ids: str, seconds: float = PATIENCE) -> list[str]:
         """Wait for the runs to end; the ids of those that did not."""
         until = time.monotonic() + seconds
         left = list(run_ids)
@@ -236,7 +236,7 @@ class FaultDesk:
         """Model calls of these steps that are open now."""
         return self.journal.open(lambda call: held.get(call.step_id) == call.attempt)
 
-    def freeze_in_flight(self, name: str, run_ids: Sequence[str], seconds: float = 30.0) -> Held:
+    def freeze_in_flight(self, name: str, run_ids: Sequence[str], seconds: float = PATIENCE) -> Held:
         """Stop a worker and its app-servers at a moment when one of its turns is in flight, and say what it holds.
 
         Frozen first and looked at then: nothing moves between the look and the kill.
@@ -290,7 +290,7 @@ class FaultDesk:
         return float("inf")
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     wait_for(lambda: bool(condition()), what, seconds)
 
 

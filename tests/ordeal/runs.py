@@ -266,7 +266,7 @@ def provider_switched(desk: FaultDesk, chance: random.Random, result: Result) ->
     desk.model.slow = frozenset()
     until(lambda: f"endpoint:{desk.run(first).settings['model']}; start one or" in _waits(desk, first), "it says so")  # type: ignore[index]
     second = open_research(desk.processes.app, ["IBM", "GE", "XOM"]).id
-    until(lambda: any(step.started_at for step in desk.steps(second)), "the rulebook's run has begun", 90.0)
+    until(lambda: any(step.started_at for step in desk.steps(second)), "the rulebook's run has begun")
     environ |= endpoint
     desk.stop("rulebook")
     del environ["DESK_RULEBOOK_URL"]

@@ -61,7 +61,7 @@ def screen_times(latency: float, candidates: int, *, speculate: bool = False) ->
         # One small run first: a desk that runs unattended has its app-servers up when a screen starts.
         warm = open_research(desk.app, ["IBM"])
         store = desk.app.desk.store
-        wait_for(lambda: has_ended(store, warm.id), "the warm-up run ends", 60)
+        wait_for(lambda: has_ended(store, warm.id), "the warm-up run ends")
         run = open_screen(desk.app, "sp500", max_candidates=candidates)
         assert run is not None
         wait_for(lambda: has_ended(store, run.id), "the screen ends", 180)

@@ -45,7 +45,7 @@ def screened(app: Celery) -> Run:
 
 
 def ended(store: Store, run: Run) -> Run:
-    wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends", 120.0)
+    wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends")
     return get_run(store, run.id)
 
 

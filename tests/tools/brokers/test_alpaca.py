@@ -14,6 +14,8 @@ from chordesk.tools.brokers.alpaca import AlpacaBroker, BrokerSilent
 from chordesk.tools.brokers.alpaca_shapes import unbroken
 from chordesk.tools.brokers.protocol import Streaming
 from tests.fakes.alpaca import Alpaca
+from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tools.brokers.alpaca_orders import PREVIEW, PUT, VIEW, a_ticket, ask, figures, send
 
 
@@ -157,16 +159,9 @@ class Updates:
 
     def wait(self, count: int) -> None:
         with self._more:
-            assert self._more.wait_for(lambda: len(self.ids) >= count, 20), f"{len(self.ids)} of {count} updates came"
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(400):
-        if true():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come about within 20 s")
+            assert self._more.wait_for(lambda: len(self.ids) >= count, PATIENCE), (
+                f"{len(self.ids)} of {count} updates came"
+            )
 
 
 def test_fills_are_streamed_and_are_the_same_as_polled_ones(
@@ -175,7 +170,7 @@ def test_fills_are_streamed_and_are_the_same_as_polled_ones(
     assert isinstance(broker, Streaming)
     updates = Updates()
     broker.listen(updates)
-    wait_until(lambda: alpaca.listening() == 1)
+    wait_for(lambda: alpaca.listening() == 1, "its clients")
     ticket = a_ticket()
     send(broker, ticket)
     updates.wait(1)
@@ -194,16 +189,16 @@ def test_fills_are_streamed_and_are_the_same_as_polled_ones(
 def test_updates_that_a_cut_stream_missed_are_polled_for(alpaca: Alpaca, broker: AlpacaBroker) -> None:
     updates = Updates()
     broker.listen(updates)
-    wait_until(lambda: alpaca.listening() == 1)
+    wait_for(lambda: alpaca.listening() == 1, "its clients")
     ticket = a_ticket()
     send(broker, ticket)
     alpaca.fill(str(ticket.order_id), 4, 100)
     updates.wait(2)
     alpaca.cut()
-    wait_until(lambda: alpaca.listening() == 0)
+    wait_for(lambda: alpaca.listening() == 0, "its clients")
     alpaca.fill(str(ticket.order_id), 2, 102)
     assert figures(ask(broker, ticket)) == [("4", 4, 100), ("6", 2, 102)]
-    wait_until(lambda: alpaca.listening() == 1)  # the client came back by itself
+    wait_for(lambda: alpaca.listening() == 1, "its clients")  # the client came back by itself
     alpaca.fill(str(ticket.order_id), 4, 103)
     updates.wait(3)
     whole = ask(broker, ticket)

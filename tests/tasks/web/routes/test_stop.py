@@ -105,7 +105,7 @@ def test_an_episode_is_started_shown_and_one_of_its_voices_stopped(working: Work
     assert problem(http.post(f"/runs/{run_id}/voices/weaver/stop", json=BY), 404) == "not_found"
     assert problem(http.post(f"/runs/{run_id}/voices/bard/stop", json=BY), 409) == "usage_error"
     made.model.let()
-    wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends", 120.0)
+    wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends")
     made.model.let(0)
     assert run_of(made, run_id).state == RunState.DONE
     board = http.get(f"/runs/{run_id}/board").json()

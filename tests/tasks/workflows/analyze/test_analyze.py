@@ -220,7 +220,7 @@ def opened(desk: Processes, **changes: str) -> Run:
     try:
         run = open_analysis(desk.app, [SELECTED], AnalysisRequest(research=False, across_earnings=True), "quick")
         found = desk.app.desk.store
-        wait_for(lambda: get_run(found, run.id).state in RUN_FINAL, "the run ends", 120.0)
+        wait_for(lambda: get_run(found, run.id).state in RUN_FINAL, "the run ends")
         return run
     finally:
         desk.environ.clear()

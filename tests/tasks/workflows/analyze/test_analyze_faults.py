@@ -37,7 +37,7 @@ def ended(settings: Settings) -> tuple[Store, Run]:
     try:
         run = open_analysis(app, [SELECTED], PUTS)
         store = Store(settings.database)
-        wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends", 120.0)
+        wait_for(lambda: get_run(store, run.id).state in RUN_FINAL, "the run ends")
         return store, get_run(store, run.id)
     finally:
         app.desk.close()

@@ -94,7 +94,7 @@ class Floor:
         """An episode at its end."""
         run = open_episode(self.processes.app, symbols, rounds=rounds)
         assert run is not None
-        wait_for(lambda: self.run(run.id).state in RUN_FINAL, "the episode ends", 240.0)
+        wait_for(lambda: self.run(run.id).state in RUN_FINAL, "the episode ends")
         return self.run(run.id)
 
     def run(self, run_id: str) -> Run:

@@ -112,7 +112,7 @@ def test_one_voice_is_stopped_by_name_and_the_others_go_on() -> None:
         code, found, _ = stop_one(made, run_id, "weaver")
         assert (code, found["over"], len(found["interrupted"])) == (0, True, 1)
         made.model.let()
-        wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends", 120.0)
+        wait_for(lambda: run_of(made, run_id).state in RUN_FINAL, "the episode ends")
         assert run_of(made, run_id).state == RunState.DONE
         floor_ = Floor(made.processes, made.processes.app.desk.store)
         voices = {row["voice"]: row for row in floor_.json("board", run_id)["voices"]}

@@ -148,7 +148,7 @@ def test_a_graph_is_tried_again_after_an_error_of_the_interpreter(
     assert str(step.error).startswith("crashed: in the node mend: SystemError: ")
     (tmp_path / "interpreter").unlink()
     (tmp_path / "mended").touch()
-    wait_for(lambda: desk.play(run_id).state == StepState.DONE, "the second attempt ends", 60)
+    wait_for(lambda: desk.play(run_id).state == StepState.DONE, "the second attempt ends")
     assert (len(list(desk.model.calls())), desk.steps(run_id)[0].attempt) == (1, 2)
 
 

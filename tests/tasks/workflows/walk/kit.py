@@ -6,6 +6,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlmodel import col, select
@@ -21,7 +22,6 @@ from tests.stack import Processes, wait_for
 
 UNIVERSE = "AAPL,IBM,GE,F,KO"
 FIRST, LAST = dt.date(2010, 3, 1), dt.date(2010, 3, 8)  # six sessions
-SECONDS = 180.0
 # What a second walk over the same days must come to as well; ids and times of its own apart.
 COMPARED = ("day", "state", "reason", "cash", "equity", "exposure", "traded", "orders", "denials", "verdicts")
 
@@ -73,8 +73,15 @@ class WalkingDesk(Walks):
         return open_backtest(self.processes.app, FIRST, last, **{"universe": UNIVERSE, **options})
 
     def ended(self, run_id: str) -> Run:
-        wait_for(lambda: self.run(run_id).state in RUN_FINAL, f"backtest {run_id} ends", SECONDS)
-        return self.run(run_id)
+        """Wait for its end as long as sessions come: how long all of them take is the machine's doing."""
+        while (run := self.run(run_id)).state not in RUN_FINAL:
+            done = len(self.rows(run))
+            wait_for(partial(self._is_beyond, run_id, done), f"session {done + 1} of backtest {run_id} ends")
+        return run
+
+    def _is_beyond(self, run_id: str, sessions: int) -> bool:
+        run = self.run(run_id)
+        return run.state in RUN_FINAL or len(self.rows(run)) > sessions
 
     def walk(self, last: dt.date = LAST, **options: Any) -> Run:
         return self.ended(self.open(last, **options).id)

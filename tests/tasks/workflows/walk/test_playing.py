@@ -40,8 +40,9 @@ from chordesk.tasks.workflows.backtest_sessions import Day, Walk, session_row, t
 from chordesk.tools.orders import halting
 from tests import homes
 from tests.databases import make_database
+from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, processes, wait_for
-from tests.tasks.workflows.walk.kit import FIRST, LAST, SECONDS, UNIVERSE, WalkingDesk, Walks, outline
+from tests.tasks.workflows.walk.kit import FIRST, LAST, UNIVERSE, WalkingDesk, Walks, outline
 
 # Ids, times of the clock on the wall, owners, and how often a message was sent.
 OWN = re.compile(
@@ -189,9 +190,9 @@ def interrupted(desk: Walks, environ: Mapping[str, str], number: int) -> Run:
     """Play with a command that is sent a signal after two sessions."""
     before = _newest(desk.store)
     process = command(environ, *DAYS)
-    wait_for(lambda: _newest(desk.store) != before, "the backtest is open", SECONDS)
+    wait_for(lambda: _newest(desk.store) != before, "the backtest is open")
     run = desk.run(str(_newest(desk.store)))
-    wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done", SECONDS)
+    wait_for(lambda: len(desk.rows(run)) >= 2, "two sessions are done")
     process.send_signal(number)
     process.communicate()
     assert desk.run(run.id).state == RunState.RUNNING
@@ -214,7 +215,7 @@ def test_an_interrupted_command_goes_on_without_redis(
     with playing.store.read() as session:
         assert session.exec(select(Step.id).where(Step.state == StepState.RUNNING)).all() == [], "half done"
     again = command(environ, "--resume", run.id)
-    out, _ = again.communicate(timeout=SECONDS)
+    out, _ = again.communicate(timeout=PATIENCE)
     assert (again.returncode, json.loads(out)["run_id"]) == (0, run.id)
     assert outline(playing, playing.run(run.id)) == outline(desk, walked)
 

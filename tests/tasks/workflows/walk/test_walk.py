@@ -25,7 +25,7 @@ from chordesk.tasks.workflows.backtest import ablated, open_experiment, parsed, 
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from tests.constants import constants
 from tests.stack import processes, wait_for
-from tests.tasks.workflows.walk.kit import FIRST, LAST, SECONDS, UNIVERSE, WalkingDesk, outline
+from tests.tasks.workflows.walk.kit import FIRST, LAST, UNIVERSE, WalkingDesk, outline
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4, 5, 8)]
 
@@ -262,10 +262,10 @@ def holds(desk: WalkingDesk, name: str) -> bool:
 
 def test_a_walk_survives_its_workers(crew: WalkingDesk, walked: Run, desk: WalkingDesk) -> None:
     run = crew.open()
-    wait_for(lambda: holds(crew, WORKERS[0]), "the first turns are at work", SECONDS)
+    wait_for(lambda: holds(crew, WORKERS[0]), "the first turns are at work")
     kill(crew, WORKERS[0])
     for sessions, victims in enumerate((("trade", WORKERS[1]), ("ops", WORKERS[0])), start=1):
-        wait_for(lambda n=sessions: len(crew.rows(run)) >= n, f"{sessions} sessions are done", SECONDS)
+        wait_for(lambda n=sessions: len(crew.rows(run)) >= n, f"{sessions} sessions are done")
         assert crew.run(run.id).state not in RUN_FINAL
         for victim in victims:
             kill(crew, victim)
