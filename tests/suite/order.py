@@ -29,12 +29,13 @@ class UnitScheduling(LoadScopeScheduling):
 
 
 def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests by units: first the browser's and those with one marked `long`, then those that start processes,
-    then the others, of which so many are short that all processes end at about the same time."""
+    """Return the tests by units: first the browser's and those with one marked `long`, then those of several modules,
+    which one process does alone, then those that start processes, then the others, of which so many are short that all
+    processes end at about the same time."""
     ranks: dict[str, int] = {}
     for item in items:
         unit = unit_of(item.nodeid)
-        ranks[unit] = min(ranks.get(unit, 2), _rank(item, unit))
+        ranks[unit] = min(ranks.get(unit, 3), _rank(item, unit))
     units = {unit: at for at, unit in enumerate(sorted(ranks, key=lambda unit: ranks[unit]))}
     return sorted(items, key=lambda item: units[unit_of(item.nodeid)])
 
@@ -42,4 +43,6 @@ def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
 def _rank(item: pytest.Item, unit: str) -> int:
     if unit == BROWSER or item.get_closest_marker("long"):
         return 0
-    return 1 if item.get_closest_marker("process") else 2
+    if unit in SHARED:
+        return 1
+    return 2 if item.get_closest_marker("process") else 3
