@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import datetime as dt
 import fcntl
 import gc
@@ -26,6 +25,7 @@ from chordesk.agents.codex.launch import Launch, RuntimeConfig, link_login
 from chordesk.agents.codex.protocol import ApprovalRouter, Client, Params, declined
 from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWatch
 from chordesk.agents.pulse import Pulse
+from chordesk.models import heap
 from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
 from chordesk.models.quotas import Quota, quota_of
 from chordesk.models.tables.columns import utcnow
@@ -318,8 +318,8 @@ def give_back(program: str) -> None:
     if sys.platform != "linux":
         return
     gc.collect()
-    with suppress(OSError, AttributeError):  # AttributeError: another C library
-        ctypes.CDLL(None).malloc_trim(0)
+    heap.trim()
+    with suppress(OSError):
         descriptor = os.open(program, os.O_RDONLY)
         try:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -475,6 +475,7 @@ class AppServerPool:
         while True:
             await asyncio.sleep(self._config.health_seconds)
             await asyncio.gather(*(self._check_one(server) for server in self.processes))
+            await asyncio.to_thread(heap.trim)
             if self._serving and self._idle():
                 for server in list(self._serving):
                     self._retire(server, f"no turn for {self._config.idle_seconds:g} s")

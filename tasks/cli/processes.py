@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from platformdirs import user_config_path
 
+from chordesk.models import heap
 from chordesk.models.errors import UsageError
 from chordesk.models.features import require_extra
 from chordesk.models.files import replacing, user_home
@@ -160,6 +161,8 @@ def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker, unique on its host.")] = None,
 ) -> None:
     """Run one worker in the foreground."""
+    heap.share_arenas()
+
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
