@@ -12,6 +12,7 @@ from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
 from tests.ordeal.graphs import TURNS as GRAPH_TURNS
 from tests.ordeal.graphs import graph_times
+from tests.ordeal.growth import FIRST, growth
 from tests.ordeal.looks import look_times
 from tests.ordeal.played import played_paces
 from tests.ordeal.sheet import Sheet
@@ -21,7 +22,19 @@ from tests.ordeal.turns import Throughput, throughput
 from tests.toy import checkout
 
 AGE = "age"  # takes half an hour, and runs only where it is named
-PARTS = ("throughput", "screen", "scaling", "replay", "verdict", "analysis", "walk", "played", "graphs", "looks")
+PARTS = (
+    "throughput",
+    "screen",
+    "scaling",
+    "replay",
+    "verdict",
+    "analysis",
+    "walk",
+    "played",
+    "graphs",
+    "looks",
+    "memory",
+)
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
 # faster than that by what its app-server takes, and so are its bounds.
@@ -38,6 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sessions", type=int, default=60, help="of the walk")
     parser.add_argument("--screens", type=int, default=1000, help="that the aged home has done")
+    parser.add_argument("--in-a-row", type=int, default=500, help="screens of the worker whose memory is measured")
     parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
     parser.add_argument("part", nargs="?", choices=(*PARTS, AGE), help="one part alone")
     given = parser.parse_args()
@@ -54,6 +68,7 @@ def main() -> None:
         "played": lambda: show_played(sheet, given.sessions),
         "graphs": lambda: show_graphs(sheet, given.directly),
         "looks": lambda: show_looks(sheet),
+        "memory": lambda: show_memory(sheet, given.in_a_row),
         AGE: lambda: show_age(sheet, given.screens),
     }
     for name in [given.part] if given.part else PARTS:
@@ -218,6 +233,14 @@ def show_looks(sheet: Sheet) -> None:
         sheet.most("    CPU, of both", found.cpu, 0.4, " s", form=".2f", note=note)
     least = max(found.cpu / found.least.cpu for found in looks)
     sheet.line("    the most, over loading typer and rich", f"{least:.2f}")
+
+
+def show_memory(sheet: Sheet, screens: int) -> None:
+    found = growth(screens)
+    sheet.head(f"(t) resident memory of one research worker over {screens} screens of 4 names, one after the other")
+    sheet.line("after the first", f"{found.megabytes[0]:.0f} MiB")
+    limit, note = 1.05 * found.before, f"{found.before:.0f} in the first {FIRST}"
+    sheet.most(f"the most after {FIRST}", found.after, limit, " MiB", ".0f", note)
 
 
 def show_age(sheet: Sheet, screens: int) -> None:
