@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +27,14 @@ from chordesk.tasks.cli.root import build
 from tests import zygote
 from tests.constants import constants
 from tests.patience import PATIENCE
+from tests.stack import wait_for
 from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import environment
 
 # The ids of the walk's own run, of an order and of a kept thread of it, of an episode and of a question.
 RUN, ORDER, THREAD, EPISODE, QUESTION = "{run}", "{order}", "{thread}", "{episode}", "{question}"
 LIMITS = ("--broker", "alpaca-live", "--max-notional", "1000000", "--max-orders", "100", "--symbols", "*")
+UP, UP_SECONDS = "Ctrl-C stops all", 600.0  # its last line once all answer, and its own limit for that
 PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
 
 # In this order, on a desk that is up. The processes of a desk are started by `desk up` itself.
@@ -192,17 +193,17 @@ class Walker:
                 return session.exec(select(KeptThread.thread_id).limit(1)).one()
         return argument
 
+    def _said(self) -> str:
+        return (self.home / "up.log").read_text(encoding="utf-8")
+
     @contextlib.contextmanager
     def up(self) -> Iterator[None]:
         with (self.home / "up.log").open("wb") as log:
             command = self.command("up", "--api", "--flower")
             process = subprocess.Popen(command, env=self.environ, cwd=self.home, stdout=log, stderr=log)
         try:
-            until = time.monotonic() + PATIENCE
-            while self(*PING).returncode != 0:
-                assert process.poll() is None, (self.home / "up.log").read_text()
-                assert time.monotonic() < until, (self.home / "up.log").read_text()
-                time.sleep(0.5)
+            wait_for(lambda: process.poll() is not None or UP in self._said(), "the desk is up", UP_SECONDS)
+            assert self(*PING).returncode == 0, self._said()
             yield
         finally:
             process.send_signal(signal.SIGINT)
