@@ -12,7 +12,7 @@ from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
 from tests.ordeal.graphs import TURNS as GRAPH_TURNS
 from tests.ordeal.graphs import graph_times
-from tests.ordeal.growth import FIRST, growth
+from tests.ordeal.growth import CYCLE, FIRST, growth
 from tests.ordeal.looks import look_times
 from tests.ordeal.played import played_paces
 from tests.ordeal.sheet import Sheet
@@ -238,9 +238,10 @@ def show_looks(sheet: Sheet) -> None:
 def show_memory(sheet: Sheet, screens: int) -> None:
     found = growth(screens)
     sheet.head(f"(t) resident memory of one research worker over {screens} screens of 4 names, one after the other")
-    sheet.line("after the first", f"{found.megabytes[0]:.0f} MiB")
-    limit, note = 1.05 * found.before, f"{found.before:.0f} in the first {FIRST}"
-    sheet.most(f"the most after {FIRST}", found.after, limit, " MiB", ".0f", note)
+    sheet.line("after the first; the most", f"{found.megabytes[0]:.0f} MiB", f"{max(found.megabytes):.0f}")
+    first, later = found.cycles[0], max(found.cycles[1:])
+    note = f"{first:.0f} in the first {CYCLE} of them"
+    sheet.most(f"after {FIRST}: the most of {CYCLE} screens", later, 1.05 * first, " MiB", ".0f", note)
 
 
 def show_age(sheet: Sheet, screens: int) -> None:

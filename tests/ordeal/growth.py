@@ -2,7 +2,7 @@
 
 Each screen is of the same four names on the same day: what a worker keeps of a screen shows as growth, and nothing else
 does. The first screens load libraries and fill caches. Kept threads grow for 40 turns and start afresh, and the memory
-rises and falls with them: the tens of screens with the most are compared, in the first screens and later.
+rises and falls with them: medians of as many screens are compared.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tests.ordeal.timing import has_ended
 from tests.stack import Processes, processes, wait_for
 
 SYMBOLS = "AAPL,IBM,KO,PEP"
-FIRST = 50  # screens after which the memory is to stay as it is: more than the 40 turns of a kept thread
-AROUND = 10  # screens of which the median counts: a single one depends on the moment
+FIRST = 50  # screens after which the memory is to stay as it is
+CYCLE = 40  # screens of which the median counts: the turns of a kept thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,15 @@ class Growth:
     megabytes: list[float]
 
     @property
-    def before(self) -> float:
-        """The most in the first screens."""
-        return _most(self.megabytes[:FIRST])
-
-    @property
-    def after(self) -> float:
-        """The most later."""
-        return _most(self.megabytes[FIRST:])
+    def cycles(self) -> list[float]:
+        """Its median in each cycle after the first screens."""
+        later = self.megabytes[FIRST:]
+        return [median(later[at : at + CYCLE]) for at in range(0, len(later) - CYCLE + 1, CYCLE)]
 
 
 def growth(screens: int) -> Growth:
     """Raises AssertionError when a screen does not end as done."""
-    assert screens > FIRST, f"more than {FIRST} screens: the first ones do not count"
+    assert screens >= FIRST + 2 * CYCLE, f"at least {FIRST + 2 * CYCLE} screens: two cycles after the first {FIRST}"
     with processes(forked=False) as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade")
@@ -53,7 +49,3 @@ def _after_a_screen(desk: Processes, worker: psutil.Process) -> float:
     assert run is not None
     wait_for(lambda: has_ended(desk.app.desk.store, run.id), "the screen ends")
     return float(worker.memory_info().rss / 2**20)
-
-
-def _most(values: list[float]) -> float:
-    return max(median(values[at : at + AROUND]) for at in range(0, len(values), AROUND))
