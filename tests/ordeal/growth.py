@@ -12,6 +12,7 @@ from statistics import median
 
 import psutil
 
+from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.screen import open_screen
 from tests.ordeal.timing import has_ended
 from tests.stack import Processes, processes, wait_for
@@ -35,9 +36,10 @@ class Growth:
 
 
 def growth(screens: int) -> Growth:
-    """Raises AssertionError when a screen does not end as done."""
+    """Raises AssertionError when a screen does not end, or asked no model."""
     assert screens >= FIRST + 2 * CYCLE, f"at least {FIRST + 2 * CYCLE} screens: two cycles after the first {FIRST}"
-    with processes(forked=False) as desk:
+    # A day's tokens are used up after 145 screens, and later ones would ask no model.
+    with processes(forked=False, DESK_BUDGET_DAY_TOKENS="0") as desk:
         desk.rulebook()
         desk.workers("research", "ops", "trade")
         worker = psutil.Process(desk.running["research"].pid)
@@ -47,5 +49,8 @@ def growth(screens: int) -> Growth:
 def _after_a_screen(desk: Processes, worker: psutil.Process) -> float:
     run = open_screen(desk.app, SYMBOLS, max_candidates=len(SYMBOLS.split(",")))
     assert run is not None
-    wait_for(lambda: has_ended(desk.app.desk.store, run.id), "the screen ends")
+    store = desk.app.desk.store
+    wait_for(lambda: has_ended(store, run.id), "the screen ends")
+    with store.read() as session:
+        assert progress(session, run.id).turns, f"screen {run.id} asked no model"
     return float(worker.memory_info().rss / 2**20)
