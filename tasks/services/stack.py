@@ -45,6 +45,11 @@ AGAIN = "it ended, and supervisord started it again"
 LOG_LINES = 15
 
 
+def _log_line(line: str) -> None:
+    """Log a line by the settings of the moment: `log.info` itself would keep those of the module's import."""
+    log.info(line)
+
+
 class Stack:
     """A running plan. Use it as a context manager, from the main thread.
 
@@ -57,7 +62,7 @@ class Stack:
         plan: Plan,
         before_desk: Callable[[], None] | None = None,
         late_workers: Callable[[], Sequence[str]] = tuple,
-        notify: Callable[[str], None] = log.info,
+        notify: Callable[[str], None] = _log_line,
     ) -> None:
         self.plan = plan
         self._before_desk = before_desk
