@@ -29,7 +29,9 @@ MIN_COMPLETED = 2  # fewer reports of the desk's own roles than this decide noth
 LEAST_SOURCED = 2  # figures with a source of a report that a BUY rests on
 COMPANY = ("fundamentals", "catalyst", "research")  # roles that look beyond the price: one of them must have had data
 SUMMARY_CHARS = 300  # of one role's summary
-_NOT_BUY, _RULE = "Not BUY:", "Rule:"
+_NOT = {rating: f"Not {rating}:" for rating in (Rating.BUY, Rating.CAUTION, Rating.PASS)}
+_RULE = "Rule:"
+_HELD = tuple(_NOT.values())
 ALONE = "By the reports alone"  # begins the line of a summary that says why a view is rated otherwise
 _STRENGTH = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
@@ -152,8 +154,8 @@ def reduce_reports(reports: Sequence[RoleReport], required: Sequence[str]) -> Ve
     """Return the verdict of a candidate by stances. It is on its shares: a report of PLANNERS is on an instrument and
     counts for nothing here. Its rating is the first that holds over the completed reports:
 
-    any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); at least half CAUTION
-    -> CAUTION; any CAUTION -> HOLD; a required role without a completed report, or with one of fewer than
+    any REJECT -> PASS; fewer than two of the desk's own roles -> INSUFFICIENT (never tradable); a required role without
+    a completed report -> HOLD; at least half CAUTION -> CAUTION; any CAUTION -> HOLD; a required role with fewer than
     `LEAST_SOURCED` figures that stand in a tool's answer -> HOLD (without required roles: no report that has them);
     else BUY.
 
@@ -191,12 +193,16 @@ def _reduced(
     rating, lines = decide(completed)
     confidence = _confidence([report.confidence for report in completed if report.confidence], bool(missing))
     roles = {report.role for report in completed}
-    why = _lacking(roles, required) or _unfounded(completed, required)
+    lacking = _lacking(roles, required)
+    why = lacking or _unfounded(completed, required)
     if pooled is not None:
         why = why or _unsupported(completed, required)
-    if rating is Rating.BUY and why is not None:
+    rejected = any(one.verdict is Stance.REJECT for one in completed)
+    # Each of these moves money, a CAUTION where a person allows it. A rejection needs no second report: to leave a
+    # candidate out takes no risk.
+    if (rating is Rating.BUY and why) or (lacking and rating in _NOT and not (rating is Rating.PASS and rejected)):
+        lines.append(f"{_NOT[rating]} {why}.")
         rating = Rating.HOLD
-        lines.append(f"{_NOT_BUY} {why}.")
     if rating is Rating.BUY and roles.isdisjoint(COMPANY):
         confidence = Confidence.LOW
         lines.append(f"Low confidence: none of {', '.join(COMPANY)} had any data.")
@@ -228,7 +234,7 @@ def counted(stance: str | None, *, is_grounded: bool) -> str | None:
 
 def _lacking(roles: Collection[str], required: Sequence[str]) -> str | None:
     lacking = [role for role in required if role not in roles]
-    return f"no completed report of {', '.join(lacking)}, which a BUY requires" if lacking else None
+    return f"no completed report of {', '.join(lacking)}, which the desk requires" if lacking else None
 
 
 def _unfounded(completed: Sequence[RoleReport], required: Sequence[str]) -> str | None:
@@ -272,7 +278,7 @@ def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
     stances = {role: stance for role, stance in stances.items() if role not in PLANNERS}
     lines = summary.splitlines()
     if any(line.startswith(_RULE) for line in lines):
-        found = (line for name in (_NOT_BUY, _RULE) for line in lines if line.startswith(name))
+        found = (line for name in (_HELD, _RULE) for line in lines if line.startswith(name))
         return next(found).partition(":")[2].strip().rstrip(".")
     count, cautions = len(stances), [role for role, stance in stances.items() if stance == Stance.CAUTION]
     match rating:
@@ -285,11 +291,10 @@ def deciding_rule(rating: str, stances: Mapping[str, str], summary: str) -> str:
             return f"{count - len(graphs)} completed reports{beside}; fewer than {MIN_COMPLETED} decide nothing"
         case Rating.CAUTION:
             return f"{len(cautions)} of {count} reports are CAUTION, at least half: {', '.join(cautions)}"
-        case Rating.HOLD if cautions:
-            return f"any CAUTION is a HOLD: {', '.join(cautions)}"
+        case Rating.HOLD if (held := next((line for line in lines if line.startswith(_HELD)), None)) is not None:
+            return held.partition(":")[2].strip().rstrip(".")
         case Rating.HOLD:
-            lacking = next((line for line in summary.splitlines() if line.startswith(_NOT_BUY)), "")
-            return lacking.removeprefix(_NOT_BUY).strip().rstrip(".") or "a required report is missing"
+            return f"any CAUTION is a HOLD: {', '.join(cautions)}" if cautions else "a required report is missing"
         case Rating.BUY:
             return f"all {count} completed reports are CONFIRMED"
     return ""

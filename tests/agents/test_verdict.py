@@ -163,9 +163,9 @@ RISK = ("risk",)
         ([done("quick", OK), done("catalyst", OK)], (), Rating.BUY),
         ([done("quick", OK), done("catalyst", OK), absent("risk")], ("quick",), Rating.BUY),
         ([done("quick", OK), done("catalyst", OK), done("risk", OK)], ("risk", "fundamentals"), Rating.HOLD),
-        # What is no better than HOLD stays what it is.
         ([done("quick", OK), done("catalyst", CARE), done("fundamentals", OK), absent("risk")], RISK, Rating.HOLD),
-        ([done("quick", CARE), done("catalyst", OK), absent("risk")], RISK, Rating.CAUTION),
+        # A CAUTION can be opened, too, where a person allows it.
+        ([done("quick", CARE), done("catalyst", OK), absent("risk")], RISK, Rating.HOLD),
         ([done("quick", NO), absent("risk")], RISK, Rating.PASS),
         ([done("quick", OK), absent("risk")], RISK, Rating.INSUFFICIENT),
         ([], RISK, Rating.INSUFFICIENT),
@@ -174,7 +174,7 @@ RISK = ("risk",)
         ([absent("quick"), *all_of(OK, OK, OK, OK)[1:]], required_roles(Settings(required_roles="risk")), Rating.BUY),
     ],
 )
-def test_without_a_required_role_no_verdict_is_better_than_hold(
+def test_without_a_required_role_no_verdict_moves_money_but_a_rejection(
     reports: list[RoleReport], required: tuple[str, ...], rating: Rating
 ) -> None:
     assert reduce_with(reports, required).rating is rating
