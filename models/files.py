@@ -12,6 +12,7 @@ from typing import IO, Any
 from platformdirs import user_data_path
 
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.home import make_folder
 from chordesk.models.text import redacted
 from chordesk.models.urls import masked
 
@@ -19,7 +20,7 @@ from chordesk.models.urls import masked
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Rename a temporary file at the end: readers never see half a file. Raises OSError, and leaves nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import psutil
 from sqlalchemy.engine import make_url
 
+from chordesk.models import home
 from chordesk.models.database import soundness
 from chordesk.models.errors import DatabaseUnsound, UsageError
 from chordesk.models.settings import Settings
@@ -26,6 +27,7 @@ from chordesk.models.settings import Settings
 MIB = 2**20
 ROOM_REMEDY = "make room; while there is none, no step is taken"
 SOUNDNESS = "soundness"  # what is short where the database is damaged
+HOME = "home"  # what is short where the data folder is away
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -50,8 +52,8 @@ OPEN_FILES = Bounds(200, 1 / 4, 50, 1 / 10)
 class Shortage:
     """A resource of which little is left."""
 
-    what: str  # space, inodes, memory or open files; or soundness, of a database that is damaged
-    where: str  # the folders, with what they are for; of open files the process; of soundness what is damaged
+    what: str  # space, inodes, memory or open files; soundness of a damaged database, home of a data folder away
+    where: str  # the folders, with what they are for; of open files the process; of soundness and home the reason
     left: int
     whole: int
     out: bool  # so little that no step is taken
@@ -65,6 +67,8 @@ class Shortage:
         return f"{self.what} of {self.where}" if self.where else self.what
 
     def __str__(self) -> str:
+        if self.what == HOME:
+            return f"{self.where}; no step is taken and no order is sent: {home.AWAY_REMEDY}"
         if self.what == SOUNDNESS:
             return f"{self.where}; no step is taken and no order is sent: {DatabaseUnsound.remedy}"
         sized = self.what in ("space", "memory")
@@ -74,6 +78,8 @@ class Shortage:
 
 def shortages(settings: Settings) -> list[Shortage]:
     """Return what is short on this machine for a process with these settings, the worst first."""
+    if (away := home.why_away(settings.home)) is not None:
+        return [Shortage(HOME, away, 0, 0, True), *(one for one in (_memory(), _open_files()) if one is not None)]
     found = [*_unsound(settings), *_of_machine(settings)]
     return sorted(found, key=lambda one: not one.out)
 
@@ -90,8 +96,7 @@ def _unsound(settings: Settings) -> Iterator[Shortage]:
 def require_room(settings: Settings) -> None:
     """Raise UsageError where the home cannot be written, or so little is left that no step would be taken."""
     try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=settings.home, prefix=".room-") as probe:
+        with tempfile.NamedTemporaryFile(dir=_present(settings.home), prefix=".room-") as probe:
             probe.write(b"x")
             probe.flush()
     except OSError as error:

@@ -8,12 +8,13 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import structlog
 from redis.exceptions import RedisError
 from sqlmodel import col, delete, select
 
+from chordesk.models import home
 from chordesk.models.database.store import AWAY, Store, desk_of, require_current
 from chordesk.models.errors import DatabaseDown, DatabaseUnfit, RedisDown, UsageError
 from chordesk.models.files import replacing
@@ -28,6 +29,7 @@ from chordesk.tasks.redis_clients import client, is_private, redis_url
 REDIS_SECONDS = 3.0
 KEY = "desk:identity"
 FILE = "identity"
+PLACE_KEY, PLACE_SECONDS = "desk:home", 60
 
 
 def require_redis(settings: Settings, desk: str) -> None:
@@ -45,6 +47,50 @@ def require_redis(settings: Settings, desk: str) -> None:
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
     if found != desk:
         raise _of_another(f"the Redis at {masked(address)}", found, desk)
+
+
+def require_own(settings: Settings) -> None:
+    """Raise UsageError for a Redis of another desk, or of another folder that this desk's was copied from or to;
+    RedisDown when it does not answer. A Redis on a private socket is the folder's own."""
+    if settings.redis_url is None or is_private(settings.redis_url.get_secret_value()):
+        return
+    require_redis(settings, desk_of(settings.database))
+    if (place := _place(settings)) is None:
+        return
+    address = redis_url(settings)
+    try:
+        other = _other_place(settings, place)
+    except RedisError as error:
+        raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
+    if other is not None:
+        raise UsageError(
+            f"the Redis at {masked(address)} is in use by a data folder of the same id, {other}: one is a copy",
+            remedy=f"make one a desk of its own, `DESK_HOME={settings.home} desk db renew`, with a Redis of its own; a "
+            f"folder that was moved, or whose desk was stopped, is forgotten after {PLACE_SECONDS} s",
+        )
+
+
+def _place(settings: Settings) -> str | None:
+    """Return which folder this is, for a desk whose database is in it; of a fleet many have one database."""
+    if not settings.database.startswith("sqlite"):
+        return None
+    try:
+        found, known = settings.home.stat(), home.read(settings.home)
+    except OSError:
+        return None
+    return f"{known.host}:{settings.home} ({found.st_dev}:{found.st_ino})" if known is not None else None
+
+
+def _other_place(settings: Settings, place: str) -> str | None:
+    """Keep this folder's place in Redis for some time; return that of another one which is there. Raises RedisError."""
+    with closing(client(redis_url(settings), REDIS_SECONDS)) as redis:
+        if redis.set(PLACE_KEY, place, nx=True, ex=PLACE_SECONDS):
+            return None
+        found = redis.get(PLACE_KEY)
+        text = found.decode(errors="replace") if isinstance(found, bytes) else str(found or place)
+        if text == place:
+            redis.expire(PLACE_KEY, PLACE_SECONDS)
+        return text if text != place else None
 
 
 def require_home(settings: Settings, desk: str) -> None:
@@ -82,8 +128,7 @@ def present(settings: Settings, name: str, *, of_home: bool = False) -> Iterator
         require_current(settings.database)
         if of_home and settings.database_url is not None:
             require_home(settings, desk_of(settings.database))
-        if settings.redis_url is not None and not is_private(settings.redis_url.get_secret_value()):
-            require_redis(settings, desk_of(settings.database))
+        require_own(settings)
     except DatabaseUnfit:
         raise
     except DatabaseDown as error:
@@ -96,7 +141,7 @@ def present(settings: Settings, name: str, *, of_home: bool = False) -> Iterator
             settings={each: _said(settings, each) for each in Settings.model_fields},
         )  # fmt: skip
         stop = threading.Event()
-        speaking = threading.Thread(target=_speak, args=(store, row, stop), name="presence", daemon=True)
+        speaking = threading.Thread(target=_speak, args=(store, row, stop, settings), name="presence", daemon=True)
         speaking.start()
         try:
             yield
@@ -112,9 +157,13 @@ def _said(settings: Settings, name: str) -> object:
     return shown(name, value, settings)
 
 
-def _speak(store: Store, row: Process, stop: threading.Event) -> None:
+def _speak(store: Store, row: Process, stop: threading.Event, settings: Settings) -> None:
+    own = settings.redis_url is None or is_private(settings.redis_url.get_secret_value())
     while not stop.is_set():
         _write(store, row)
+        if not own and (place := _place(settings)) is not None:
+            with suppress(RedisError):
+                _other_place(settings, place)
         stop.wait(SAY_SECONDS)
     try:
         with store.session() as session:

@@ -18,6 +18,7 @@ import orjson
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from chordesk.models import home
 from chordesk.models.answers import RogueKind
 from chordesk.models.database.blobs import keep
 from chordesk.models.errors import DeskError
@@ -289,6 +290,9 @@ class TurnTools:
         return replace(answer, payload={CITE: f"{self._tag}-{in_letters(self._cited)}", **answer.payload})
 
     async def _in_time(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        # An error as an answer would be believed, and the turn was paid for.
+        while home.why_away(self._context.settings.home) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(home.LOOK_SECONDS)
         if (opens := self._specs[name].opens) is not None:
             with suppress(DeskError):  # the call meets it too, and says so
                 await asyncio.get_running_loop().run_in_executor(_threads(), opens, self._context, arguments)
@@ -390,7 +394,7 @@ def _image_tokens(image: ToolImage | None) -> int:
 @cache
 def _threads() -> ThreadPoolExecutor:
     """Not the loop's own threads: a slow market would hold up all else there."""
-    return ThreadPoolExecutor(TOOL_THREADS, "tools")
+    return ThreadPoolExecutor(TOOL_THREADS, "tools", initializer=home.be_patient)
 
 
 def warm() -> None:

@@ -28,6 +28,7 @@ from chordesk.agents.role_models import (
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ROLLOUT_DAYS, THREAD_ANSWERS
 from chordesk.models.errors import BinaryMissing, CodexError, LoginMissing, SettingError
 from chordesk.models.files import replacing, user_home
+from chordesk.models.home import make_folder
 from chordesk.models.settings import Settings
 from chordesk.models.settings.types import thread_limits
 from chordesk.models.states import MODES, RunMode
@@ -266,7 +267,7 @@ async def prepare(config: RuntimeConfig, url: str | None = None) -> Launch:
     where model calls go through one. Raises BinaryMissing, CodexError, and what asking a model server raises."""
     binary = find_binary(config.binary)
     folder = config.home / "codex" / "catalog"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     version = (await _output(binary, folder, "--version")).decode().split()[-1]
     facts = [await config.facts(model) for model in config.models] if config.facts is not None else []
     catalog = await _catalog(binary, version, config.models, folder, facts)

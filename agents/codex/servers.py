@@ -27,6 +27,7 @@ from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWa
 from chordesk.agents.pulse import Pulse
 from chordesk.models import heap
 from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
+from chordesk.models.home import make_folder
 from chordesk.models.quotas import Quota, quota_of
 from chordesk.models.tables.columns import utcnow
 from chordesk.tools.registry import ToolAnswer, Toolset, failed
@@ -79,7 +80,7 @@ def set_aside(codex_home: Path, thread_hours: float, days: float, now: dt.dateti
     moved = 0
     for file in _unwritten(codex_home / "sessions", too_old):
         into = aged / file.parent.relative_to(codex_home / "sessions")
-        into.mkdir(parents=True, exist_ok=True)
+        make_folder(into)
         file.replace(into / file.name)
         moved += 1
     for file in _unwritten(aged, min(too_old, now - dt.timedelta(days=days))):
@@ -116,7 +117,7 @@ def _days(sessions: Path, before: dt.datetime) -> list[Path]:
 def _lock(path: Path) -> int | None:
     """None when another process holds it. The lock ends with its holder."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise CodexError(f"the Codex home {path} is not writable: {error.strerror}") from error
@@ -130,7 +131,7 @@ def _lock(path: Path) -> int | None:
 
 def _prepare(path: Path) -> str:
     for kind in ("kept", "ephemeral"):
-        (path / kind).mkdir(mode=0o700, exist_ok=True)
+        make_folder(path / kind, 0o700)
         shutil.rmtree(path / kind / "sqlite", ignore_errors=True)
     shutil.rmtree(path / "scratch", ignore_errors=True)
     marker = path / "home_id"
@@ -206,8 +207,8 @@ class AppServer:
 
     async def start(self) -> None:
         shutil.rmtree(self._sqlite, ignore_errors=True)
-        self._sqlite.mkdir(parents=True)
-        self.work.mkdir(exist_ok=True)
+        make_folder(self._sqlite)
+        make_folder(self.work)
         link_login(self._config, self.home)
         await asyncio.to_thread(self._set_aside)
         # Where no gateway sees the provider's stream, what the app-server passes on of it are the only signs of life.

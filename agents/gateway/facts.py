@@ -73,6 +73,5 @@ def known_facts(home: Path, url: str, model: str) -> ServerFacts | None:
 
 def keep_facts(home: Path, facts: ServerFacts) -> None:
     path = facts_path(home, facts.url, facts.model)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(facts.model_dump_json(indent=1).encode())

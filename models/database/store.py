@@ -10,6 +10,7 @@ import contextlib
 import datetime as dt
 import fcntl
 import importlib
+import os
 import pkgutil
 import secrets
 import sqlite3
@@ -22,16 +23,24 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import orjson
 import structlog
 from sqlalchemy import Connection, Engine, Inspector, Table, create_engine, event, insert, inspect, select, update
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    DisconnectionError,
+    InterfaceError,
+    OperationalError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
-from chordesk.models import migrations, tables
+from chordesk.models import home, migrations, tables
 from chordesk.models.database import soundness
 from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.tables.columns import insert_for
@@ -130,12 +139,13 @@ class _Whole:
 
 
 class Store:
-    """The database of one process. Threads may share it; a forked child must make its own."""
+    """The database of one process. Threads may share it; a forked child must make its own. make: a SQLite file that is
+    not there is made, and its folder; else its absence is an error, for nothing but a start is to make a database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, make: bool = False) -> None:
         self.url = url
         self.is_sqlite = _backend(url) == "sqlite"
-        self.engine = _sqlite_engine(url) if self.is_sqlite else _server_engine(url)
+        self.engine = _sqlite_engine(url, make) if self.is_sqlite else _server_engine(url)
         self.writer = _sqlite_writer(self.engine) if self.is_sqlite else self.engine
         # A deferred SQLite transaction reads one snapshot by itself.
         snapshot = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
@@ -241,12 +251,64 @@ def _backend(url: str) -> str:
         raise SettingError(f"DESK_DATABASE_URL={masked(url)} is not a URL", remedy=remedy) from None
 
 
-def _sqlite_engine(url: str) -> Engine:
-    path = make_url(url).database
-    if path and path != ":memory:":
-        _make_folder(Path(path).parent)
-    arguments = {"check_same_thread": False, "timeout": BUSY_SECONDS}
-    engine = create_engine(url, connect_args=arguments, pool_timeout=120, json_serializer=_json_text)
+class _SqliteConnection(sqlite3.Connection):
+    """A connection that knows which file it opened. Where another file or none is at the path by now, it stays open: to
+    close it, SQLite would delete the write-ahead log at the path, which may be that of another database."""
+
+    path, file = "", (0, 0)
+
+    def is_in_place(self) -> bool:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self.file
+
+    def close(self) -> None:
+        if self.is_in_place():
+            super().close()
+        else:
+            _LEFT_OPEN.append(self)
+
+
+_LEFT_OPEN: list[_SqliteConnection] = []
+_OPTIONS: Any = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+
+
+def plain_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None of one in memory, with options of its own, or on a server."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.query:
+        return None
+    return None if parsed.database == ":memory:" or parsed.database.startswith("file:") else Path(parsed.database)
+
+
+def _connect(path: Path, make: bool) -> _SqliteConnection:
+    if (why := home.why_still_away(path)) is not None:
+        away = sqlite3.OperationalError(why)
+        away.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN  # as of a file that is not there: it is waited for
+        raise away
+    address = f"file:{quote(os.path.abspath(path))}?mode={'rwc' if make else 'rw'}"
+    connection = sqlite3.connect(address, uri=True, factory=_SqliteConnection, **_OPTIONS)
+    found = os.stat(path)
+    connection.path, connection.file = os.path.abspath(path), (found.st_dev, found.st_ino)
+    return connection
+
+
+def _require_in_place(connection: Any, record: Any, proxy: Any) -> None:
+    if not connection.is_in_place():
+        raise DisconnectionError("another file or none is in the database's place")  # the pool connects anew
+
+
+def _sqlite_engine(url: str, make: bool) -> Engine:
+    path = plain_file(url)
+    if path is not None and make:
+        _make_folder(path.parent)
+    if path is None:
+        engine = create_engine(url, connect_args=_OPTIONS, pool_timeout=120, json_serializer=_json_text)
+    else:
+        engine = create_engine(url, creator=lambda: _connect(path, make), pool_timeout=120, json_serializer=_json_text)
+        event.listen(engine, "checkout", _require_in_place)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "handle_error", lambda context: soundness.mark_damage(url, context.original_exception))
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
@@ -264,7 +326,7 @@ def _sqlite_writer(engine: Engine) -> Engine:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        home.make_folder(folder)
     except OSError as error:
         raise DatabaseDown(
             f"the database's folder {folder} cannot be made: {error.strerror}",
@@ -299,7 +361,7 @@ def _server_engine(address: str) -> Engine:
 def upgrade(url: str, revision: str = "head") -> None:
     """To the newest schema or this revision. Raises DatabaseUnfit for a schema that does not lead here or cannot be
     written."""
-    with closing(Store(url)) as store:
+    with closing(Store(url, make=True)) as store:
         found, newest = _revision(store), migrations.revisions()[-1]
         if found is not None and not knows(found):
             raise _of_another_version(url, found)
@@ -411,7 +473,7 @@ def current(url: str) -> tuple[str | None, str]:
 def _never_made(url: str) -> bool:
     """Whether SQLite's file is not there but could be. It is not opened then: that would make it."""
     path = make_url(url).database if _backend(url) == "sqlite" else None
-    if not path or path == ":memory:":
+    if not path or path == ":memory:" or home.why_away(path) is not None:
         return False
     try:
         there = next(one for one in (Path(path), *Path(path).parents) if one.exists())
@@ -421,6 +483,9 @@ def _never_made(url: str) -> bool:
 
 
 def _revision(store: Store) -> str | None:
+    path = plain_file(store.url) if store.is_sqlite else None
+    if path is not None and home.why_away(path) is None and not os.path.lexists(path):
+        return None
     with _answering(store) as connection:
         if not store.is_sqlite:
             _require_writable(connection, store.url)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chordesk.models import home
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
@@ -79,7 +80,7 @@ PINNED_VARIABLE = "DESK_PINNED"
 ENVIRONMENT_ONLY = frozenset({"trader_live"})
 # Of these the value may be in a file: DESK_NAME_FILE. No setting has such a name.
 SECRET_FILES: Mapping[str, str] = {f"{PREFIX}{name.upper()}{SUFFIX}": name for name in sorted(SECRETS)}
-_NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE, OFF})
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, PINNED_VARIABLE, home.VARIABLE, OFF})
 _FIRST_PREFIX = "AUTONOMOUS_"
 # Other programs' names may begin so too: of these only what resembles one of ours is an error.
 _SHARED_PREFIXES = ("SCREENER_", "TRADER_")

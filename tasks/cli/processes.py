@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from platformdirs import user_config_path
 
-from chordesk.models import heap
+from chordesk.models import heap, home
 from chordesk.models.errors import UsageError
 from chordesk.models.features import require_extra
 from chordesk.models.files import replacing, user_home
@@ -231,6 +231,7 @@ def stay(settings: Settings) -> None:
     """Set up a process that lives long: its logs, and the collections that a command which ends does without."""
     from chordesk.tasks.worker import logs
 
+    home.keep(settings.home, os.environ)
     gc.set_threshold(20_000)
     logs.configure(settings)
 

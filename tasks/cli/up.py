@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from chordesk.models import home
 from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.settings.running_desk import standing_of
 from chordesk.models.settings.sources import load
@@ -123,6 +124,11 @@ def _watch(stack: Stack, answering: Answering) -> None:
         was, short = short, {one.key: one for one in shortages(stack.plan.settings)}
         for line in room_changes(was, short):
             print_line(line)
+        where = stack.plan.folders.home
+        if home.why_away(where) is not None:
+            continue  # supervisord's socket and the logs are in that folder
+        if stack.identity is not None and home.put_back_as_copy(where, stack.identity):
+            raise ServiceError(f"a copy is in the place of the data folder {where}: what is open is of the old one")
         try:
             now = {each.name: each for each in stack.poll()}
         except ServiceError:
@@ -142,15 +148,19 @@ def _watch(stack: Stack, answering: Answering) -> None:
             answering.revive()
 
 
+# Shortages whose line says already what they do, and what is said when they are over.
+_SAY_ALL = {"soundness": "the database is sound again", "home": "the data folder is back: the desk goes on"}
+
+
 def room_changes(was: Mapping[str, Shortage], now: Mapping[str, Shortage]) -> Iterator[str]:
     """Yield a line for each resource that became short, shorter than a bound, or is short no more."""
     for key, one in now.items():
         if key not in was or was[key].out != one.out:
-            until = "; no step is taken until there is room" if one.out and one.what != "soundness" else ""
+            until = "; no step is taken until there is room" if one.out and one.what not in _SAY_ALL else ""
             yield f"{one}{until}"
     for key, one in was.items():
         if key not in now:
-            yield "the database is sound again" if one.what == "soundness" else f"room again: {one.name}"
+            yield _SAY_ALL.get(one.what, f"room again: {one.name}")
 
 
 def change(running: int, before: Process, now: Process) -> str | None:

@@ -433,5 +433,20 @@ def current(as_json: Json = False) -> None:
         raise typer.Exit(NOT_CURRENT)
 
 
+@db_commands.command()
+def renew(as_json: Json = False) -> None:
+    """Make a copied data folder a desk of its own.
+
+    Ids of its own, every account halted, every mandate taken back.
+    """
+    from chordesk.tasks.backup.copies import renew as renewed
+
+    settings = load_settings()
+    made, names = renewed(settings, whoami())
+    halted = f"; halted: {', '.join(names)}, until `desk resume` after `desk reconcile`" if names else ""
+    emit({"home": str(settings.home), "id": made, "halted": names}, lambda _: f"{settings.home}: id {made}{halted}",
+         as_json=as_json)  # fmt: skip
+
+
 commands.add_typer(data_commands)
 commands.add_typer(db_commands)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import structlog
 from sqlmodel import Session
 
-from chordesk.models import event_log, notices
+from chordesk.models import event_log, home, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.notifications import NoticeKind
-from chordesk.models.room import Shortage, shortages
+from chordesk.models.room import HOME, Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 LOOK_SECONDS = 1.0
 POLL_SECONDS = 0.1
 KEPT_MOST = 100  # changes that wait for a database that can be written
+LATELY_SECONDS = 60.0
 NOTICE_SECONDS = 600  # the same state of the same resource within this is no news
 
 
@@ -38,6 +39,7 @@ class RoomWatch:
         self._settings, self._store, self._ending = settings, store, ending
         self._changes: deque[Notice] = deque(maxlen=KEPT_MOST)
         self._lock = threading.Lock()
+        self._away = (0.0, "")  # when the data folder was away last, and why
         self._held_back = False  # steps, whose messages may be lost since
 
     def start(self) -> None:
@@ -45,7 +47,9 @@ class RoomWatch:
         threading.Thread(target=self._loop, name="room", daemon=True).start()
 
     def why_not(self) -> str | None:
-        """Return why no step may begin, None while one may."""
+        """Return why no step may begin, None while one may. Whether the data folder is there is looked at each time."""
+        if (away := home.why_away(self._settings.home)) is not None:
+            return away
         return next((str(one) for one in self.short if one.out), None)
 
     def wait(self) -> bool:
@@ -62,19 +66,33 @@ class RoomWatch:
             for key, one in now.items():
                 if key not in before or before[key].out != one.out:
                     self._changes.append(_notice(one, "out" if one.out else "short"))
+                    if one.what == HOME:  # the database, from which others hear of it, may be in the folder
+                        log.error("home.away", why=one.where)
             self._changes += [_notice(one, "enough") for key, one in before.items() if key not in now]
+            self._away = next(((time.monotonic(), str(one)) for one in now.values() if one.what == HOME), self._away)
             self.short = tuple(now.values())
             why = self.why_not()
             self._held_back |= why is not None
         return why
 
+    def why_failed(self) -> str | None:
+        """Return why a step that failed now may have had no room. A data folder that is back counts for some time: what
+        it broke is told late."""
+        away, why = self._away
+        lately = why if why and time.monotonic() - away < LATELY_SECONDS else None
+        return self.look() or lately
+
     def _loop(self) -> None:
+        said = ""
         while not self._ending():
             try:
                 why = self.look()
                 self._tell(go_on=why is None and self._held_back)
+                said = ""
             except Exception as error:
-                log.warning("room.not_told", error=f"{type(error).__name__}: {getattr(error, 'orig', None) or error}")
+                if (line := f"{type(error).__name__}: {getattr(error, 'orig', None) or error}") != said:
+                    log.warning("room.not_told", error=line)
+                said = line
             time.sleep(LOOK_SECONDS)
 
     def _tell(self, *, go_on: bool) -> None:

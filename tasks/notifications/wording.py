@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import DatabaseUnsound
 from chordesk.models.events import DESK
+from chordesk.models.home import AWAY_REMEDY
 from chordesk.models.notifications import SUMMARY, NoticeKind
-from chordesk.models.room import SOUNDNESS
+from chordesk.models.room import HOME, SOUNDNESS
 from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.text import SHORT_ID, span, without_secrets
@@ -230,6 +231,11 @@ def _room(notice: Notice, _: Wording) -> str:
             return f"{quoted(notice.subject, 60)}: the database is sound again"
         told = f"{quoted(notice.subject, 60)}: {quoted(facts['where'], 200)}"
         return f"{told}. No step is taken and no order is sent. {DatabaseUnsound.remedy.capitalize()}"
+    if facts["what"] == HOME:
+        if facts["state"] == "enough":
+            return f"{quoted(notice.subject, 60)}: the data folder is back, and the desk goes on"
+        told = f"{quoted(notice.subject, 60)}: {quoted(facts['where'], 200)}"
+        return f"{told}. No step is taken and no order is sent. {AWAY_REMEDY.capitalize()}"
     if facts["state"] == "enough":
         return f"{quoted(notice.subject, 60)} has room again: {of}"
     return f"{quoted(notice.subject, 60)} has {_ROOM[facts['state']]}: {of}"

@@ -25,6 +25,7 @@ import chordesk
 from chordesk.agents.role_models import PROVIDER_KEYS, require_roles
 from chordesk.models import features
 from chordesk.models.errors import ServiceError, UsageError
+from chordesk.models.home import make_folder
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
@@ -180,10 +181,10 @@ def prepare_folders(home: Path) -> Folders:
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(home, 0o700)
         _close_to_others(home)
         for folder in (folders.run, folders.logs, folders.redis):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            make_folder(folder, 0o700)
             folder.chmod(0o700)
     except OSError as error:
         remedy = "set DESK_HOME to a folder you may write"

@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from chordesk.models import features
+from chordesk.models import features, home
 from chordesk.models.database import soundness, store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.room import require_room
 from chordesk.models.settings import Settings, running_desk
-from chordesk.tasks import redis_clients
+from chordesk.tasks import presence, redis_clients
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
-from chordesk.tasks.services import redis_files, signals, supervision
+from chordesk.tasks.services import claims, redis_files, signals, supervision
 from chordesk.tasks.services.plan import Plan, Program, only_one, remove_sockets
 from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessTable, StartWait, Supervisor, log_file
 from chordesk.tasks.telemetry.emit import Telemetry
@@ -74,12 +74,17 @@ class Stack:
         self._first_pid: dict[str, int] = {}
         self._log_begins: dict[str, int] = {}  # bytes that are of an earlier start
         self.left_over: list[ProcessRecord] = []  # of an earlier run, ended at the start
+        self.identity: home.Identity | None = None  # of the data folder, while the stack runs
 
     def __enter__(self) -> Stack:
         self._held.enter_context(only_one(self.plan.folders))
         try:
             # A crash may have left the file, which would count from now on: the lock is held again.
             self._services_file.unlink(missing_ok=True)
+            self.identity = home.claim(self.plan.folders.home)
+            home.keep(self.plan.folders.home)
+            alone = claims.held(self.identity, self.plan.settings, self.plan.environ, trades=bool(self.plan.desk))
+            self._held.enter_context(alone)
             self._start()
         except BaseException:
             self.stop()
@@ -92,7 +97,8 @@ class Stack:
     def _start(self) -> None:
         # Two servers on one append-only file would corrupt it, so processes left by a crash are ended first.
         self.left_over = supervision.end(self._process_table.load(), grace_seconds=3.0)
-        self._supervisor.start(self.plan.programs, self.plan.environ, self.plan.cwd, supervision.START_SECONDS)
+        environ = {**self.plan.environ, home.VARIABLE: self.identity.id if self.identity is not None else ""}
+        self._supervisor.start(self.plan.programs, environ, self.plan.cwd, supervision.START_SECONDS)
         self._run(self.plan.services)
         self._services_ready()
         if self._before_desk:
@@ -201,10 +207,12 @@ class Stack:
                 self._process_table.take(self._supervisor.pid)
             self._supervisor.stop(STOP_SECONDS)
             supervision.end(self._process_table.living(), SWEEP_SECONDS)
-            self._process_table.forget()
-            self._services_file.unlink(missing_ok=True)
+            if home.why_away(self.plan.folders.home) is None:  # else these are files of another folder, or of none
+                self._process_table.forget()
+                self._services_file.unlink(missing_ok=True)
             remove_sockets(self.plan.folders)
             self._held.close()
+            home.forget()
 
 
 def _size(path: Path) -> int:
@@ -246,6 +254,7 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
         if (warning := redis_clients.require_fit(redis_url(plan.settings))) is not None:
             notify(warning)
         store.upgrade(plan.settings.database)
+        presence.require_own(plan.settings)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)
 

@@ -21,6 +21,7 @@ import structlog
 from chordesk.agents.answers import fault
 from chordesk.models.answers import Failed, Usage
 from chordesk.models.errors import SettingError
+from chordesk.models.home import make_folder
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation, UsageMissing
@@ -75,7 +76,7 @@ class EventFile(WatchedFileHandler):
             log.warning("telemetry.not_written", file=self.baseFilename, error=str(sys.exception()))
 
     def _open(self) -> TextIOWrapper:
-        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(Path(self.baseFilename).parent)
         return open(self.baseFilename, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 

@@ -47,8 +47,10 @@ def socket_folder(home: Path) -> Path:
 
 def make_folder(home: Path) -> Path:
     """For this user alone. Raises OSError, also when another user made it first in a shared temp folder."""
+    from chordesk.models.home import make_folder as made  # not needed to ask
+
     run, folder = home / "run", socket_folder(home)
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made(run, 0o700)
     run.chmod(0o700)
     if folder == run:
         return folder

@@ -181,7 +181,7 @@ def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
         outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
     if not isinstance(outcome, Failed):
         return None
-    if (why := desk.room.look()) is not None:
+    if (why := desk.room.why_failed()) is not None:
         return without_room(f"{outcome.kind}: {outcome.message}", why, run.rows)
     rule = policy.retry(outcome.kind)
     if rule.how is policy.How.FRESH and not outcome.retryable:

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel
 
 from chordesk.agents.runtime import Scope
-from chordesk.models import event_log
+from chordesk.models import event_log, home
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
@@ -270,7 +270,8 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
     try:
         if step.attempt > 1 and (why := _needless(desk, step)) is not None:
             return Done(error=why, stopped=True)
-        return handler(desk, step, held)
+        with home.patient(lambda: held.ended is not None or desk.drain.requested):
+            return handler(desk, step, held)
     except LeaseLost:
         raise
     except StepEnded as ended:
@@ -280,7 +281,7 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
         if isinstance(error, Postponed):
             return postponed(step, error)
-        if (why := desk.room.look()) is not None:
+        if (why := desk.room.why_failed()) is not None:
             return without_room(f"{type(error).__name__}: {error}", why)
         if not isinstance(error, DeskError):
             log.exception("step.failed")

@@ -25,6 +25,7 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy import bindparam, event, select, text, update
 from sqlmodel import Session, col
 
+from chordesk.models import home
 from chordesk.models.errors import OrderError, SettingError
 from chordesk.models.files import sync_folder
 from chordesk.models.settings import Settings
@@ -308,6 +309,7 @@ def _write_pending(session: Any) -> None:
     session.flush()
     path = log_path(pending[0].settings)
     try:
+        home.require(path)
         chain = chain_of(path.parent, make=True)
         anchor = _lock(session, chain, path.parent)
         after = _append(path, anchor, chain, pending)
@@ -341,7 +343,7 @@ def chain_of(folder: Path, make: bool = False) -> str:
     when the file holds none."""
     path = folder / CHAIN
     if make and not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        home.make_folder(folder)
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".aside-")
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:

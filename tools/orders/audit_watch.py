@@ -19,6 +19,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import OrderError, UsageError
+from chordesk.models.home import make_folder
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import TradingState
@@ -136,7 +137,7 @@ def _accept(session: Session, settings: Settings, found: Break, why: str, by: st
         audit.record(session, settings, ACCEPTED, by=by, why=why, line=found.line, problem=found.problem, lost=facts)
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         (path.parent / audit.CHAIN).write_text(str(found.chain), encoding="ascii")
         data = path.read_bytes() if path.exists() else b""
     except OSError as error:

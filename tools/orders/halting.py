@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
+from chordesk.models import home
 from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, writes
 from chordesk.models.errors import OrderError
@@ -63,7 +64,10 @@ def is_filed(settings: Settings) -> bool:
 
 
 def _reason_of_files(settings: Settings) -> str | None:
-    """Return why files halt every account: the HALT file, or the mark of a database that is not sound."""
+    """Return why files halt every account: the HALT file, the mark of a database that is not sound, or a data folder
+    that is away, of which neither can be read."""
+    if (away := home.why_away(settings.home)) is not None:
+        return away
     if (why := _file_reason(settings)) is not None:
         return why
     unsound = soundness.marked(settings)
@@ -136,7 +140,7 @@ def write_file(settings: Settings, why: str, by: str) -> Path:
     """Write the HALT file; return its path once it is on disk. Raises OrderError."""
     path = halt_file(settings)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        home.make_folder(path.parent)
         with path.open("w") as file:
             file.write(f"{why} ({by}, {utc(utcnow())})\n")
             file.flush()

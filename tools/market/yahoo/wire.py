@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
 from chordesk.models.features import require_source
+from chordesk.models.home import make_folder
 from chordesk.models.market import ChainRow, Headline, parse_contract
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
@@ -136,7 +137,7 @@ def _import_yfinance(home: Path) -> Any:
     # Its errors are raised as ours; its own log lines would stand between a command's.
     logging.getLogger("yfinance").setLevel(logging.CRITICAL)
     folder = home / "cache" / "yfinance"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     library.set_tz_cache_location(str(folder))
     # By default it logs an error and gives an empty frame, which would read as "no data".
     library.config.debug.hide_exceptions = False

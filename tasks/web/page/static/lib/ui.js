@@ -148,6 +148,7 @@ export const waitOf = ({ what, count, unit, until }) => html`${textOf(what)}${un
 export const roomOf = ({ what, where, out }) =>
   what === 'soundness'
     ? badgeOf('database not sound', 'bad', plain(where))
+    : what === 'home' ? badgeOf('data folder away', 'bad', plain(where))
     : badgeOf(`${out ? 'no' : 'little'} room: ${what}`, out ? 'bad' : 'warn', plain(where));
 
 /** Whether orders are sent, and whether they move real money, as a badge. */

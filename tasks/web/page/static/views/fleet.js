@@ -23,6 +23,7 @@ function Whole({ status, age }) {
       html`<p class="notice bad" role="status">${badgeOf(part, 'bad')} ${textOf(why)}</p>`)}
     ${status.short.map((one) => html`<p class="notice bad" role="status">${roomOf(one)} ${textOf(one.where)}${
       one.what === 'soundness' ? '; no step is taken and no order sent: see desk doctor'
+        : one.what === 'home' ? '; no step is taken and no order sent until it is back'
         : `: ${figure((100 * one.left) / one.whole, 1)} % left${
           one.out ? '; no step is taken until there is room' : ''}`}</p>`)}
     <div class="grid">
