@@ -30,6 +30,7 @@ class NoticeKind(StrEnum):
     ROGUE_CALL = "rogue_call"  # a model called a tool that would act, and that no turn has
     BUDGET_REACHED = "budget_reached"
     FORGED = "forged"  # messages that the desk did not sign came from its Redis
+    BACKUP_FAILED = "backup_failed"  # the weekly trial could not restore a backup
     ROOM = "room"  # little is left of a host's space, inodes, memory or open files; or there is room again
 
 

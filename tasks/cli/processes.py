@@ -34,6 +34,7 @@ from chordesk.tasks.cli.ping import ping as local_ping
 from chordesk.tasks.cli.shell import checked
 
 if TYPE_CHECKING:
+    from chordesk.tasks.bootstrap import Desk
     from chordesk.tools.registry import Toolset
 
 
@@ -141,6 +142,7 @@ commands = typer.Typer()
 
 
 OPS_SLOTS = 8
+TRIAL_KEY, LOOK_SECONDS = "desk:backup-trial", 3_600  # how often a worker looks whether a trial of a backup is due
 REDIS_SECONDS = 10.0
 SCHEDULER = "chordesk.tasks.worker.scheduler:WatchedScheduler"
 
@@ -166,7 +168,7 @@ def worker(
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
-    from chordesk.tasks.worker import celery_fixes
+    from chordesk.tasks.worker import celery_fixes, watching
     from chordesk.tasks.worker.app import create_app
 
     forget_credentials(WORKER_QUEUES[role])
@@ -178,6 +180,7 @@ def worker(
     if (warning := require_fit(redis_url(settings))) is not None:
         warn([warning])
     app.desk.telemetry.check()
+    watching.also(TRIAL_KEY, LOOK_SECONDS, _backup_trial)
     if settings.metrics_port:
         from chordesk.tasks.worker.gauges import watch_worker
         from chordesk.tasks.worker.signing import OPTION
@@ -186,6 +189,12 @@ def worker(
     with present(settings, called, of_home=_sends_orders(WORKER_QUEUES[role])):
         code = celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called))
     end(code)
+
+
+def _backup_trial(desk: Desk) -> None:
+    from chordesk.tasks.backup.drill import run_if_due  # loaded once an hour at most, and by one process
+
+    run_if_due(desk)
 
 
 def end(code: int) -> NoReturn:

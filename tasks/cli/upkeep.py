@@ -163,6 +163,7 @@ def backup(
     Database, audit log, HALT file, pictures and rollouts.
     """
     from chordesk.models.database.store import Store, require_current
+    from chordesk.tasks.backup import drill
     from chordesk.tasks.backup.making import backup as back_up
     from chordesk.tasks.backup.making import verify
     from chordesk.tasks.backup.places import is_backup
@@ -178,6 +179,7 @@ def backup(
         made = back_up(settings, store, place, version())
     finally:
         store.close()
+    drill.note_made(settings, place if "://" in place else str(expanded(place).absolute()))
     emit(made, lambda _: _made(made), as_json=as_json)
     if check:
         told = _tried(verify(settings, place, whoami()))

@@ -24,6 +24,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.reading import backup_trials
 from chordesk.tasks.redis_clients import client, fit, message_key, redis_url, server_name, why_forgetful
 
 
@@ -186,6 +187,18 @@ def sound(context: CheckContext) -> Check:
     if found.why is not None:
         return fail(f"the database is not sound: {found.why}", DatabaseUnsound.remedy)
     return ok(found.how)
+
+
+def backups(context: CheckContext) -> Check:
+    """Check that the weekly trial restored a backup."""
+    tried = backup_trials.last(context.settings)
+    if tried is None:
+        return ok("no backup was tried yet: a desk at work tries one each week")
+    if tried.ok is False:
+        return fail(str(tried), "make a new backup, and try it: `desk backup PLACE --verify`")
+    if tried.ok is None or utcnow() - tried.at > backup_trials.LATE:
+        return warn(str(tried), "try one: `desk backup PLACE --verify`")
+    return ok(str(tried))
 
 
 def not_made(context: CheckContext) -> bool:

@@ -65,6 +65,7 @@ _OWN = (
     CheckEntry("messages", check.messages, 30),
     CheckEntry("database", check.database, 30),
     CheckEntry("soundness", check.sound, 600, slow=True),
+    CheckEntry("backup", check.backups, 5),
     CheckEntry("market", trading.market, 60),
     CheckEntry("data", trading.data, 120, slow=True),
     CheckEntry("broker", trading.broker, 60),

@@ -78,6 +78,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.ROGUE_CALL: ("A model called a tool that acts", "calls of tools that act, by models"),
     NoticeKind.BUDGET_REACHED: ("A budget is used up", "budgets are used up"),
     NoticeKind.FORGED: ("Messages are forged", "times messages were forged"),
+    NoticeKind.BACKUP_FAILED: ("A backup cannot be restored", "trials of backups failed"),
     NoticeKind.ROOM: ("Room of a machine", "changes of a machine's room"),
 }
 
@@ -123,6 +124,11 @@ def body(tally: Mapping[str, int], lines: Sequence[str], kind: str) -> str:
     return "\n".join(parts)
 
 
+_OF_FLEET = frozenset(
+    {NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.FORGED, NoticeKind.BACKUP_FAILED, NoticeKind.ROOM}
+)
+
+
 def _way(notice: Notice) -> str:
     """Return the view of the page where a person looks at a notice. None of them decides anything by itself."""
     kind, order = NoticeKind(notice.kind), str(notice.facts.get("order") or "")
@@ -130,7 +136,7 @@ def _way(notice: Notice) -> str:
         return "/approvals"
     if kind in (NoticeKind.HALT, NoticeKind.RESUME):
         return "/account"
-    if kind in (NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.FORGED, NoticeKind.ROOM):
+    if kind in _OF_FLEET:
         return "/fleet"
     if order.isalnum() or order.replace("-", "").isalnum():
         return f"/orders/{order}"
@@ -223,6 +229,13 @@ def _forged(notice: Notice, _: Wording) -> str:
     return f"{quoted(notice.subject, 60)} refused {what}. Somebody else writes to Redis, or a process has another key"
 
 
+def _backup_failed(notice: Notice, _: Wording) -> str:
+    what = (
+        f"the weekly trial could not restore {quoted(notice.facts['place'], 120)}: {quoted(notice.facts['why'], 200)}"
+    )
+    return f"{what}. Make a new backup, and try it: `desk backup PLACE --verify`"
+
+
 def _room(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     of = " ".join(quoted(part, 120) for part in (facts["what"], facts.get("where")) if part)
@@ -260,6 +273,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.ROGUE_CALL: _rogue_call,
     NoticeKind.BUDGET_REACHED: _budget_reached,
     NoticeKind.FORGED: _forged,
+    NoticeKind.BACKUP_FAILED: _backup_failed,
     NoticeKind.ROOM: _room,
 }
 

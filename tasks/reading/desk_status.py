@@ -47,6 +47,7 @@ from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.reading import backup_trials
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
 from chordesk.tasks.reading.quotas import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
@@ -230,6 +231,8 @@ def status(
             quotas = quota_rows(session, settings, [RunKind.SCREEN]) if found is not None else []
     except (DeskError, SQLAlchemyError) as error:
         trouble["database"] = _reason(error)
+    if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
+        trouble["backup"] = str(tried)
     if (unsound := _unsound(settings)) is not None:
         trouble["database"] = unsound
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]

@@ -1,5 +1,5 @@
 """The database and the audit log, read again in the background of a desk at work: the quick check every ten minutes,
-all of both once a day and, of the log, each hour.
+all of both once a day and, of the log, each hour; and once a week a backup is restored for trial.
 
 One process does each, the one whose sweep comes first. It does so in a thread of its own, with pauses: a check of a
 large database takes minutes, and the sweep must not wait for it.
@@ -70,8 +70,14 @@ def _told(found: soundness.Soundness) -> None:
         log.error("database.unsound", why=found.why)
 
 
-_WORK: tuple[tuple[str, int, Callable[[Desk], None]], ...] = (
+_WORK: list[tuple[str, int, Callable[[Desk], None]]] = [
     (AUDIT_KEY, AUDIT_SECONDS, audit_log),
     (QUICK_KEY, QUICK_SECONDS, quick),
     (WHOLE_KEY, WHOLE_SECONDS, whole),
-)
+]
+
+
+def also(key: str, seconds: int, work: Callable[[Desk], None]) -> None:
+    """Add work of a package that workers do not import. seconds: between two looks, by whichever process is first."""
+    if key not in {known for known, _, _ in _WORK}:
+        _WORK.append((key, seconds, work))

@@ -47,9 +47,11 @@ FACTS: dict[NoticeKind, tuple[dict[str, Any], str]] = {
     ),
     NoticeKind.BUDGET_REACHED: ({"scope": "run", "used": 3_000_100, "limit": 3_000_000}, f"/runs/{RUN}"),
     NoticeKind.FORGED: ({"count": 3, "why": "it has no signature"}, "/fleet"),
+    NoticeKind.BACKUP_FAILED: ({"place": "/backups/1", "why": "it is damaged"}, "/fleet"),
     NoticeKind.ROOM: ({"state": "out", "what": "space", "where": "home, logs (/srv/desk)"}, "/fleet"),
 }  # fmt: skip
 OF_NO_RUN = {
+    NoticeKind.BACKUP_FAILED: "",
     NoticeKind.PLAN_REVIEW: "IBM", NoticeKind.ROOM: "host", NoticeKind.FORGED: "ops", NoticeKind.HALT: "",
     NoticeKind.RESUME: "", NoticeKind.WORKER_LOST: "research@host:123:abc", NoticeKind.MODEL_PARKED: "gpt-5.5",
 }  # fmt: skip
