@@ -11,7 +11,7 @@ import re
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -111,6 +111,7 @@ def read_chain(data: bytes, anchor: ChainAnchor, since: ChainAnchor = START) -> 
     parsed = [parse(raw) for raw in raws]
     struck, problems = _abandoned(data, starts, parsed)
     expected, head, beyond = since.count + 1, since.head, 0
+    last = tail = since.count, since.head  # the last line that is not struck out, and the last one of all
     uncounted = set(struck)
     for place, found in enumerate(parsed):
         counts = place not in struck and expected <= anchor.count
@@ -118,8 +119,13 @@ def read_chain(data: bytes, anchor: ChainAnchor, since: ChainAnchor = START) -> 
             where = "the file" if since == START else f"those after line {since.count}"
             problems.append(f"line {place + 1} of {where} is not a line of the log")
             continue
+        if not counts and found is not None:
+            # An honest line that did not commit follows from the one before it, or from where the next writer began.
+            problems += _added(found, raws[place], place + 1, {last, tail, (anchor.count, anchor.head)})
+        tail = (found.n, found.hash) if found is not None else tail
         if place in struck:
             continue
+        last = tail
         if found is None or not counts:
             beyond += 1
             uncounted.add(place)
@@ -212,6 +218,12 @@ def _faults(found: AuditEntry, raw: bytes, expected: int, head: str) -> list[str
     return []
 
 
+def _added(found: AuditEntry, raw: bytes, place: int, after: Collection[tuple[int, str]]) -> list[str]:
+    if any(not _faults(found, raw, count + 1, head) for count, head in after):
+        return []
+    return [f"line {place} was added: it does not follow from any line before it"]
+
+
 def _end(last: int, head: str, anchor: ChainAnchor) -> list[str]:
     if last < anchor.count:
         return [f"{_lines(last + 1, anchor.count)} missing: the end of the file was cut off"]
@@ -239,6 +251,7 @@ def _lines(first: int, last: int) -> str:
 LOG = "audit.jsonl"
 CHAIN = "chain"
 LONGEST_TEXT = 4000
+_CHAIN_ID = re.compile(r"[0-9a-f]{32}")
 
 _PENDING = "audit"
 _GIVEN_UP: ContextVar[list[OrderError] | None] = ContextVar("_GIVEN_UP", default=None)
@@ -344,10 +357,11 @@ def chain_of(folder: Path, make: bool = False) -> str:
     path = folder / CHAIN
     if make and not path.exists():
         home.make_folder(folder)
+        known = _chain_in(folder / LOG)  # the id was removed: another one would leave the log without its chain
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".aside-")
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(uuid.uuid4().hex)
+                file.write(known or uuid.uuid4().hex)
                 file.flush()
                 os.fsync(file.fileno())
             with suppress(FileExistsError):
@@ -356,6 +370,17 @@ def chain_of(folder: Path, make: bool = False) -> str:
             os.unlink(aside)
         sync_folder(folder)
     return path.read_text(encoding="ascii").strip()
+
+
+def _chain_in(log: Path) -> str | None:
+    """Return the id that a log has in its first line; None without a log, or for one that begins with another line."""
+    try:
+        with log.open("rb") as file:
+            first = parse(file.readline(LONGEST_TEXT))
+    except OSError:
+        return None
+    found = first.facts.get("chain") if first is not None and first.kind == OPENED else None
+    return found if isinstance(found, str) and _CHAIN_ID.fullmatch(found) else None
 
 
 def _lock(session: Session, chain: str, folder: Path) -> ChainAnchor:

@@ -51,7 +51,12 @@ def remove_the_folder(path: Path) -> None:
     (path.parent / CHAIN).unlink()
 
 
-DAMAGES = [edit, cut_the_end, remove_a_line, insert_a_line, remove_the_file, remove_the_folder]
+def append_a_line(path: Path) -> None:
+    """A copy of another line, which the next honest line would strike out as one that did not commit."""
+    path.write_bytes(path.read_bytes() + _lines(path)[1].replace(b"first", b"forged"))
+
+
+DAMAGES = [append_a_line, edit, cut_the_end, remove_a_line, insert_a_line, remove_the_file, remove_the_folder]
 
 
 def state_of(desk: LogDesk) -> tuple[TradingState, str]:
@@ -115,3 +120,16 @@ def test_orders_that_wait_are_denied_and_not_sent_when_the_log_was_altered(new_d
     outcomes = desk.run(action("BBB", notional=1_020.0))
     assert [row.state for row in outcomes] == ["denied"]
     assert len(desk.fills()) == sent
+
+
+def test_a_killed_writer_and_a_lost_id_are_no_break(tmp_path: Path) -> None:
+    desk = LogDesk(tmp_path)
+    desk.record("first", "second")
+    whole = _lines(desk.path)
+    desk.path.write_bytes(b"".join([*whole, whole[-1][:40]]))  # killed within its last line
+    assert look(desk) is None
+    (desk.path.parent / CHAIN).unlink()
+    desk.record("third")
+    assert look(desk) is None
+    assert _lines(desk.path)[: len(whole)] == whole
+    assert len(audit_watch.check_logs(desk.store, desk.settings, whole=True)) == 1, "the log goes on as it was"
