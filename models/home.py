@@ -57,6 +57,26 @@ def read(home: Path) -> Identity | None:
         return Identity("unreadable", "", "", 0, 0)
 
 
+def why_unusable(folder: Path, access: int = os.R_OK | os.X_OK) -> str | None:
+    """Return why a path can be no data folder: a file, a link to nothing, or another user's. None where nothing is."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{folder} cannot be read: {error.strerror}"
+    if folder.is_symlink() and not folder.exists():
+        return f"{folder} is a link to {os.readlink(folder)}, which is not there"
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    if not os.access(folder, access):
+        return f"{folder} is of user {found.st_uid}, and this user may not use it"
+    return None
+
+
+UNUSABLE_REMEDY = "set DESK_HOME to a folder of yours, or mount its disk"
+
+
 def _write(home: Path, new_id: str) -> Identity:
     found = home.stat()
     made = Identity(new_id, platform.node(), str(home.resolve()), found.st_dev, found.st_ino)

@@ -175,7 +175,7 @@ def marked(settings: Settings) -> str | None:
     path = mark_path(settings)
     try:
         return one_line(path.read_text(errors="replace")) or "no reason given"
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -485,6 +485,8 @@ def _never_made(url: str) -> bool:
 def _revision(store: Store) -> str | None:
     path = plain_file(store.url) if store.is_sqlite else None
     if path is not None and home.why_away(path) is None and not os.path.lexists(path):
+        if (why := home.why_unusable(path.parent)) is not None:
+            raise DatabaseDown(f"the database {path} cannot be read: {why}", remedy=home.UNUSABLE_REMEDY)
         return None
     with _answering(store) as connection:
         if not store.is_sqlite:

@@ -31,6 +31,7 @@ from chordesk.models.database import soundness
 from chordesk.models.database.blobs import path_in_home, removed_at
 from chordesk.models.database.store import Store, current, every_table, knows, upgrade
 from chordesk.models.errors import BackupError, DatabaseDown, DatabaseUnsound, DeskError, UsageError
+from chordesk.models.home import why_unusable
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.columns import utcnow
@@ -285,6 +286,8 @@ def _require_fit(manifest: Manifest, settings: Settings) -> None:
 
 
 def _require_empty(home: Path) -> None:
+    if (why := why_unusable(home, os.R_OK | os.W_OK | os.X_OK)) is not None:
+        raise UsageError(why, remedy="name another folder: --into FOLDER")
     try:
         there = sorted(set(os.listdir(home)) - ALLOWED)
     except FileNotFoundError:

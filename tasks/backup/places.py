@@ -275,9 +275,11 @@ class BackupPlace:
 
 
 def is_backup(address: str) -> bool:
-    """Return whether a backup is there already, whole or not."""
+    """Return whether a backup is there already, whole or not, or what was left of one."""
+    place = BackupPlace(address)
     try:
-        BackupPlace(address).manifest()
+        place.manifest()
     except BackupError as error:
-        return "is no backup" not in str(error.args[0])
+        begun = place.folder is not None and any((place.folder / name).exists() for name in DATABASES.values())
+        return begun or "is no backup" not in str(error.args[0])
     return True

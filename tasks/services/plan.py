@@ -25,7 +25,7 @@ import chordesk
 from chordesk.agents.role_models import PROVIDER_KEYS, require_roles
 from chordesk.models import features
 from chordesk.models.errors import ServiceError, UsageError
-from chordesk.models.home import make_folder
+from chordesk.models.home import UNUSABLE_REMEDY, make_folder, why_unusable
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
 from chordesk.models.settings.sources import Loaded
@@ -180,6 +180,8 @@ def _close_to_others(home: Path) -> None:
 def prepare_folders(home: Path) -> Folders:
     run = home / "run"
     folders = Folders(home, run, home / "logs", home / "redis", sockets.socket_folder(home))
+    if (why := why_unusable(home, os.R_OK | os.W_OK | os.X_OK)) is not None:
+        raise UsageError(f"cannot use {home} as the desk's home: {why}", remedy=UNUSABLE_REMEDY)
     try:
         make_folder(home, 0o700)
         _close_to_others(home)

@@ -11,9 +11,10 @@ from sqlalchemy.exc import OperationalError
 
 from chordesk.models import home, room
 from chordesk.models.database.store import Store, open_current
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DatabaseDown, UsageError
 from chordesk.models.files import replacing
 from chordesk.models.settings import Settings
+from chordesk.tasks.services.plan import prepare_folders
 from chordesk.tools.orders import halting
 from tests.databases import make_database
 
@@ -120,3 +121,14 @@ def test_no_command_makes_a_database_but_an_upgrade(tmp_path: Path) -> None:
     with pytest.raises(OperationalError):
         desk(Store(url(tmp_path / "nowhere")))
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+    for name, why in (("file", "is not a folder"), ("link", "is a link to .*unmounted, which is not there")):
+        with pytest.raises(DatabaseDown, match=why):
+            open_current(url(tmp_path / name))
+        with pytest.raises(UsageError, match=why):
+            prepare_folders(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
