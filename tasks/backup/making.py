@@ -76,6 +76,8 @@ def backup(settings: Settings, store: Store, address: str, version: str | None) 
     with place.filled() as folder:
         try:
             soundness.require(settings)
+            if (no_log := audit.why_no_file(settings)) is not None:
+                raise BackupError(no_log, remedy="then make the backup")
             facts = dump(store, folder / DATABASES[kind])
             _require_restorable(settings, folder / DATABASES[kind])
             found = _Copies(settings, folder, facts)

@@ -57,6 +57,7 @@ from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import BeatState, beat_state, entries, of_settings, starting
 from chordesk.tasks.worker.messages import STATUS, sender_app
 from chordesk.tools.decimals import money, plain
+from chordesk.tools.orders.audit import why_no_file
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import held_plans, review_key, unprotected
 
@@ -233,6 +234,8 @@ def status(
         trouble["database"] = _reason(error)
     if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
         trouble["backup"] = str(tried)
+    if (no_log := why_no_file(settings)) is not None:
+        trouble["audit log"] = no_log
     if (unsound := _unsound(settings)) is not None:
         trouble["database"] = unsound
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]

@@ -16,7 +16,7 @@ from chordesk.models import features, home
 from chordesk.models.database import soundness, store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, ServiceError
+from chordesk.models.errors import DeskError, ServiceError, UsageError
 from chordesk.models.room import require_room
 from chordesk.models.settings import Settings, running_desk
 from chordesk.tasks import presence, redis_clients
@@ -33,6 +33,7 @@ from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market, require_chains
 from chordesk.tools.market.protocol import ClosedSet
 from chordesk.tools.market.universe import NAMED, resolve_universe
+from chordesk.tools.orders.audit import why_no_file
 
 log = structlog.get_logger(__name__)
 
@@ -266,6 +267,8 @@ def require_able(settings: Settings) -> None:
     features need."""
     require_room(settings)
     soundness.require(settings)  # before anything is written to the database
+    if (no_log := why_no_file(settings)) is not None:
+        raise UsageError(no_log, remedy="orders need their record; then start the desk")
     Telemetry(settings, lambda: "up").check()
     if settings.blob_url is not None:
         FolderBlobs(settings.blob_url)

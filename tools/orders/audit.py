@@ -274,6 +274,14 @@ def log_path(settings: Settings) -> Path:
     return settings.home / "audit" / LOG
 
 
+def why_no_file(settings: Settings) -> str | None:
+    """Return that something else is in the place of the log; None for a log, and where there is nothing yet."""
+    path = log_path(settings)
+    if path.is_file() or not os.path.lexists(path):
+        return None
+    return f"the audit log {path} is not a file: move it away, and bring the log back"
+
+
 def place_of(folder: Path) -> str:
     """Return the location of a chain for people: this host and the folder."""
     return f"{socket.gethostname()}:{folder}"

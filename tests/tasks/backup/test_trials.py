@@ -9,12 +9,15 @@ import pytest
 from sqlmodel import select
 
 from chordesk.models.database.store import open_current
+from chordesk.models.errors import BackupError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.backup import drill
 from chordesk.tasks.backup.making import backup
 from chordesk.tasks.reading import backup_trials
+from chordesk.tasks.reading.desk_status import status
+from chordesk.tools.orders.audit import log_path
 from tests.databases import make_database
 
 
@@ -47,3 +50,15 @@ def test_the_newest_backup_is_restored_each_week_and_a_damaged_one_is_told(
     assert notice.facts["place"] == str(place)
     assert [path.name for path in (tmp_path / "backups").iterdir()] == ["1"], "a trial changes no backup"
     store.close()
+
+
+def test_a_folder_in_the_place_of_the_audit_log_is_named(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "desk")
+    make_database(settings.database)
+    log_path(settings).mkdir(parents=True)
+    store = open_current(settings.database)
+    with pytest.raises(BackupError, match="is not a file"):
+        backup(settings, store, str(tmp_path / "backup"), None)
+    store.close()
+    assert not (tmp_path / "backup").exists()
+    assert "is not a file" in status(settings, running=False).trouble["audit log"]
