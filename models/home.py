@@ -69,12 +69,14 @@ def why_unusable(folder: Path, access: int = os.R_OK | os.X_OK) -> str | None:
         return f"{folder} is a link to {os.readlink(folder)}, which is not there"
     if not folder.is_dir():
         return f"{folder} is not a folder"
+    if access & os.W_OK and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"the disk of {folder} is mounted for reading alone"
     if not os.access(folder, access):
         return f"{folder} is of user {found.st_uid}, and this user may not use it"
     return None
 
 
-UNUSABLE_REMEDY = "set DESK_HOME to a folder of yours, or mount its disk"
+UNUSABLE_REMEDY = "set DESK_HOME to a folder of yours, or mount its disk for writing"
 
 
 def _write(home: Path, new_id: str) -> Identity:

@@ -475,6 +475,8 @@ def _never_made(url: str) -> bool:
     path = make_url(url).database if _backend(url) == "sqlite" else None
     if not path or path == ":memory:" or home.why_away(path) is not None:
         return False
+    if home.why_unusable(Path(path).parent) is not None:
+        return False
     try:
         there = next(one for one in (Path(path), *Path(path).parents) if one.exists())
     except OSError:
