@@ -23,6 +23,7 @@ from chordesk.models.settings.schema import SECRETS
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Process
 from chordesk.models.urls import masked
+from chordesk.tasks import life
 from chordesk.tasks.reading.setting_values import shown
 from chordesk.tasks.redis_clients import client, is_private, redis_url
 
@@ -120,10 +121,30 @@ SET = "set"
 
 
 @contextmanager
-def present(settings: Settings, name: str, *, of_home: bool = False) -> Iterator[None]:
+def present(
+    settings: Settings, name: str, role: str = "", *, of_home: bool = False, loop: bool = True
+) -> Iterator[None]:
     """Say that this process runs, until the block ends. of_home: it keeps an audit log in its data folder, which must
-    be the desk's whose database this is, as Redis must. Raises DatabaseUnfit and UsageError; one of them that is
-    away is waited for, as by all that the process does."""
+    be the desk's whose database this is, as Redis must. loop: a loop of it calls `life.beat`. Raises DatabaseUnfit and
+    UsageError; one of them that is away is waited for, as by all that the process does."""
+    life.begin(settings.home, name, role or name, _teller(settings), loop=loop)
+    try:
+        with _shown(settings, name, of_home=of_home):
+            yield
+    finally:
+        life.end()
+
+
+def _teller(settings: Settings) -> life.Teller | None:
+    """A Redis on a socket of this user alone has no clients on other hosts."""
+    address = settings.redis_url.get_secret_value() if settings.redis_url is not None else None
+    if address is None or is_private(address):
+        return None
+    return life.Teller(lambda: client(address, life.BEAT_SECONDS, again=False))
+
+
+@contextmanager
+def _shown(settings: Settings, name: str, *, of_home: bool) -> Iterator[None]:
     try:
         require_current(settings.database)
         if of_home and settings.database_url is not None:

@@ -165,11 +165,13 @@ def worker(
     """Run one worker in the foreground."""
     heap.share_arenas()
 
+    from chordesk.tasks import life
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
     from chordesk.tasks.worker import celery_fixes, watching
     from chordesk.tasks.worker.app import create_app
+    from chordesk.tasks.worker.control import app_server_parts
 
     forget_credentials(WORKER_QUEUES[role])
     turns = role in (WorkerRole.RESEARCH, WorkerRole.ALL)
@@ -186,7 +188,8 @@ def worker(
         from chordesk.tasks.worker.signing import OPTION
 
         watch_worker(app.desk, role, app.conf.broker_transport_options.get(OPTION))
-    with present(settings, called, of_home=_sends_orders(WORKER_QUEUES[role])):
+    with present(settings, called, role, of_home=_sends_orders(WORKER_QUEUES[role])):
+        life.looks_after(lambda: app_server_parts(app.desk))
         code = celery_fixes.run_celery(app, worker_arguments(settings, role, concurrency, called))
     end(code)
 
@@ -316,7 +319,7 @@ def flower(
     chosen = port or free_ports(1)[0]
     os.environ["FLOWER_BASIC_AUTH"] = flower_login(settings).value  # an argument would be seen in ps
     celery_fixes.guard_flower(host_names(settings))
-    with present(settings, "flower"):
+    with present(settings, "flower", loop=False):
         code = celery_fixes.run_celery(app, flower_arguments(settings, address, chosen))
     end(code)
 

@@ -22,7 +22,9 @@ from chordesk.tasks.cli.shell import standing_line
 
 if TYPE_CHECKING:
     from chordesk.models.room import Shortage
+    from chordesk.models.settings import Settings
     from chordesk.tasks.cli.answering import Answering
+    from chordesk.tasks.life import Life
     from chordesk.tasks.services.plan import Plan
     from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.services.supervision import Process
@@ -118,6 +120,7 @@ def _watch(stack: Stack, answering: Answering) -> None:
     before = {each.name: each for each in stack.poll()}
     running = {name: each.pid for name, each in before.items()}
     short: dict[str, Shortage] = {}
+    ill: dict[str, Life] = {}
     revived = time.monotonic()
     while True:
         time.sleep(WATCH_SECONDS)
@@ -129,6 +132,9 @@ def _watch(stack: Stack, answering: Answering) -> None:
             continue  # supervisord's socket and the logs are in that folder
         if stack.identity is not None and home.put_back_as_copy(where, stack.identity):
             raise ServiceError(f"a copy is in the place of the data folder {where}: what is open is of the old one")
+        ill_before, ill = ill, frozen(stack.plan.settings)
+        for line in life_changes(ill_before, ill):
+            print_line(line)
         try:
             now = {each.name: each for each in stack.poll()}
         except ServiceError:
@@ -161,6 +167,23 @@ def room_changes(was: Mapping[str, Shortage], now: Mapping[str, Shortage]) -> It
     for key, one in was.items():
         if key not in now:
             yield _SAY_ALL.get(one.what, f"room again: {one.name}")
+
+
+def frozen(settings: Settings) -> dict[str, Life]:
+    """Return the processes that exist and do not get on; those that died are supervisord's to report."""
+    from chordesk.tasks import life
+
+    found = life.of_desk(settings)
+    return {one.called: one for one in found if one.state in (life.State.FROZEN, life.State.UNREACHABLE)}
+
+
+def life_changes(was: Mapping[str, Life], now: Mapping[str, Life]) -> Iterator[str]:
+    for name, one in now.items():
+        if name not in was:
+            yield f"{name}: {one}"
+    for name in was:
+        if name not in now:
+            yield f"{name}: {was[name].state.value} no more"
 
 
 def change(running: int, before: Process, now: Process) -> str | None:

@@ -24,6 +24,7 @@ from chordesk.models.notifications import NotificationState
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
+from chordesk.tasks import life
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.channels import Channel
 from chordesk.tasks.notifications.messages import HourLimit, Message
@@ -111,9 +112,12 @@ class Sender:
             try:
                 self.step()
                 self._passed = time.monotonic()
+                life.waits("database", None)
             except AWAY as error:
                 pause = AWAY_SECONDS
+                life.waits("database", "it waits for the database")
                 log.warning("notify.database_away", error=str(error).splitlines()[0])
+            life.beat()
             stop.wait(pause)
         self._finish()
 

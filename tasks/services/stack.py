@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError, UsageError
 from chordesk.models.room import require_room
 from chordesk.models.settings import Settings, running_desk
-from chordesk.tasks import presence, redis_clients
+from chordesk.tasks import life, presence, redis_clients
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.files import require_place
@@ -74,6 +74,8 @@ class Stack:
         self._services_file = running_desk.services_path(plan.folders.home)
         self._first_pid: dict[str, int] = {}
         self._log_begins: dict[str, int] = {}  # bytes that are of an earlier start
+        self._polled: list[Process] = []
+        self._up = False  # all programs have started, and none is to end
         self.left_over: list[ProcessRecord] = []  # of an earlier run, ended at the start
         self.identity: home.Identity | None = None  # of the data folder, while the stack runs
 
@@ -86,6 +88,7 @@ class Stack:
             home.keep(self.plan.folders.home)
             alone = claims.held(self.identity, self.plan.settings, self.plan.environ, trades=bool(self.plan.desk))
             self._held.enter_context(alone)
+            self._live()
             self._start()
         except BaseException:
             self.stop()
@@ -94,6 +97,24 @@ class Stack:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+
+    def _live(self) -> None:
+        """Begin the life of a `desk up`; services that run for a check are none."""
+        if self.plan.desk:
+            life.forget(self.plan.folders.home)
+            own = life.begin(self.plan.folders.home, life.UP, life.UP)
+            own.looks_after(self._parts)
+            if not any(each.name == "beat" for each in self.plan.desk):
+                own.leaves_out({"beat": "this desk was started without it (`desk up --no-beat`)"})
+
+    def _parts(self) -> list[life.Part]:
+        """Return the programs; those that do not run only once all have started, and while none is to end."""
+        beats = {each.name for each in self.plan.desk if each.name != "flower"}
+        shown = [each for each in self._polled if self._up or each.pid]
+        return [
+            life.Part(each.name, each.name.partition("-")[0], each.pid, each.name in beats, message=each.message)
+            for each in shown
+        ]
 
     def _start(self) -> None:
         # Two servers on one append-only file would corrupt it, so processes left by a crash are ended first.
@@ -108,6 +129,7 @@ class Stack:
         self._run(self.plan.desk)
         self._until_none(self._not_running)
         self._until_none(self._late_workers)
+        self._up = True
 
     def _run(self, programs: tuple[Program, ...]) -> None:
         for program in programs:
@@ -171,9 +193,12 @@ class Stack:
         return self._supervisor.alive(settle_seconds=1.0)
 
     def poll(self) -> list[Process]:
+        life.beat()
         try:
-            processes = self._supervisor.processes()
+            seconds = supervision.CALL_SECONDS if self._up else supervision.START_CALL_SECONDS
+            self._polled = processes = self._supervisor.processes(seconds)
         except ServiceError:
+            life.beat()
             if self.supervised():
                 raise
             raise ServiceError("supervisord has ended; the desk's processes are being stopped") from None
@@ -203,15 +228,21 @@ class Stack:
 
     def stop(self) -> None:
         """End everything within 10 s, even if supervisord has died; safe to call twice."""
+        self._up = False
         with signals.ignored():
             if self._supervisor.alive():
                 self._process_table.take(self._supervisor.pid)
             self._supervisor.stop(STOP_SECONDS)
             supervision.end(self._process_table.living(), SWEEP_SECONDS)
-            if home.why_away(self.plan.folders.home) is None:  # else these are files of another folder, or of none
+            there = home.why_away(self.plan.folders.home) is None  # else these are files of another folder, or of none
+            if there:
                 self._process_table.forget()
                 self._services_file.unlink(missing_ok=True)
             remove_sockets(self.plan.folders)
+            if self.plan.desk:
+                life.end()
+            if self.plan.desk and there:
+                life.forget(self.plan.folders.home)
             self._held.close()
             home.forget()
 

@@ -3,6 +3,7 @@ late."""
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shlex
@@ -116,6 +117,29 @@ def log_file(name: str, folders: Folders) -> Path:
     return folders.logs / f"{name}.log"
 
 
+CALL_SECONDS = 2.0  # for an answer: one that is frozen must not stop who watches it
+START_CALL_SECONDS = 60.0  # while all programs start, on a machine that is busy with that
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class _Transport(SupervisorTransport):  # type: ignore[misc]
+    """supervisor's own has no limit of time."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__(None, None, f"unix://{path}")
+        self._get_connection = lambda: _Connection(path, seconds)
+
+
 def _socket(folders: Folders) -> Path:
     return folders.sockets / "supervisor.sock"
 
@@ -188,18 +212,19 @@ class Supervisor:
         with suppress(xmlrpc.client.Fault):  # it does not run
             self._call("stopProcess", program.full_name, True)
 
-    def processes(self) -> list[Process]:
+    def processes(self, seconds: float = START_CALL_SECONDS) -> list[Process]:
+        """Raises ServiceError where supervisord does not answer within so many seconds."""
         return [
             Process(each["name"], each["statename"], each["pid"], float(each["start"]), _message(each))
-            for each in self._call("getAllProcessInfo")
+            for each in self._call("getAllProcessInfo", seconds=seconds)
         ]
 
-    def _call(self, method: str, *arguments: object) -> Any:
-        transport = SupervisorTransport(None, None, f"unix://{_socket(self._folders)}")
+    def _call(self, method: str, *arguments: object, seconds: float = START_CALL_SECONDS) -> Any:
+        transport = _Transport(_socket(self._folders), seconds)
         with xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport) as proxy:
             try:
                 return getattr(proxy.supervisor, method)(*arguments)
-            except (OSError, xmlrpc.client.ProtocolError) as error:
+            except (OSError, http.client.HTTPException, xmlrpc.client.ProtocolError) as error:
                 raise ServiceError(f"supervisord does not answer: {error}") from error
 
     def stop(self, seconds: float) -> bool:

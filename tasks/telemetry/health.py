@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from chordesk.tasks import life
+
 # Returns why the process is not live, or not ready; None while it is.
 Check = Callable[[], str | None]
 # Returns metrics for a scrape, as the client library has them.
@@ -55,8 +57,10 @@ class ProcessHealth:
         return [*self.why_not_live(), *(why for check in (self._ready, *self._also) if (why := check()) is not None)]
 
     def answer(self) -> dict[str, Any]:
-        """Return what `/health` shows. why: the reasons for which it is not live or not ready."""
+        """Return what `/health` shows. why: the reasons for which it is not live or not ready. state, beat_seconds: the
+        word for its life and the age of its loop's last beat, None where it has none."""
         dead, unready = self.why_not_live(), self.why_not_ready()
+        own = life.own()
         return {
             "role": self.role,
             "name": self.name,
@@ -65,4 +69,6 @@ class ProcessHealth:
             "live": not dead,
             "ready": not unready,
             "why": unready,
+            "state": own.state.value if own is not None else None,
+            "beat_seconds": round(own.seconds, 1) if own is not None and own.seconds is not None else None,
         }

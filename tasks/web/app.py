@@ -22,6 +22,7 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.events import Envelope
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.urls import is_loopback
+from chordesk.tasks import life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.redis_clients import message_key, redis_url
@@ -125,6 +126,10 @@ class ApiServer(DoorServer):
     def __init__(self, app: FastAPI, context: ServiceContext, announce: Callable[[], None]) -> None:
         super().__init__(app, announce, programs=True, lifespan=False)
         self._context = context
+
+    async def on_tick(self, counter: int) -> bool:
+        life.beat()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._context.feed.close()

@@ -18,6 +18,8 @@ from kombu.transport import redis as transport
 from redis._parsers.base import BaseParser
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from chordesk.tasks import life
+
 log = structlog.get_logger(__name__)
 
 
@@ -62,8 +64,18 @@ class Consumer(consumer.Consumer):  # type: ignore[misc]
     would be away for as long when Redis is back."""
 
     def ensure_connected(self, conn: Any) -> Any:
-        conn.ensure_connection = partial(conn.ensure_connection, interval_step=0)
+        conn.ensure_connection = partial(self._ensure, conn.ensure_connection)
         return super().ensure_connected(conn)
+
+    def _ensure(self, ensure: Any, *arguments: Any, callback: Any, **options: Any) -> Any:
+        """The loop of a worker that waits for Redis turns with each try."""
+
+        def tries() -> None:
+            life.beat()
+            callback()
+
+        life.waits("redis", life.FOR_REDIS)
+        return ensure(*arguments, callback=tries, interval_step=0, **options)
 
 
 class KeepUnacked(bootsteps.StartStopStep):  # type: ignore[misc]

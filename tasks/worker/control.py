@@ -32,6 +32,7 @@ from chordesk.models.settings.running_desk import in_run, snapshot, with_values
 from chordesk.models.states import RUN_FINAL, RUN_LIVE, AttemptEnd, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks import life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, steps
 from chordesk.tasks.engine.kinds import QUEUES
@@ -289,6 +290,13 @@ def app_servers(desk: Desk) -> tuple[list[ProcessStatus], str | None]:
         return [], f"its event loop did not answer within {LOOP_SECONDS:g} s"
 
 
+def app_server_parts(desk: Desk) -> list[life.Part]:
+    """Return this process's app-servers as parts of its life. It is asked from a thread beside the loop, and waits for
+    nothing."""
+    found = [one for runtime in desk.made_runtimes() for one in runtime.status() if one.pid]
+    return [life.Part("app-server", "app-server", one.pid) for one in found]
+
+
 TICK_SECONDS = 1.0
 BACKLOG = 8
 
@@ -327,6 +335,8 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def _tick(self) -> None:
         self._ticked = time.monotonic()
+        life.waits("redis", None)
+        life.beat()
 
     def _why_not(self, node: str) -> str | None:
         found = Health(node, time.monotonic() - self._ticked if self._ticked is not None else None)

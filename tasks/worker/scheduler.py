@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.errors import DeskError
+from chordesk.tasks import life
 from chordesk.tasks.schedules import beat_schedule, entries
 from chordesk.tasks.worker import celery_fixes
 
@@ -63,6 +64,8 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
             self.setup_schedule()
         pause: float = super().tick(*arguments, **options)
         self._ticked, WatchedScheduler.last_tick = time.monotonic(), self.app.now()
+        life.waits("redis", None)
+        life.beat()
         return pause
 
     def close(self) -> None:
@@ -136,6 +139,8 @@ def run_beat(app: Celery, arguments: Sequence[str]) -> int:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             pause = FIRST_PAUSE_SECONDS if time.monotonic() - began > STEADY_SECONDS else pause
             log.warning("beat.begins_anew", error=f"{type(error).__name__}: {error}", in_seconds=pause)
+            life.waits("redis", life.FOR_REDIS if isinstance(error, RedisError) else f"it began anew after {error}")
+            life.beat()
         for name in _KEPT:
             if hasattr(app, name):
                 delattr(app, name)
