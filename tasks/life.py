@@ -38,6 +38,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chordesk.models.home import make_folder
+
 if TYPE_CHECKING:
     import redis
 
@@ -282,7 +284,7 @@ class Beating:
 
     def begin(self) -> None:
         with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._path.parent, 0o700)  # never at a place that the home has left
             _sweep(self._path.parent, self._name)
         self._write()
         if self._threaded:

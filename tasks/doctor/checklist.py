@@ -60,6 +60,7 @@ _OWN = (
     CheckEntry("plan", model.plan, 10),
     CheckEntry("room", machine.room, 10),
     CheckEntry("ports", machine.ports, 5),
+    CheckEntry("processes", machine.processes, 10),
     CheckEntry("walls", machine.walls, 30),
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("messages", check.messages, 30),

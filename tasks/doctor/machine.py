@@ -19,8 +19,10 @@ from chordesk.models.room import ROOM_REMEDY, SOUNDNESS, Shortage, folders, requ
 from chordesk.models.settings import running_desk
 from chordesk.models.urls import page_hosts
 from chordesk.models.walls import open_to_others
+from chordesk.tasks import life
 from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
+from chordesk.tasks.life import State
 from chordesk.tasks.notifications import checking, messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.desk_status import ask_workers
@@ -81,6 +83,20 @@ def room(context: CheckContext) -> Check:
 
 def _of_room(found: Shortage, known: Sequence[Shortage]) -> bool:
     return found.what != SOUNDNESS and found.name not in {one.name for one in known}
+
+
+def processes(context: CheckContext) -> Check:
+    """Check that the processes of the running desk live, each by the beat of its own loop."""
+    lives = life.of_desk(context.settings)
+    ill = [f"{one.called}: {one}" for one in lives if one.alarming]
+    if ill:
+        return fail("; ".join(ill), "let it go on, or end it: `desk up` starts it anew; `desk status` has what follows")
+    slow = [f"{one.called}: {one}" for one in lives if one.state in (State.SLOW, State.STARTING)]
+    if slow:
+        return warn("; ".join(slow), "the machine is busy, or they are starting: look again")
+    left_out = [f"{one.called} is not wanted: {one.why}" for one in lives if one.state is State.NOT_WANTED]
+    running = sum(one.state is State.RUNS for one in lives)
+    return ok("; ".join([f"{running} run" if running else "none runs here", *left_out]))
 
 
 def ports(context: CheckContext) -> Check:

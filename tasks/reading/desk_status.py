@@ -6,10 +6,14 @@ Each part is read separately, and its failure is reported: the status is needed 
 from __future__ import annotations
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
+from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import redis
 from celery import Celery
@@ -23,7 +27,7 @@ from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.answers import Frozen
 from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, require_current
-from chordesk.models.errors import DatabaseUnsound, DeskError
+from chordesk.models.errors import DatabaseUnsound, DeskError, ServiceError
 from chordesk.models.notices import is_noted
 from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
@@ -40,11 +44,13 @@ from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
+from chordesk.tasks import life
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
+from chordesk.tasks.life import Life
 from chordesk.tasks.notifications import messages
 from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading import backup_trials
@@ -53,7 +59,7 @@ from chordesk.tasks.reading.quotas import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import Progress, Wait, progress, turn_phases, waits
 from chordesk.tasks.reading.troubles import HaltView, LastRun, Trouble, halts, last_runs, troubles
-from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.redis_clients import client, is_private, redis_url
 from chordesk.tasks.schedules import BeatState, beat_state, entries, of_settings, starting
 from chordesk.tasks.worker.messages import STATUS, sender_app
 from chordesk.tools.decimals import money, plain
@@ -122,9 +128,14 @@ class LastSweep(Frozen):
     def late(self) -> bool:
         return self.seconds is None or self.seconds > NO_SWEEP_SECONDS
 
+    @property
+    def since(self) -> str:
+        return "none has ended yet" if self.seconds is None else f"the last one ended {span(self.seconds)} ago"
+
     def __str__(self) -> str:
-        since = "none has ended yet" if self.seconds is None else f"the last one ended {span(self.seconds)} ago"
-        return f"{since}: each worker sweeps, so none runs, or none reaches the database" if self.late else since
+        if not self.late:
+            return self.since
+        return f"{self.since}: each worker sweeps, so none runs, or none reaches the database"
 
 
 class PositionPlanRow(Frozen):
@@ -187,7 +198,8 @@ class WaitingRun(Frozen):
 class DeskStatus(Frozen):
     """The state by part. trouble: by part, why it could not be read; such a part is null (workers: empty).
 
-    held: a `desk up` holds the home, also while it starts or ends. standing: of the desk that runs on it; without one
+    processes: of this home and, in a fleet, of other hosts, with the word for each. held: a `desk up` holds the home,
+    also while it starts or ends. standing: of the desk that runs on it; without one
     (running is False) by the settings of the terminal. waiting: runs that wait, the newest first, at most MOST_WAITING.
     short: on this machine, the worst first. quotas: the plans of accounts, as their providers told them last.
     """
@@ -196,6 +208,7 @@ class DeskStatus(Frozen):
     held: bool
     running: bool
     standing: Standing
+    processes: list[Life] = []
     workers: list[WorkerRow]
     turns_in_flight: int
     redis: RedisState | None
@@ -209,55 +222,164 @@ class DeskStatus(Frozen):
 def status(
     settings: Settings, *, running: bool, app: Callable[[], Celery] | None = None, store: Store | None = None
 ) -> DeskStatus:
-    """Takes two seconds when a part is away. running: of a running `desk up`. app, store: ones that stay open."""
+    """Takes two seconds when a part is away: each look has a limit of its own. running: of a running `desk up`. app,
+    store: ones that stay open."""
+    stored = Look(lambda: _stored(settings, store), STORE_SECONDS)
+    brokered = Look(lambda: (redis_state(settings), _others(settings)))
+    measured = Look(lambda: shortages(settings))
     trouble: dict[str, str] = {}
-    try:
-        found = redis_state(settings)
-    except (DeskError, redis.RedisError) as error:
-        found = None
-        trouble["redis"] = _reason(error)
-    workers: list[WorkerRow] = []
-    if found is None:
-        trouble["workers"] = "they can be reached only through Redis"
-    else:
-        try:
-            workers = ask_workers(settings, app)
-            trouble.update(_unserved(workers))
-        except (DeskError, BrokerError, redis.RedisError, OSError) as error:
-            trouble["workers"] = _reason(error)
-    database, waiting, quotas = None, list[WaitingRun](), list[QuotaRow]()
-    try:
-        with _reading(settings, store) as session:
-            database, waiting = database_state(session, settings), waiting_runs(session, settings)
-            quotas = quota_rows(session, settings, [RunKind.SCREEN]) if found is not None else []
-    except (DeskError, SQLAlchemyError) as error:
-        trouble["database"] = _reason(error)
+    found, others = _tried(brokered, "redis", trouble) or (None, [])
+    processes = life.lives(settings.home, others, redis_away=found is None)
+    workers_known = [one for one in processes if one.role in WORKER_QUEUES]
+    answering = sum(one.state in life.ALIVE for one in workers_known) if workers_known else None
+    asked = Look(lambda: ask_workers(settings, app, answering), ANSWERS_SECONDS) if found is not None else None
+    planned = Look(lambda: _quotas(settings, store)) if found is not None else None
+    database, waiting = _tried(stored, "database", trouble) or (None, [])
     if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
         trouble["backup"] = str(tried)
     if (no_log := why_no_file(settings)) is not None:
         trouble["audit log"] = no_log
     if (unsound := _unsound(settings)) is not None:
         trouble["database"] = unsound
+    workers = (_tried(asked, "workers", trouble) or []) if asked is not None else []
+    if workers_known:
+        trouble.pop("workers", None)  # their lives are known, and only their figures are not
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
-    if found is not None and (unscheduled := _unscheduled(settings, set(scheduled), found.beat)) is not None:
+    trouble = {**_first(trouble, processes), **_of_processes(processes)}
+    if found is not None and "workers" not in trouble:
+        trouble |= _unserved(workers, processes)
+    elif found is None and not workers_known:
+        trouble["workers"] = "they can be reached only through Redis"
+    if found is not None and (unscheduled := _unscheduled(settings, set(scheduled), found.beat, processes)) is not None:
         trouble["beat"] = unscheduled
     if database is not None and database.sweep.late:
-        trouble["sweep"] = str(database.sweep)
-    in_flight = sum(server.in_flight for worker in workers for server in worker.app_servers)
+        trouble["sweep"] = _unswept(database.sweep, processes, redis_away=found is None)
     return DeskStatus(
         home=settings.home,
         held=is_up(settings.home),
         running=running,
         standing=standing_of(settings),
+        processes=processes,
         workers=workers,
-        turns_in_flight=in_flight,
+        turns_in_flight=sum(server.in_flight for worker in workers for server in worker.app_servers),
         redis=found,
         database=database,
         waiting=waiting,
         trouble=trouble,
-        short=shortages(settings),
-        quotas=quotas,
+        short=measured.wait_or([]),
+        quotas=planned.wait_or([]) if planned is not None else [],
     )
+
+
+T = TypeVar("T")
+TICK_SECONDS = 0.05
+LOOK_SECONDS, STORE_SECONDS, ANSWERS_SECONDS = 1.5, 5.0, 3.0
+MOST_SECONDS = 60.0
+
+
+class Look(Generic[T]):
+    """A question to a part that may hang, asked in a thread of its own. seconds: its limit, of the time in which no
+    thread of this process uses a processor or waits for one: an answer that is late on a busy machine still comes."""
+
+    def __init__(self, ask: Callable[[], T], seconds: float = LOOK_SECONDS) -> None:
+        self._seconds = seconds
+        self._answer: Future[T] = Future()
+        threading.Thread(target=self._run, args=[ask], name="look", daemon=True).start()
+
+    def _run(self, ask: Callable[[], T]) -> None:
+        try:
+            self._answer.set_result(ask())
+        except BaseException as error:
+            self._answer.set_exception(error)
+
+    def wait(self) -> T:
+        """Raises ServiceError without an answer in time, and what the part raises."""
+        first, worked = time.monotonic(), Worked()
+        while (passed := time.monotonic() - first) < MOST_SECONDS and passed - worked.seconds() < self._seconds:
+            with suppress(TimeoutError):
+                return self._answer.result(TICK_SECONDS)
+            if self._answer.done():
+                return self._answer.result()  # it raised a TimeoutError of its own
+        raise ServiceError(f"nothing came within {passed:.1f} s")
+
+    def wait_or(self, instead: T) -> T:
+        try:
+            return self.wait()
+        except (*_AWAY, ServiceError):
+            return instead
+
+
+class Worked:
+    """The time since it was made in which threads of this process used a processor or waited for one; those of threads
+    that have ended since count too."""
+
+    def __init__(self) -> None:
+        self._first = self._now()
+        self._last = self._first
+
+    def seconds(self) -> float:
+        self._last = self._last | self._now()
+        return sum(found - self._first.get(thread, 0.0) for thread, found in self._last.items())
+
+    def _now(self) -> dict[str, float]:
+        found = {}
+        for path in glob("/proc/self/task/*/schedstat"):
+            with suppress(OSError), open(path, encoding="ascii") as file:
+                used, waited, _ = file.read().split()
+                found[path] = (int(used) + int(waited)) / 1e9
+        return found or {"": time.process_time()}
+
+
+_AWAY = (DeskError, BrokerError, redis.RedisError, SQLAlchemyError, OSError)
+
+
+def _tried(look: Look[T], part: str, trouble: dict[str, str]) -> T | None:
+    try:
+        return look.wait()
+    except _AWAY as error:
+        trouble[part] = _reason(error)
+        return None
+
+
+def _stored(settings: Settings, store: Store | None) -> tuple[DatabaseState, list[WaitingRun]]:
+    with _reading(settings, store) as session:
+        return database_state(session, settings), waiting_runs(session, settings)
+
+
+def _quotas(settings: Settings, store: Store | None) -> list[QuotaRow]:
+    with _reading(settings, store) as session:
+        return quota_rows(session, settings, [RunKind.SCREEN])
+
+
+def _others(settings: Settings) -> list[life.Record]:
+    """Return what processes of other hosts said of their lives; a Redis on a private socket has none."""
+    if is_private(redis_url(settings)):
+        return []
+    with client(redis_url(settings), ASK_SECONDS, again=False) as opened:
+        return life.told(opened)
+
+
+def _first(trouble: Mapping[str, str], processes: Sequence[Life]) -> dict[str, str]:
+    """Return what is to be read first: all else follows from a database or a Redis that does not answer. Its own word
+    is the reason where it is known."""
+    found = {part: trouble[part] for part in ("database", "redis", "workers") if part in trouble}
+    for one in processes:
+        if one.role == life.REDIS and one.alarming:
+            found["redis"] = f"{one}: nothing is sent, and each worker and beat waits for it"
+    return found
+
+
+def _of_processes(processes: Sequence[Life]) -> dict[str, str]:
+    """Return what the desk lacks, by the name of the process. A worker of another host is lacking only where no other
+    one of its role works."""
+    works = {one.role for one in processes if one.state in life.ALIVE}
+    return {
+        one.called: str(one)
+        for one in processes
+        if one.alarming
+        and one.role != life.REDIS
+        and not (one.state is life.State.UNREACHABLE and (one.role in works or "all" in works))
+    }
 
 
 def _unsound(settings: Settings) -> str | None:
@@ -271,23 +393,59 @@ def _unsound(settings: Settings) -> str | None:
     return f"it is not sound: {found}; {DatabaseUnsound.remedy}" if found is not None else None
 
 
-def _unscheduled(settings: Settings, wanted: set[str], beat: BeatState) -> str | None:
-    """Why entries of the schedule do not start: a `desk up` of this home may have been told to start no beat."""
+def _unscheduled(settings: Settings, wanted: set[str], beat: BeatState, processes: Sequence[Life]) -> str | None:
+    """Why entries of the schedule do not start, beyond what the life of beat says already."""
+    lives = [one for one in processes if one.role == "beat"]
+    if lives and not any(one.state in (life.State.RUNS, life.State.SLOW) for one in lives):
+        return None
     if not beat.running:
         why = f"no beat runs, so {', '.join(sorted(wanted))} will not start: start `desk beat`, or `desk schedule off`"
-        return why if wanted and not is_up(settings.home) else None
+        return why if wanted and not lives and not is_up(settings.home) else None
     missing = wanted - {entry.name for entry in beat.entries}
     if not missing:
         return None
     return f"beat runs without {', '.join(sorted(missing))}: it takes them over within seconds, or has other settings"
 
 
-def _unserved(workers: Sequence[WorkerRow]) -> dict[str, str]:
-    if not workers:
-        return {"workers": f"none answered within {ASK_SECONDS:g} s: start `desk up`, or a `desk worker` of each role"}
+def _unserved(workers: Sequence[WorkerRow], processes: Sequence[Life]) -> dict[str, str]:
+    """Return the queues of which nobody takes steps. A worker that lives serves its queues, also where it was too busy
+    to answer."""
+    lives = [one for one in processes if one.role in WORKER_QUEUES]
     served = {queue for one in workers for queue in one.queues}
-    why = f"no worker that serves it answered within {ASK_SECONDS:g} s: start `desk worker"
-    return {f"queue {name}": f"{why} {ROLES[name]}`" for name in QUEUES if name not in served}
+    served |= {queue for one in lives if one.state in life.ALIVE for queue in _queues_of(one)}
+    if not workers and not lives:
+        return {"workers": f"none answered within {ASK_SECONDS:g} s: start `desk up`, or a `desk worker` of each role"}
+    found = {}
+    for name in (name for name in QUEUES if name not in served):
+        ill = [one for one in lives if name in _queues_of(one)]
+        if ill:
+            found[f"queue {name}"] = f"nobody takes its steps: {_named(ill)}"
+        else:
+            why = f"no worker that serves it answered within {ASK_SECONDS:g} s: start `desk worker"
+            found[f"queue {name}"] = f"{why} {ROLES[name]}`"
+    return found
+
+
+def _queues_of(one: Life) -> list[str]:
+    return WORKER_QUEUES[one.role].split(",")
+
+
+def _named(lives: Sequence[Life]) -> str:
+    return ", ".join(f"{one.called} is {one.state.value}" for one in lives)
+
+
+def _unswept(sweep: LastSweep, processes: Sequence[Life], *, redis_away: bool) -> str:
+    """Each worker sweeps: why none has ended of late."""
+    lives = [one for one in processes if one.role in WORKER_QUEUES]
+    if not lives:
+        return str(sweep)
+    working = [one for one in lives if one.state in life.ALIVE]
+    if not working:
+        return f"{sweep.since}: each worker sweeps, and {_named(lives)}"
+    if redis_away:
+        return f"{sweep.since}: {_named(working)}, and a sweep waits for Redis"
+    reasons = list(dict.fromkeys(one.why for one in working if one.why))
+    return f"{sweep.since}, while {_named(working)}: {'; '.join(reasons) or 'see sweep.failed in the log of a worker'}"
 
 
 def _reason(error: Exception) -> str:
@@ -299,23 +457,27 @@ def _reason(error: Exception) -> str:
 
 def redis_state(settings: Settings) -> RedisState:
     """Raises RedisDown when no Redis is known, redis.RedisError when it does not answer."""
-    client = redis.Redis.from_url(redis_url(settings), socket_timeout=ASK_SECONDS, socket_connect_timeout=ASK_SECONDS)
-    with client:
-        lengths = {name: int(client.llen(name)) for name in QUEUES}
-        parked = [ParkedModel.of(one) for one in parked_models(client)]
-        held = int(client.hlen(UNACKED))
-        beat = beat_state(client)
-        places, waiting = turns_in_flight(client), turns_waiting(client)
+    with client(redis_url(settings), ASK_SECONDS, again=False) as opened:
+        lengths = {name: int(opened.llen(name)) for name in QUEUES}
+        parked = [ParkedModel.of(one) for one in parked_models(opened)]
+        held = int(opened.hlen(UNACKED))
+        beat = beat_state(opened)
+        places, waiting = turns_in_flight(opened), turns_waiting(opened)
         return RedisState(queued=lengths, held=held, places=places, waiting=waiting, parked=parked, beat=beat)
 
 
-def ask_workers(settings: Settings, app: Callable[[], Celery] | None = None) -> list[WorkerRow]:
-    """By name, those that answer in time. app: one that stays open."""
+def ask_workers(
+    settings: Settings, app: Callable[[], Celery] | None = None, answering: int | None = None
+) -> list[WorkerRow]:
+    """By name, those that answer in time. app: one that stays open. answering: the number of those that can, where it
+    is known: after so many answers nobody is waited for."""
+    if answering == 0:
+        return []
     if app is not None:
-        answers = _broadcast(app())
+        answers = _broadcast(app(), answering)
     else:
         with sender_app(settings) as made:
-            answers = _broadcast(made)
+            answers = _broadcast(made, answering)
     return [_worker(settings, node, answers[node]) for node in sorted(answers)]
 
 
@@ -330,8 +492,9 @@ def _worker(settings: Settings, node: str, answer: Mapping[str, Any]) -> WorkerR
     return WorkerRow(node=node, standing=standing, differs=differs, **figures)
 
 
-def _broadcast(app: Celery) -> dict[str, dict[str, Any]]:
-    replies: list[Mapping[str, Any]] = app.control.broadcast(STATUS, reply=True, timeout=ASK_SECONDS) or []
+def _broadcast(app: Celery, answering: int | None) -> dict[str, dict[str, Any]]:
+    asked = app.control.broadcast(STATUS, reply=True, timeout=ASK_SECONDS, limit=answering)
+    replies: list[Mapping[str, Any]] = asked or []
     answers = {node: answer for reply in replies for node, answer in reply.items()}
     return {node: answer for node, answer in answers.items() if "pid" in answer}
 

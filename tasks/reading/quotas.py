@@ -14,7 +14,7 @@ from chordesk.models.quotas import Quota
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.engine.quotas import forecasts, quotas
-from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.redis_clients import client, redis_url
 
 ASK_SECONDS = 1.0
 
@@ -33,15 +33,15 @@ def quota_rows(session: Session, settings: Settings, kinds: Sequence[str]) -> li
     """Return the plans that are known, by account. kinds: of runs whose fit is told. Empty without Redis."""
     with (
         suppress(redis.RedisError, DeskError),
-        closing(redis.Redis.from_url(redis_url(settings), socket_timeout=ASK_SECONDS)) as client,
+        closing(client(redis_url(settings), ASK_SECONDS, again=False)) as opened,
     ):
         return [
             QuotaRow(
                 account=account,
                 quota=quota,
                 said=quota.said(utcnow()),
-                forecasts=forecasts(client, session, account, quota, kinds),
+                forecasts=forecasts(opened, session, account, quota, kinds),
             )
-            for account, quota in quotas(client).items()
+            for account, quota in quotas(opened).items()
         ]
     return []

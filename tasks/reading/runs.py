@@ -51,8 +51,10 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeApproval, RuntimeTurn
 from chordesk.models.text import NEW_YORK
+from chordesk.tasks import life
 from chordesk.tasks.engine import kinds, owners, policy
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.owners import PLAYER
 from chordesk.tasks.engine.steps import open_runs_below
@@ -525,7 +527,7 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
     late = [one.kind for one in due if (now - one.due_at).total_seconds() > UNCLAIMED_SECONDS]
     in_work = len(rows) - len(ready)
     if late or in_work:  # what is in work may not be written, or be of a worker that was killed
-        if (lacking := _room(settings) or _no_worker(session, now)) is not None:
+        if (lacking := _room(settings) or _no_worker(session, settings, now)) is not None:
             found.append(Wait(what=lacking, count=len(late) + in_work))
         elif not in_work:
             found += _unclaimed(late)
@@ -566,11 +568,15 @@ def _room(settings: Settings | None) -> str | None:
     return "; ".join(f"room: {one.name}" for one in out) or None
 
 
-def _no_worker(session: Session, now: dt.datetime) -> str | None:
+def _no_worker(session: Session, settings: Settings | None, now: dt.datetime) -> str | None:
     swept = session.get_one(Sweep, 1).last_at
-    if swept is None or (now - swept).total_seconds() > NO_SWEEP_SECONDS:
+    if swept is not None and (now - swept).total_seconds() <= NO_SWEEP_SECONDS:
+        return None
+    lives = [one for one in life.of_desk(settings) if one.role in WORKER_QUEUES] if settings is not None else []
+    if not lives:
         return "a worker: none runs; start the desk with `desk up`, or `desk worker`"
-    return None
+    named = ", ".join(f"{one.name} {one.state.value}" for one in lives)
+    return f"a worker: none gets on ({named}); `desk status` has the reason"
 
 
 def _unclaimed(late: Sequence[str]) -> Iterator[Wait]:

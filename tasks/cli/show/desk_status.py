@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,13 @@ from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
 from chordesk.tasks.cli.show.runs import PHASES
+from chordesk.tasks.life import State
 from chordesk.tools.risk.codes import shown
 
 if TYPE_CHECKING:
     from chordesk.models.room import Shortage
     from chordesk.models.settings.running_desk import Standing
+    from chordesk.tasks.life import Life
     from chordesk.tasks.notifications.messages import NotificationsState
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
@@ -31,21 +34,28 @@ if TYPE_CHECKING:
     from chordesk.tasks.schedules import BeatState
 
 
+FIRST = ("database", "redis")  # all else follows from them
 MOST_OF_HALT = 500  # characters: a reason may be long
 
 
 def status_report(found: DeskStatus) -> RenderableType:
-    """Return the status: the desk's standing, then the parts that do not answer, then the others."""
-    parts: list[RenderableType] = [desk_line(found.standing, found.home, running=found.running, held=found.held)]
+    """Return the status: a database or Redis that does not answer, the desk's standing, the other parts that do not
+    answer or live, then those that do."""
+    first = [_trouble(part, found) for part in FIRST if part in found.trouble]
+    parts: list[RenderableType] = [
+        *first,
+        desk_line(found.standing, found.home, running=found.running, held=found.held),
+    ]
     if found.database is not None:
         parts += [_not_trading(one) for one in found.database.halts]
         parts.append(_equity(found.standing.account, found.database.equity))
     parts += [Text(str(one), style="bold yellow") for one in found.short]
-    parts += [Text(f"{part}: no answer ({paragraph(why)})", style="yellow") for part, why in found.trouble.items()]
+    parts += [_trouble(part, found) for part in found.trouble if part not in FIRST]
+    parts += _processes(found.processes)
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight, found.short)
     if found.redis is not None:
-        parts += ["", *_redis(found.redis)]
+        parts += ["", *_redis(found.redis), *_beat(found.redis.beat, found.processes)]
     for row in found.quotas:
         parts.append(Text(f"plan of {row.account}: {row.said} (told {_since(row.quota.at)} ago)"))
         parts += [Text(f"  {text}") for text in row.forecasts]
@@ -53,6 +63,26 @@ def status_report(found: DeskStatus) -> RenderableType:
         parts += ["", *_database(found.database)]
     parts += [Text(f"run {run.run_id} ({run.kind}) {one}") for run in found.waiting for one in run.waits]
     return Group(*parts)
+
+
+def _trouble(part: str, found: DeskStatus) -> Text:
+    why = paragraph(found.trouble[part])
+    lives = {one.called for one in found.processes if one.alarming}
+    style = "bold red" if part in FIRST else "yellow"
+    return Text(f"{part}: {why}" if part in lives else f"{part}: no answer ({why})", style=style)
+
+
+def _processes(found: Sequence[Life]) -> list[Text]:
+    """A line of those that run, and one for each of the others that is not said among the troubles."""
+    runs = [one for one in found if one.state is State.RUNS and not one.why]
+    parts = [Text(f"running: {', '.join(_grouped(runs))}")] if runs else []
+    others = [one for one in found if one not in runs and not one.alarming]
+    return [*parts, *(Text(f"{one.called}: {one}") for one in others)]
+
+
+def _grouped(found: Sequence[Life]) -> list[str]:
+    counts = Counter(f"{one.called} of {one.of}" if one.of else one.called for one in found)
+    return [f"{count} {name}" if count > 1 else name for name, count in counts.items()]
 
 
 def _since(at: dt.datetime) -> str:
@@ -107,14 +137,15 @@ def _redis(found: RedisState) -> list[RenderableType]:
         )
         for one in found.parked
     ]
-    return [*parts, _beat(found.beat)]
+    return parts
 
 
-def _beat(found: BeatState) -> Text:
+def _beat(found: BeatState, processes: Sequence[Life]) -> list[Text]:
     if not found.running:
-        return Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")
+        known = any(one.role == "beat" for one in processes)  # its own line says how it is
+        return [] if known else [Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")]
     due = ", ".join(f"{one.name} {one.next.astimezone(NEW_YORK):%a %H:%M}" for one in found.entries)
-    return Text(f"scheduled, New York time: {due or 'nothing'}")
+    return [Text(f"scheduled, New York time: {due or 'nothing'}")]
 
 
 def _database(found: DatabaseState) -> list[RenderableType]:

@@ -16,7 +16,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import differing, snapshot, standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks import schedules
+from chordesk.tasks import life, schedules
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
@@ -180,7 +180,9 @@ def schedule(context: Context) -> Schedule:
             for one in schedules.entries(session, context.settings)
         ]
     beat = queues.beat.running if queues is not None else None
-    why = None if beat else "no beat runs: `desk up` or `desk beat` starts one" if beat is False else trouble
+    lives = [f"beat is {one}" for one in life.of_desk(context.settings) if one.role == "beat"]
+    absent = "no beat runs: `desk up` or `desk beat` starts one"
+    why = None if beat else "; ".join(lives) or absent if beat is False else trouble
     return Schedule(beat=beat, why=why, kinds=list(kinds.scheduled()), entries=found)
 
 

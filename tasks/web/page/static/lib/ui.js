@@ -110,13 +110,13 @@ export function Ago({ at }) {
 
 const TONES = {
   good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'bullish', 'resolved', 'ok', 'active', 'approved',
-    'completed', 'up', 'running'],
+    'completed', 'up', 'running', 'runs'],
   busy: ['pending', 'open', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft',
     'partial', 'sent'],
   warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped',
-    'lost', 'preview', 'interrupted', 'again', 'void'],
+    'lost', 'preview', 'interrupted', 'again', 'void', 'slow'],
   bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused',
-    'error', 'unknown', 'live', 'real money'],
+    'error', 'unknown', 'live', 'real money', 'frozen', 'dead', 'unreachable'],
 };
 export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase()))
   ?? 'plain';

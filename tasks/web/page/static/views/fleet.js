@@ -1,4 +1,4 @@
-// The fleet: workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
+// The fleet: the life of each process, workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
 
 import {
   Ago, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf, Panel,
@@ -35,10 +35,11 @@ function Whole({ status, age }) {
       ['Running runs', database ? html`<${Link} to="/runs" query=${{ state: 'running', backtests: 'yes' }}>
         ${numOf(count(Object.values(database.runs).reduce((sum, n) => sum + n, 0)))}<//>` : null],
       ['Trading', database ? html`<${Link} to="/account">${badgeOf(database.trading)}<//>` : null],
-      ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${!redis ? 'not known'
-        : redis.beat.running ? badgeOf('beat runs', 'good') : badgeOf('no beat runs', 'bad')}<//>`],
+      ['Schedule', html`<${Link} to="/settings" query=${{ show: 'schedule' }}>${beatOf(status)}<//>`],
       ['Read', html`${numOf(seconds(age))} ago`],
     ]} /><//>
+    <${TablePanel} title="Processes" className="whole" columns=${PROCESSES} rows=${status.processes}
+      rowKey=${(row) => [row.host, row.name, row.pid].join()} empty="No process of the desk is known here" />
     <${TablePanel} title="Workers" className="whole" columns=${WORKERS} rows=${status.workers} rowKey="node"
       empty="No worker answers" hint=${html`<code>desk up</code> starts them.`} />
     <${TablePanel} title="App-servers" className="whole" columns=${SERVERS}
@@ -63,6 +64,23 @@ function Whole({ status, age }) {
   </div>`;
 }
 
+/** The life of beat, which its own loop tells; without a process of it what Redis has. */
+function beatOf({ processes, redis }) {
+  const [beat] = processes.filter((one) => one.role === 'beat');
+  if (beat) return badgeOf(beat.state === 'runs' ? 'beat runs' : `beat: ${beat.state}`, lifeTone(beat));
+  if (!redis) return 'not known';
+  return redis.beat.running ? badgeOf('beat runs', 'good') : badgeOf('no beat runs', 'bad');
+}
+
+const lifeTone = ({ state }) => (state === 'runs' ? 'good' : state === 'slow' ? 'warn'
+  : ['frozen', 'dead', 'unreachable'].includes(state) ? 'bad' : 'plain');
+const PROCESSES = [
+  ['Process', (row) => codeOf(row.of ? `${row.name} of ${row.of}` : row.name), '', 'name'],
+  ['State', (row) => badgeOf(row.state, lifeTone(row)), '', 'state'],
+  ['Last beat', (row) => (row.seconds === null ? '' : html`${seconds(row.seconds)} ago`), 'num', 'seconds'],
+  ['Process id', (row) => row.pid || '', 'num wide', 'pid'], column('Host', codeOf, 'host', 'wide'),
+  column('Why', textOf),
+];
 const WORKERS = [
   column('Worker', codeOf, 'node'),
   ['Queues', (row) => textOf(row.queues.join(', '))],

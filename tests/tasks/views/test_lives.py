@@ -1,0 +1,77 @@
+"""The status while a real worker, beat and Redis are frozen, one pair after the other: what is frozen is named, a Redis
+that does not answer comes first, and nothing wrong is said of what runs."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from chordesk.tasks import life
+from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.doctor import machine
+from chordesk.tasks.doctor.check import CheckContext, CheckStatus
+from chordesk.tasks.life import State
+from chordesk.tasks.reading.desk_status import DeskStatus, status
+from tests.stack import Processes, processes, wait_for
+
+pytestmark = pytest.mark.process
+OTHERS = {"queue screen", "queue research", "queue trade"}  # that nobody serves here
+NAMES = ("ops", "beat", "redis")
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Processes]:
+    with processes() as made:
+        made.workers("ops")
+        made.desk("beat", "beat")
+        wait_for(lambda: is_well(look(made)), "all are well")
+        yield made
+
+
+def look(desk: Processes) -> DeskStatus:
+    return status(desk.settings, running=False)
+
+
+def is_well(found: DeskStatus) -> bool:
+    words = {one.name: one.state for one in found.processes}
+    return found.trouble.keys() == OTHERS and words == {"ops": State.RUNS, "beat": State.RUNS}
+
+
+def shown(found: DeskStatus) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=400).print(status_report(found))
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("pair", [*itertools.combinations(NAMES, 2), ("redis",)], ids="+".join)
+def test_what_is_frozen_is_named_and_nothing_else(desk: Processes, pair: tuple[str, ...]) -> None:
+    pids = [desk.running[name].pid for name in pair]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for pid in pids:
+            wait_for(lambda pid=pid: (seen := life.look(pid)) is not None and seen.stopped, "it is stopped")  # type: ignore[misc]
+        found = look(desk)
+        frozen = set(pair) - {"redis"}
+        assert {one.name for one in found.processes if one.state is State.FROZEN} == frozen
+        assert {one.name for one in found.processes if one.state is not State.FROZEN} == {"ops", "beat"} - frozen
+        away = "redis" in pair
+        queues = {"queue ops"} & {f"queue {name}" for name in pair} | OTHERS
+        assert found.trouble.keys() - {"sweep"} == frozen | ({"redis"} if away else queues)
+        assert "start `desk up`" not in str(found.trouble.values()), "what runs is not to be started"
+        lines = shown(found)
+        assert lines[0].startswith("redis: no answer") == away
+        assert all(any(line.startswith(f"{name}: frozen for ") for line in lines) for name in frozen)
+        assert not any("no beat runs" in line for line in lines)
+        check = machine.processes(CheckContext(desk.settings, desk.app.desk))
+        assert (check.status is CheckStatus.FAIL) == bool(frozen)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: is_well(look(desk)), "all is well again")
