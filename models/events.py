@@ -83,6 +83,7 @@ class EventType(StrEnum):
 
     DESK_FORGED = "desk.forged"  # payload.process, count, why: messages that the desk did not sign were dropped
     DESK_ROOM = "desk.room"  # of a resource of a host. payload.state: short, out (no step is taken) or enough
+    DESK_PROCESS = "desk.process"  # payload.process, state: frozen, dead, unreachable, or runs and gone after these
 
     def __init__(self, value: str) -> None:
         self.domain = Domain(value.partition(".")[0])

@@ -32,6 +32,7 @@ class NoticeKind(StrEnum):
     FORGED = "forged"  # messages that the desk did not sign came from its Redis
     BACKUP_FAILED = "backup_failed"  # the weekly trial could not restore a backup
     ROOM = "room"  # little is left of a host's space, inodes, memory or open files; or there is room again
+    PROCESS = "process"  # of the desk: frozen, dead or unreachable; or it lives again
 
 
 # They pass through quiet hours and count toward no cap.

@@ -80,6 +80,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     NoticeKind.FORGED: ("Messages are forged", "times messages were forged"),
     NoticeKind.BACKUP_FAILED: ("A backup cannot be restored", "trials of backups failed"),
     NoticeKind.ROOM: ("Room of a machine", "changes of a machine's room"),
+    NoticeKind.PROCESS: ("A process of the desk", "changes of the desk's processes"),
 }
 
 
@@ -125,8 +126,11 @@ def body(tally: Mapping[str, int], lines: Sequence[str], kind: str) -> str:
 
 
 _OF_FLEET = frozenset(
-    {NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.FORGED, NoticeKind.BACKUP_FAILED, NoticeKind.ROOM}
-)
+    {
+        NoticeKind.WORKER_LOST, NoticeKind.MODEL_PARKED, NoticeKind.FORGED, NoticeKind.BACKUP_FAILED, NoticeKind.ROOM,
+        NoticeKind.PROCESS,
+    }
+)  # fmt: skip
 
 
 def _way(notice: Notice) -> str:
@@ -256,6 +260,18 @@ def _room(notice: Notice, _: Wording) -> str:
 
 _ROOM = {"short": "little room", "out": "no room, and takes no step until there is some"}
 
+
+def _process(notice: Notice, _: Wording) -> str:
+    facts = notice.facts
+    named = f"{quoted(notice.subject, 60)} (process {int(facts['pid'])})"
+    if facts["state"] == "gone":
+        return f"{named} has ended"
+    if facts["state"] == "runs":
+        return f"{named} runs again"
+    why = f": {quoted(facts['why'], 120)}" if facts.get("why") else ""
+    return f"{named} is {quoted(facts['state'], 20)} for {span(float(facts['seconds']))}{why}"
+
+
 _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.ORDER_WAITING: _order_waiting,
     NoticeKind.REQUEST_WAITING: _request_waiting,
@@ -275,6 +291,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.FORGED: _forged,
     NoticeKind.BACKUP_FAILED: _backup_failed,
     NoticeKind.ROOM: _room,
+    NoticeKind.PROCESS: _process,
 }
 
 

@@ -37,6 +37,7 @@ from chordesk.tasks.engine.budgets import use_of_day
 from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.engine.step_queries import demand
+from chordesk.tasks.life import Life, State
 from chordesk.tools.orders.halting import trading_state
 
 
@@ -264,6 +265,26 @@ def _limit_pairs(settings: Settings) -> Iterator[tuple[tuple[str], float]]:
     yield ("app_server_bytes",), RECYCLE_RSS_MB * 2**20
 
 
+PROCESSES = Gauge("desk_processes", "Processes of the desk by the word for their life.", ("role", "state"))
+BEAT_AGE = Gauge("desk_process_beat_age_seconds", "Age of the last beat of a process's loop.", ("role", "process"))
+LIFE_GAUGES = (PROCESSES, BEAT_AGE)
+
+
+def read_lives(found: Sequence[Life], *, scheduled: bool) -> Reading:
+    """scheduled: some entry of the schedule is on, so that a beat is wanted: without any it counts as dead."""
+    roles = {one.role for one in found}
+    count: _Values = {(role, state.value): 0.0 for role in roles for state in State}
+    for one in found:
+        count[one.role, one.state.value] += 1
+    if scheduled and "beat" not in roles:
+        count["beat", State.DEAD.value] = 1.0
+    ages: _Values = {}
+    for one in (one for one in found if one.seconds is not None):
+        key = (one.role, one.called)
+        ages[key] = max(ages.get(key, 0.0), one.seconds or 0.0)
+    return {PROCESSES: count, BEAT_AGE: ages}
+
+
 # The exporter: the gauges of the whole desk, shown by the processes that serve the queue `ops`.
 #
 # A scrape reads database and Redis at most every few seconds, and never waits long for one that is away: its gauges are
@@ -273,8 +294,8 @@ log = structlog.get_logger(__name__)
 
 REST_SECONDS = 4.0
 WAIT_SECONDS = 3.0  # Prometheus itself gives up after 10
-PART_UP = Gauge("desk_part_up", "1 while the database or Redis answers, else 0.", ("part",))
-DESK_GAUGES = (PART_UP, *DATABASE_GAUGES, *BROKER_GAUGES)
+PART_UP = Gauge("desk_part_up", "1 while a part answers, else 0: database, redis, or the look at processes.", ("part",))
+DESK_GAUGES = (PART_UP, *DATABASE_GAUGES, *BROKER_GAUGES, *LIFE_GAUGES)
 Read = Callable[[], Reading]
 
 

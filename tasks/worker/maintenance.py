@@ -28,7 +28,7 @@ from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks import approvals
+from chordesk.tasks import approvals, life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, policy, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
@@ -37,6 +37,7 @@ from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import control, messages, watching
+from chordesk.tasks.worker.lives import LifeWatch
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
 from chordesk.tasks.worker.work import send, take_up
@@ -65,6 +66,7 @@ class Sweeper:
         self._looked = self._fresh = time.monotonic()
         self._signer: Signer | None = app.conf.broker_transport_options.get(OPTION)
         self._told = 0  # of the messages that it refused
+        self._lives = LifeWatch(self._desk)
 
     def start(self) -> None:
         self._desk.watch.health.live_by(self.why_stuck)
@@ -95,15 +97,17 @@ class Sweeper:
                 if self._desk.room.why_not() is None:
                     take_up(self._app, self._node)
                 self._tell_refused()
+                self._lives.look()
                 if (seconds := self._due_in()) <= 0:
                     sweep_if_due(self._app)
                     seconds = self._due_in()
                 away = False
+                life.waits("sweep", None)
             except Exception as error:
+                text = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
                 if not away:
-                    log.warning(
-                        "sweep.failed", error=f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
-                    )
+                    log.warning("sweep.failed", error=text)
+                life.waits("sweep", f"its sweep fails: {text.splitlines()[0]}")
                 away, seconds = True, AWAY_SECONDS
             held = self._desk.lease_keeper()
             busy = BUSY_SECONDS if held is not None and held.count() else 0.0

@@ -21,6 +21,9 @@ HEALTHY: Mapping[str, str] = {
     **{f'desk_ready{{job="desk",role="{role}"}}': "1x120" for role in ROLES},
     'desk_part_up{part="database",instance="ops"}': "1x120",
     'desk_part_up{part="redis",instance="ops"}': "1x120",
+    **{f'desk_processes{{instance="ops",role="{role}",state="runs"}}': "1x120" for role in ROLES},
+    **{f'desk_processes{{instance="ops",role="{role}",state="frozen"}}': "0x120" for role in ROLES},
+    'desk_processes{instance="ops",role="beat",state="not wanted"}': "0x120",
     'desk_attempts_lost{instance="ops"}': "0x120",
     'desk_app_server_largest_bytes{instance="research",kind="kept"}': "300000000x120",
     'desk_limit{limit="app_server_bytes"}': "629145600x120",
@@ -56,10 +59,14 @@ class Fault(NamedTuple):
 
 
 READY, AGE = 'desk_ready{{job="desk",role="{}"}}', 'desk_sweep_age_seconds{instance="ops"}'
+LIFE = 'desk_processes{{instance="ops",role="{}",state="{}"}}'
 DATABASE = 'desk_part_up{{part="database",instance="{}"}}'
 FAULTS: Mapping[str, Fault] = {
     "DeskNoWorker": Fault({READY.format("research"): "0x120", READY.format("trade"): None}, alerts=2),
-    "DeskNoBeat": Fault({READY.format("beat"): None}),
+    "DeskNoBeat": Fault({LIFE.format("beat", "runs"): "0x120", LIFE.format("beat", "frozen"): "1x120"}),
+    "DeskProcessIll": Fault(
+        {LIFE.format("research", "frozen"): "1x120", LIFE.format("ops", "dead"): "1x120"}, alerts=2
+    ),
     "DeskProcessAway": Fault({'up{job="desk",instance="api"}': "0x120"}),
     "DeskWorkerLost": Fault({'desk_attempts_lost{instance="ops"}': "3x120"}),
     "DeskAppServerMemory": Fault({'desk_app_server_largest_bytes{instance="research",kind="kept"}': "1000000000x120"}),
@@ -129,7 +136,18 @@ def test_each_alert_fires_on_its_fault_and_no_other_does(tmp_path: Path) -> None
 def test_a_desk_that_never_swept_is_stale_and_one_that_is_gone_has_no_worker(tmp_path: Path) -> None:
     assert check(tmp_path, unit_test({AGE: None}, {"DeskSweepStale": 1})) == ""
     nothing = dict.fromkeys(HEALTHY)
-    assert check(tmp_path, unit_test(nothing, {"DeskNoWorker": 3, "DeskNoBeat": 1})) == ""
+    assert check(tmp_path, unit_test(nothing, {"DeskNoWorker": 3})) == ""
+
+
+def test_a_beat_that_nobody_wants_is_no_alarm_and_one_that_others_stand_in_for_neither(tmp_path: Path) -> None:
+    left_out = {
+        READY.format("beat"): None, LIFE.format("beat", "runs"): None, LIFE.format("beat", "not wanted"): "1x120",
+    }  # fmt: skip
+    assert check(tmp_path, unit_test(left_out, {})) == ""
+    lost = {LIFE.format("research", "unreachable"): "1x120", LIFE.format("beat", "unreachable"): "1x120"}
+    assert check(tmp_path, unit_test(lost, {})) == "", "others of their roles run"
+    alone = {**lost, LIFE.format("research", "runs"): "0x120"}
+    assert check(tmp_path, unit_test(alone, {"DeskProcessIll": 1})) == ""
 
 
 def test_each_alert_has_a_severity_and_a_runbook_with_three_answers() -> None:

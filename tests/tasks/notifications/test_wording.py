@@ -49,11 +49,16 @@ FACTS: dict[NoticeKind, tuple[dict[str, Any], str]] = {
     NoticeKind.FORGED: ({"count": 3, "why": "it has no signature"}, "/fleet"),
     NoticeKind.BACKUP_FAILED: ({"place": "/backups/1", "why": "it is damaged"}, "/fleet"),
     NoticeKind.ROOM: ({"state": "out", "what": "space", "where": "home, logs (/srv/desk)"}, "/fleet"),
+    NoticeKind.PROCESS: (
+        {"state": "frozen", "pid": 12, "seconds": 45, "why": "stopped by a signal; `kill -CONT 12` lets it go on"},
+        "/fleet",
+    ),
 }  # fmt: skip
 OF_NO_RUN = {
     NoticeKind.BACKUP_FAILED: "",
-    NoticeKind.PLAN_REVIEW: "IBM", NoticeKind.ROOM: "host", NoticeKind.FORGED: "ops", NoticeKind.HALT: "",
-    NoticeKind.RESUME: "", NoticeKind.WORKER_LOST: "research@host:123:abc", NoticeKind.MODEL_PARKED: "gpt-5.5",
+    NoticeKind.PLAN_REVIEW: "IBM", NoticeKind.ROOM: "host", NoticeKind.PROCESS: "beat", NoticeKind.FORGED: "ops",
+    NoticeKind.HALT: "", NoticeKind.RESUME: "", NoticeKind.WORKER_LOST: "research@host:123:abc",
+    NoticeKind.MODEL_PARKED: "gpt-5.5",
 }  # fmt: skip
 
 
@@ -75,6 +80,7 @@ def test_a_waiting_order_a_fill_and_a_halt_have_their_figures() -> None:
     assert "IBM for 1,234.50 waits for a person until Nov 23, 14:20 EST" in line(NoticeKind.ORDER_WAITING)
     assert "Sold 2.5 IBM at 126.00 on paper" in line(NoticeKind.FILL)
     assert "account paper is halted, by me host: a drill" in line(NoticeKind.HALT)
+    assert "beat (process 12) is frozen for 45 s: stopped by a signal" in line(NoticeKind.PROCESS)
 
 
 MEANT = re.compile(r"[<>&*_`~#@|\[\]{}\\/!\"\n\r\t]")
