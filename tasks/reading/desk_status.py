@@ -431,7 +431,7 @@ def _queues_of(one: Life) -> list[str]:
 
 
 def _named(lives: Sequence[Life]) -> str:
-    return ", ".join(f"{one.called} is {one.state.value}" for one in lives)
+    return ", ".join(f"{one.called} {'' if one.state is life.State.RUNS else 'is '}{one.state.value}" for one in lives)
 
 
 def _unswept(sweep: LastSweep, processes: Sequence[Life], *, redis_away: bool) -> str:

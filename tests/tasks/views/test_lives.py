@@ -7,7 +7,9 @@ import io
 import itertools
 import os
 import signal
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -16,8 +18,8 @@ from chordesk.tasks import life
 from chordesk.tasks.cli.show.desk_status import status_report
 from chordesk.tasks.doctor import machine
 from chordesk.tasks.doctor.check import CheckContext, CheckStatus
-from chordesk.tasks.life import State
-from chordesk.tasks.reading.desk_status import DeskStatus, status
+from chordesk.tasks.life import Life, State
+from chordesk.tasks.reading.desk_status import DeskStatus, LastSweep, _unswept, status
 from tests.stack import Processes, processes, wait_for
 
 pytestmark = pytest.mark.process
@@ -75,3 +77,15 @@ def test_what_is_frozen_is_named_and_nothing_else(desk: Processes, pair: tuple[s
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
     wait_for(lambda: is_well(look(desk)), "all is well again")
+
+
+def test_a_late_sweep_has_the_cause_that_is_known() -> None:
+    def said(*lives: Life, away: bool = False) -> str:
+        return _unswept(LastSweep(at=None, seconds=40.0, found={}, sweeping=False), lives, redis_away=away)
+
+    ops = Life("ops", "ops", socket.gethostname(), 1, State.RUNS)
+    writes = replace(ops, why="its sweep fails: OperationalError: attempt to write a readonly database")
+    assert "while ops runs: its sweep fails: OperationalError: attempt to write a readonly database" in said(writes)
+    assert "each worker sweeps, and ops is frozen" in said(replace(ops, state=State.FROZEN))
+    assert "ops runs, and a sweep waits for Redis" in said(ops, away=True)
+    assert "none runs" in said(), "as where no worker was ever started"
