@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -84,6 +85,11 @@ _OWN = (
 ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in checks))
 
 
+def _tell(line: str) -> None:
+    """What is late at the start is told beside the output, which may be JSON for a program."""
+    print(line, file=sys.stderr)
+
+
 @contextmanager
 def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[CheckContext]:
     """Services that `desk up` would embed and that do not run now run for the block."""
@@ -98,7 +104,7 @@ def admitted(loaded: Loaded, environ: Mapping[str, str], cwd: Path) -> Iterator[
             try:
                 made = plan.make(loaded, environ, cwd, None)
                 if made.programs:
-                    held.enter_context(Stack(made))
+                    held.enter_context(Stack(made, notify=_tell))
                 settings, embedded = made.settings, "redis_url" in made.urls
             except DeskError as error:
                 trouble = error
