@@ -18,9 +18,10 @@ MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
-LITELLM = "Only its feature's description knows the LiteLLM runtime"
+LITELLM = "Core knows no feature: litellm"
+MEASURE = "Core knows no feature: measure"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
-CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM)
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, MEASURE, LITELLM)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from chordesk.tools.brokers import protocol", BROKERS),
@@ -37,6 +38,7 @@ ROGUES = {
     "tasks/worker/rogue_turns.py": ("from chordesk.agents.codex.threads import registry", RUNTIME),
     "agents/rogue_library.py": ("from chordesk.agents.litellm.library import library", LITELLM),
     "tasks/worker/rogue_client.py": ("from chordesk.agents.litellm.runtime import LitellmRuntime", LITELLM),
+    "tasks/reading/rogue_history.py": ("from chordesk.tools.backtests import days", MEASURE),
     "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.wire import ChannelWire", NOTIFY),
     "tasks/cli/rogue_page.py": ("from chordesk.tasks.web import app", SERVICE),
 }

@@ -1,0 +1,121 @@
+"""The core loads no module of a feature that is off, as far as it has come; import contracts name the modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+from tests.features.test_switched_off import OFF
+from tests.patience import PATIENCE
+from tests.stack import REPOSITORY
+
+CONTRACT = "Core knows no feature: "
+# What a process is, as far as it is loaded: each is loaded after the one before it.
+LOOK = """
+import json, sys
+from typer.testing import CliRunner
+from chordesk.tasks.cli.root import outline
+from chordesk.models import features
+
+def seen():
+    return sorted(name for name in sys.modules if name.startswith("chordesk."))
+
+CliRunner().invoke(outline(), ["--help"])
+loaded = {"help": seen()}
+from chordesk.agents import runner
+from chordesk.tasks import bootstrap
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.worker import app, control, maintenance, trading, turns, work
+kinds.run_kinds()
+loaded["worker"] = seen()
+from chordesk.tasks.web import app
+loaded["api"] = seen()
+print(json.dumps({"loaded": loaded, "descriptions": features.OWN}))
+"""
+# Modules of features that are loaded with all of them off: each is to go, and none may come.
+STILL = """
+chordesk.agents.board.board
+chordesk.agents.board.citations
+chordesk.agents.board.content
+chordesk.agents.board.karma
+chordesk.agents.board.voices
+chordesk.agents.mask
+chordesk.agents.mask.audit
+chordesk.agents.mask.mask
+chordesk.agents.mask.names
+chordesk.agents.rulebook.policies.voices
+chordesk.agents.tradingagents.project
+chordesk.tasks.notifications.channels
+chordesk.tasks.notifications.checking
+chordesk.tasks.notifications.messages
+chordesk.tasks.notifications.wording
+chordesk.tasks.reading.boards
+chordesk.tasks.reading.experiments
+chordesk.tasks.reading.scores
+chordesk.tasks.workflows.backtest
+chordesk.tasks.workflows.backtest_sessions
+chordesk.tasks.workflows.episode
+chordesk.tasks.workflows.episode.opening
+chordesk.tasks.workflows.episode.rounds
+chordesk.tasks.workflows.episode.tally
+chordesk.tasks.workflows.graphs
+chordesk.tasks.workflows.tradingagents
+chordesk.tasks.workflows.tradingagents.opening
+chordesk.tools.backtest_performance
+chordesk.tools.backtests
+chordesk.tools.benchmarks.benchmark
+chordesk.tools.benchmarks.forecastbench
+chordesk.tools.board
+chordesk.tools.board.context
+chordesk.tools.board.portfolio_signals
+chordesk.tools.board.price_signals
+chordesk.tools.board.registry
+chordesk.tools.board.symbol_signals
+chordesk.tools.board.venue_signals
+chordesk.tools.event_positions
+chordesk.tools.model_tools.signals
+chordesk.tools.questions.importing
+chordesk.tools.scoring.experiments
+chordesk.tools.scoring.long_run
+chordesk.tools.scoring.voices
+chordesk.tools.venues
+chordesk.tools.venues.factory
+chordesk.tools.venues.funding
+chordesk.tools.venues.markets
+chordesk.tools.venues.pairs
+"""
+MOST = 364  # modules of the desk that the API and a worker load together
+
+
+def owners() -> dict[str, str]:
+    """Return the modules and packages of features by the contracts."""
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    found = [one for one in contracts if one["name"].startswith(CONTRACT)]
+    return {module: one["name"].removeprefix(CONTRACT) for one in found for module in one["protected_modules"]}
+
+
+def test_with_all_features_off_only_what_is_listed_is_loaded() -> None:
+    looked = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        cwd=REPOSITORY, env={**os.environ, "DESK_FEATURES_OFF": ",".join(OFF)}, capture_output=True, text=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert looked.returncode == 0, looked.stderr
+    seen = json.loads(looked.stdout.splitlines()[-1])
+    # A description is read to name a feature that is off, and its packages with it.
+    read = {one.rsplit(".", parts)[0] for one in seen["descriptions"] for parts in range(3)}
+    owned = owners()
+
+    def of_features(names: list[str]) -> set[str]:
+        return {
+            name
+            for name in names
+            if name not in read and any(name == module or name.startswith(f"{module}.") for module in owned)
+        }
+
+    assert of_features(seen["loaded"]["help"]) == set()
+    assert of_features(seen["loaded"]["api"]) == set(STILL.split())
+    assert len(seen["loaded"]["api"]) <= MOST
