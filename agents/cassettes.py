@@ -25,6 +25,7 @@ from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from chordesk.agents.pulse import failure, interrupted
+from chordesk.agents.role_models import RULES
 from chordesk.agents.runtime import (
     ActiveRuntime,
     Conversation,
@@ -34,6 +35,7 @@ from chordesk.agents.runtime import (
     TurnResult,
     WebSearch,
 )
+from chordesk.agents.wraps import DeskOfRuns
 from chordesk.models.answers import Failure, Frozen, Usage
 from chordesk.models.database.blobs import pack, unpack
 from chordesk.models.database.store import Store
@@ -246,6 +248,23 @@ PLAYED = "from the cassette "  # in a turn's way, before the beginning of the ke
 ID_SHOWN = 16
 _EXCERPT = 60  # characters of both texts from a little before their first difference on
 _BEFORE = 20
+
+
+class CassetteWrap:
+    """Implements agents.wraps.Wrap: the cassettes over each runtime; rules in the worker need none. They lie over the
+    mask, and so have the house's words."""
+
+    def __init__(self, desk: DeskOfRuns) -> None:
+        pass
+
+    def runtime(self, desk: DeskOfRuns, name: str, behind: Callable[[], Runtime]) -> Runtime:
+        mode = desk.settings.cassettes
+        if mode == "off" or name == RULES.runtime or not desk.records:
+            return behind()
+        return CassetteRuntime(name, behind() if mode != "replay" else None, mode, Shelf(desk.store), desk.settings)
+
+    def disguise(self, run_id: str) -> None:
+        return None
 
 
 class CassetteRuntime(ActiveRuntime):

@@ -72,8 +72,8 @@ OWN = (
     "chordesk.agents.litellm.feature",
     "chordesk.agents.tradingagents.feature",
     "chordesk.tasks.notifications.feature",
-    "chordesk.tools.benchmarks.feature",
     "chordesk.tools.market.samples.feature",
+    "chordesk.tools.measure.feature",
 )
 
 
@@ -137,6 +137,9 @@ class Feature:
 
     name: str
     needs: str = ""  # versions of chordesk, such as ">=0.3,<0.4"; any by default
+    aliases: tuple[str, ...] = ()  # other names by which it can be switched off
+    modules: tuple[str, ...] = ()  # of the desk's own: what belongs to it, which core does not import
+    uses: tuple[str, ...] = ()  # other features whose modules it imports
     roles: tuple[str, ...] = ()  # each a tuple of Role
     graph_roles: Mapping[str, str] = field(default_factory=dict)  # roles that a graph plays, each with its predecessor
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # ToolSpec: the roles that may call it
@@ -145,6 +148,10 @@ class Feature:
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
     commands: Mapping[str, Command] = field(default_factory=dict)
+    # By the name of a core command, functions whose parameters become options of it. Each is called with them before
+    # the command, and may do the command's work in its place and raise typer.Exit.
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    subcommands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by core group: modules with `commands`
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.
     requires: tuple[str, ...] = ()
@@ -155,6 +162,7 @@ class Feature:
     markets: Mapping[str, Market] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     runtimes: Mapping[str, Runtime] = field(default_factory=dict)
+    wraps: tuple[str, ...] = ()  # classes, as `chordesk.agents.wraps.Wrap`: around every runtime, the innermost first
     benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name
 
 
@@ -178,6 +186,7 @@ class _Found:
     features: dict[str, Feature] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
+    left: set[str] = field(default_factory=set)  # names of packages' features that are off, and were not loaded
 
 
 @cache
@@ -189,7 +198,8 @@ def _found() -> _Found:
     for entry in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
         where = f"{entry.dist.name} {entry.dist.version} ({entry.value})" if entry.dist is not None else entry.value
         try:
-            if entry.name in off():  # the remedy for one that breaks the desk
+            if entry.name in named_off():  # the remedy for one that breaks the desk
+                found.left.add(entry.name)
                 continue
             feature = entry.load()
             why, remedy = _wrong(entry.name, feature, found)
@@ -216,12 +226,21 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
     return "", ""
 
 
-def off() -> tuple[str, ...]:
+def named_off() -> tuple[str, ...]:
+    """Return what DESK_FEATURES_OFF has, as it is written there."""
     return tuple(part.strip() for part in os.environ.get(OFF, "").split(",") if part.strip())
 
 
+def off() -> tuple[str, ...]:
+    """Return the names of the features that are off; an unknown name stays as it is."""
+    known = _found().features
+    names = {alias: name for name, feature in known.items() for alias in feature.aliases if alias not in known}
+    return tuple(dict.fromkeys(names.get(name, name) for name in named_off()))
+
+
 def in_force() -> list[Feature]:
-    return [feature for name, feature in _found().features.items() if name not in off()]
+    out = off()
+    return [feature for name, feature in _found().features.items() if name not in out]
 
 
 def skipped() -> list[Skipped]:
@@ -238,12 +257,18 @@ def skip(feature: Feature, why: str) -> None:
     found.skipped.append(Skipped(feature.name, found.places.pop(feature.name), why, remedy))
 
 
-def require_on(given: Collection[str]) -> None:
-    """Raise SettingError for an unknown name in DESK_FEATURES_OFF, and for settings of a feature that is off."""
-    known = {*_found().features, *(each.name for each in skipped())}
+def require_known() -> None:
+    """Raise SettingError for a name in DESK_FEATURES_OFF that is of no feature: what it was to switch off is on."""
+    known = {*_found().features, *_found().left, *(each.name for each in skipped())}
     for name in off():
         if name not in known:
             raise SettingError(f"{OFF} has {name!r}", remedy=f"choose among {', '.join(sorted(known))}")
+
+
+def require_on(given: Collection[str]) -> None:
+    """Raise SettingError for an unknown name in DESK_FEATURES_OFF, and for settings of a feature that is off."""
+    require_known()
+    for name in off():
         for setting in _found().features[name].settings if name in _found().features else ():
             if setting in given:
                 reason = f"{setting} (DESK_{setting.upper()}) is set, and its feature {name} is switched off"

@@ -37,11 +37,11 @@ from chordesk.agents.role_models import (
     runtimes_of,
 )
 from chordesk.agents.runtime import Runtime, ThreadRecords, ThreadRuntime
+from chordesk.agents.wraps import Wrap
 from chordesk.models import features
 from chordesk.models.database.blobs import blob_store
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, LoginMissing, UsageError
-from chordesk.models.events import DESK
 from chordesk.models.market import plain_name
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
@@ -58,7 +58,7 @@ from chordesk.tools.market.factory import MarketKey, build_market, configured_ma
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease, books_market, last_mark_day
 from chordesk.tools.questions.reading import known_until
-from chordesk.tools.registry import ToolContext
+from chordesk.tools.registry import Disguise, ToolContext
 from chordesk.tools.scoring.verdict_calibration import weights
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from chordesk.agents.codex.launch import RuntimeConfig
     from chordesk.agents.codex.rollouts import ThreadVault
     from chordesk.agents.gateway.facts import ServerFacts
-    from chordesk.agents.mask.mask import Mask
     from chordesk.agents.runner import Runner
     from chordesk.tasks.engine.limits import ModelAdmissions
     from chordesk.tasks.events.deltas import DeltaPublisher
@@ -139,7 +138,7 @@ class Desk:
         plays: bool = False,
     ) -> None:
         require_roles(settings)
-        self._records = records
+        self.records = records
         self._plays = plays
         self.settings = settings
         self.name = name
@@ -253,7 +252,7 @@ class Desk:
             if key not in self._beside:
                 log.info("models.beside", run=run_id, model=run.model)
                 self._beside[key] = Desk(
-                    theirs, f"{self.name}-{key}", records=self._records, main=self, plays=self._plays
+                    theirs, f"{self.name}-{key}", records=self.records, main=self, plays=self._plays
                 )
             return self._beside[key]
 
@@ -362,40 +361,23 @@ class Desk:
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""
         if self._plays and self.settings.cassettes != "replay":
-            return {RULES.runtime: self._masked(RULES.runtime)}
+            return {RULES.runtime: self._wrapped(RULES.runtime)}
         used = runtimes_of(self.settings) | ({"rules"} if self.settings.provider == RULES_MODEL else set())
-        return {name: self._on_cassettes(name) for name in RUNTIME_PARTS if name in used}
+        return {name: self._wrapped(name) for name in RUNTIME_PARTS if name in used}
 
-    def _on_cassettes(self, name: str) -> Runtime:
-        """Return a runtime with the cassettes over it; rules in the worker need none."""
-        mode = self.settings.cassettes
-        if mode == "off" or name == RULES.runtime or not self._records:
-            return self._masked(name)
-        from chordesk.agents.cassettes import CassetteRuntime, Shelf
-
-        behind = self._masked(name) if mode != "replay" else None
-        return CassetteRuntime(name, behind, mode, Shelf(self.store), self.settings)
-
-    def _masked(self, name: str) -> Runtime:
-        """Return a runtime that a run's mask is over: between it and the cassettes, which have the house's words."""
-        from chordesk.agents.mask.runtime import MaskRuntime
-
-        return MaskRuntime(self._runtime(name), self.mask_of, lambda: self.store)
-
-    def mask_of(self, run_id: str) -> Mask | None:
-        """Return what the run hides from its models; None for one that hides nothing, and outside any run."""
-        if run_id == DESK or not self.settings_of(run_id).mask:
-            return None
-        return self._masks(run_id)
+    def _wrapped(self, name: str) -> Runtime:
+        make = partial(self._runtime, name)
+        for one in self.wraps:
+            make = partial(one.runtime, self, name, make)
+        return make()
 
     @part
-    def _masks(self) -> Callable[[str], Mask]:
-        from chordesk.agents.mask.runtime import mask_for
+    def wraps(self) -> list[Wrap]:
+        return [wrap(self) for _, found in features.parts("wraps") for wrap in found]
 
-        def make(run_id: str) -> Mask:
-            return mask_for(self.store, self.settings_of(run_id), run_id, self.market_of(run_id))
-
-        return lru_cache(MARKETS_KEPT)(make)
+    def disguise_of(self, run_id: str) -> Disguise | None:
+        """Return what hides the run from its models; None where nothing does."""
+        return next((found for one in self.wraps if (found := one.disguise(run_id)) is not None), None)
 
     def _runtime(self, name: str) -> Runtime:
         if name == DEFAULT_RUNTIME and self._main is not None and self.settings.provider == RULES_MODEL:
@@ -407,7 +389,7 @@ class Desk:
 
     def _of_feature(self, name: str) -> Runtime:
         build = features.part("runtimes", name, RUNTIMES[name].build)
-        runtime: Runtime = build(self.settings, self.name, self.recorder if self._records else None)
+        runtime: Runtime = build(self.settings, self.name, self.recorder if self.records else None)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
 
@@ -469,7 +451,7 @@ class Desk:
         url = self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None
         asker = ApprovalAsker(self.store)
-        observer = self.recorder if self._records else None
+        observer = self.recorder if self.records else None
         account = account_of(self.settings, RoleModel(DEFAULT_RUNTIME, self.settings.model))
         seen = partial(self.admission.note, account) if registry is not None else None
         runtime = CodexRuntime(config, registry, observer=observer, asker=asker, vault=self.vault, on_quota=seen)
@@ -525,7 +507,7 @@ class Desk:
             settings=settings,
             account=settings.account,
             run_id=run_id,
-            disguise=None if run_id is None else self.mask_of(run_id),
+            disguise=None if run_id is None else self.disguise_of(run_id),
         )
 
     def _dropped(self) -> dict[str, int]:

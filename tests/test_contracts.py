@@ -21,7 +21,7 @@ RUNTIME = "Only the composition root knows the Codex runtime"
 LITELLM = "Core knows no feature: litellm"
 MEASURE = "Core knows no feature: measure"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
-CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, MEASURE, LITELLM)
+CONTRACTS = (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM, MEASURE)
 
 ROGUES = {
     "agents/rogue_broker.py": ("from chordesk.tools.brokers import protocol", BROKERS),

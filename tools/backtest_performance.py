@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.backtests import CloseTable, Mask, Places, drawdown
+from chordesk.tools.backtests import drawdown
+from chordesk.tools.close_table import CloseTable, Mask, Places
+from chordesk.tools.lots import Lot
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.protocol import Action, Floats
+from chordesk.tools.market.protocol import Floats
 from chordesk.tools.scoring.inference import LEAST_VALUES, TOO_FEW, Estimate, Observation, estimate, told_apart
 
 SESSIONS_A_YEAR = 252
@@ -340,70 +341,6 @@ def _ratios(picked: Floats, sums: Floats, squares: Floats, sizes: npt.NDArray[np
     mean = picked @ sums / n
     deviation = np.sqrt(np.maximum(picked @ squares / n - mean**2, 0))
     return np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 1e-12)
-
-
-@dataclass(frozen=True, slots=True)
-class Lot:
-    """Shares of a name bought on one session and held to another, by rows of a table of closes."""
-
-    symbol: str
-    bought: int
-    until: int
-    # staked, profit: money
-    staked: float
-    profit: float
-    sold: bool  # False where the last close stands for a sale
-    # ids of the orders that bought and sold it; no exit while it is held
-    entry: str = field(default="", compare=False)
-    exit: str = field(default="", compare=False)
-    shares: float = field(default=0.0, compare=False)  # in those of the last day, after all splits
-
-
-Bought = deque[tuple[int, float, float, float, str]]  # row of closes, shares, cost and later dividends of each, order
-
-
-def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Sequence[Action]]) -> list[Lot]:
-    """Return the lots of shares, first bought first sold, with commissions and dividends; options and what was sold
-    short are left out, and what is held at the end counts at its last close. actions: by symbol; the closes are
-    adjusted for them."""
-    row_of = {day: at for at, day in enumerate(closes.days)}
-    held: dict[str, Bought] = defaultdict(deque)
-    lots: list[Lot] = []
-    for fill in sorted(fills, key=lambda one: (one.filled_at, one.created_at, one.id)):
-        at = row_of.get(exchange_day(fill.filled_at))
-        if at is None or multiplier_of(fill.symbol) != 1 or fill.quantity <= 0:
-            continue
-        fee, since = fill.commission / fill.quantity, exchange_day(fill.filled_at)
-        later = [action for action in actions.get(fill.symbol, ()) if action.day > since]
-        split = math.prod(action.split for action in later)
-        quantity = fill.quantity * split  # in shares of the last day
-        # What is paid to a share after this day: a lot gets what lies between its two ends.
-        paid = sum(action.dividend / math.prod(one.split for one in later[at:]) for at, action in enumerate(later))
-        if fill.side == "buy":
-            held[fill.symbol].append((at, quantity, (fill.price + fee) / split, paid, fill.order_id))
-            continue
-        lots += _sold(held[fill.symbol], fill, at, quantity, (fill.price - fee) / split - paid)
-    last, carried = len(closes.days) - 1, closes.carried()
-    place = {symbol: at for at, symbol in enumerate(closes.symbols)}
-    for symbol, queue in held.items():
-        close = float(carried[last, place[symbol]]) if symbol in place else math.nan
-        if math.isfinite(close):
-            lots += [
-                Lot(symbol, at, last, n * price, n * (close + paid - price), False, entry, shares=n)
-                for at, n, price, paid, entry in queue
-            ]
-    return lots
-
-
-def _sold(queue: Bought, fill: Fill, at: int, quantity: float, price: float) -> Iterable[Lot]:
-    while queue and quantity > 1e-9:
-        bought, count, cost, paid, entry = queue.popleft()
-        taken = min(count, quantity)
-        quantity -= taken
-        if count > taken:
-            queue.appendleft((bought, count - taken, cost, paid, entry))
-        profit = taken * (price + paid - cost)
-        yield Lot(fill.symbol, bought, at, taken * cost, profit, True, entry, fill.order_id, taken)
 
 
 def random_entry(lots: Sequence[Lot], closes: CloseTable, slippage: float) -> RandomEntry | None:

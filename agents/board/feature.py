@@ -5,6 +5,25 @@ from chordesk.models.features import Command, Feature
 _CLI, _ROUTES = "chordesk.tasks.cli", "chordesk.tasks.web.routes.board"
 FEATURE = Feature(
     name="board",
+    modules=(
+        "chordesk.agents.board",
+        "chordesk.agents.rulebook.policies.voices",
+        "chordesk.tasks.cli.board",
+        "chordesk.tasks.cli.board_options",
+        "chordesk.tasks.cli.questions",
+        "chordesk.tasks.cli.show.questions",
+        "chordesk.tasks.reading.boards",
+        "chordesk.tasks.reading.scores",
+        "chordesk.tasks.web.routes.board",
+        "chordesk.tasks.workflows.episode",
+        "chordesk.tools.board",
+        "chordesk.tools.event_positions",
+        "chordesk.tools.model_tools.signals",
+        "chordesk.tools.question_files",
+        "chordesk.tools.questions.importing",
+        "chordesk.tools.scoring.voices",
+        "chordesk.tools.venues",
+    ),
     roles=("chordesk.agents.board.roles:ROLES",),
     workflows=("chordesk.tasks.workflows.episode:WORKFLOWS",),
     commands={
@@ -14,6 +33,12 @@ FEATURE = Feature(
         "scores": Command(f"{_CLI}.board", "Measure", "Score voices, tools, lenses, roles, verdicts and theses."),
         "calibrate": Command(f"{_CLI}.board", "Measure", "Turn verdicts into the probability that they turn out."),
     },
+    options={
+        "backtest": (f"{_CLI}.board_options:rounds",),
+        "experiment": (f"{_CLI}.board_options:rounds",),
+        "stop": (f"{_CLI}.board_options:stop_voice",),
+    },
+    policies=("chordesk.agents.rulebook.policies.voices",),
     settings=("episode", "rounds", "voices", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),

@@ -15,6 +15,7 @@ PROVIDER_KEYS = {
 
 FEATURE = Feature(
     name="litellm",
+    modules=("chordesk.agents.litellm",),
     runtimes={
         "litellm": Runtime(
             package="litellm",

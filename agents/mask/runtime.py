@@ -9,7 +9,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
@@ -17,8 +17,10 @@ from sqlmodel import select
 
 from chordesk.agents.mask.mask import UNKNOWN, Mask, Talk
 from chordesk.agents.runtime import Conversation, ConversationSpec, ProcessStatus, Runtime, TurnResult
+from chordesk.agents.wraps import DeskOfRuns
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.events import DESK
 from chordesk.models.market import Listing
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.tables.runtime import Identity, MaskedTurn
@@ -28,6 +30,7 @@ from chordesk.tools.market.universe import NAMED, resolve_universe
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec, failed
 
 TRADED_SESSIONS = 300  # whose prices are known in texts
+MASKS_KEPT = 16
 
 
 def mask_for(store: Store, settings: Settings, run_id: str, market: MarketData) -> Mask:
@@ -64,6 +67,26 @@ def traded(market: MarketData) -> Callable[[str], frozenset[str]]:
         return frozenset(f"{value:.2f}" for column in values for value in column.tolist())
 
     return prices
+
+
+class MaskWrap:
+    """Implements agents.wraps.Wrap: the mask of each run that has one."""
+
+    def __init__(self, desk: DeskOfRuns) -> None:
+        self._desk = desk
+        self._masks = lru_cache(MASKS_KEPT)(self._made)
+
+    def runtime(self, desk: DeskOfRuns, name: str, behind: Callable[[], Runtime]) -> Runtime:
+        return MaskRuntime(behind(), self.disguise, lambda: desk.store)
+
+    def disguise(self, run_id: str) -> Mask | None:
+        """Return what the run hides from its models; None for one that hides nothing, and outside any run."""
+        if run_id == DESK or not self._desk.settings_of(run_id).mask:
+            return None
+        return self._masks(run_id)
+
+    def _made(self, run_id: str) -> Mask:
+        return mask_for(self._desk.store, self._desk.settings_of(run_id), run_id, self._desk.market_of(run_id))
 
 
 class MaskRuntime:

@@ -4,6 +4,16 @@ from chordesk.models.features import Command, Feature
 
 FEATURE = Feature(
     name="graphs",
+    aliases=("langchain", "langgraph", "tradingagents"),
+    modules=(
+        "chordesk.agents.langchain",
+        "chordesk.agents.tradingagents",
+        "chordesk.langchain",
+        "chordesk.tasks.cli.graphs",
+        "chordesk.tasks.workflows.graph",
+        "chordesk.tasks.workflows.graphs",
+        "chordesk.tasks.workflows.tradingagents",
+    ),
     graph_roles={"tradingagents": "quick"},
     workflows=("chordesk.tasks.workflows.graph:WORKFLOWS",),
     commands={

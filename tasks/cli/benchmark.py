@@ -17,9 +17,10 @@ from sqlmodel import col, select
 from chordesk.models import features
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.states import RunKind, RunState
+from chordesk.tasks.cli.backtest import walking
 from chordesk.tasks.cli.output import emit, print_line, table
 from chordesk.tasks.cli.shell import Json, day_of
-from chordesk.tasks.cli.start import follow, forecast, walking
+from chordesk.tasks.cli.start import follow, forecast
 
 if TYPE_CHECKING:
     from chordesk.tasks.services.stack import Stack

@@ -11,9 +11,11 @@ import typer
 from rich.console import Group, RenderableType
 
 from chordesk.models.errors import UsageError
+from chordesk.tasks.cli.backtest import InProcess, walking
+from chordesk.tasks.cli.options import added
 from chordesk.tasks.cli.output import bounded, console, emit, print_line, table
 from chordesk.tasks.cli.shell import Json, checked, day_of, opened, run_of
-from chordesk.tasks.cli.start import InProcess, follow, walking
+from chordesk.tasks.cli.start import follow
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
@@ -40,7 +42,6 @@ def run(
     first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
     every: Annotated[int, typer.Option(help="Every so many-th session.", min=1)] = 1,
-    rounds: Annotated[int, typer.Option(help="Rounds of voices before the trader.", min=0, max=2)] = 0,
     universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
     memory: Annotated[str, typer.Option(help="off (days in parallel) or on (in order).")] = "off",
     size: Annotated[
@@ -76,7 +77,7 @@ def run(
     def walks(settings: Settings) -> list[Settings]:
         chosen.extend(ablated(ablate, settings) if ablate else map(parsed, arms or ()))
         chosen.extend(ready(ready_arms) if ready_arms else ())
-        require_differences(settings, chosen, rounds)
+        require_differences(settings, chosen, **added())
         return [with_values(settings, arm.settings) for arm in chosen]
 
     with walking(checked().settings, in_process, walks=walks) as (app, player):
@@ -85,7 +86,7 @@ def run(
             print_line(_power(app, days, every, len(chosen), size))
         if dry_run:
             return
-        opened_runs = open_experiment(app, chosen, *days, every=every, rounds=rounds, universe=universe, memory=memory)
+        opened_runs = open_experiment(app, chosen, *days, every=every, universe=universe, memory=memory, **added())
         for one in opened_runs:
             if not as_json:
                 console().print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)

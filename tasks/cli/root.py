@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from chordesk.models import features
 from chordesk.models.features import Command
+from chordesk.tasks.cli import options
 from chordesk.tasks.cli.version import line
 
 # The subcommands of `desk --help` by panel, each with its module and the first sentence of its own help, so that
@@ -23,8 +24,6 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "research": ("start", "Research symbols, or the account's holdings."),
         "analyze": ("start", "Analyse symbols, and propose a put or a covered call."),
         "trade": ("start", "Let the trader decide on the verdicts of an earlier run."),
-        "backtest": ("start", "Let the whole desk play past sessions."),
-        "experiment": ("experiment", "Compare settings of the desk on one history."),
         "stop": ("runs", "Stop runs, and wait until nothing of them runs any more."),
     },
     "Look": {
@@ -49,7 +48,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "disarm": ("arm", "Take a mandate back, at once."),
         "mandate": ("arm", "Show the mandate in force and what is left of it."),
     },
-    "Measure": {"cassette": ("cassette", "Models' answers that are kept, to play runs again without a model.")},
+    "Measure": {},
     "Operate": {
         "login": ("login", "Log in with a ChatGPT account, for the desk and for ChatCodex."),
         "logout": ("login", "Log out of the ChatGPT account."),
@@ -92,9 +91,16 @@ COMMANDS = {  # the panels in their order, those of packages last
 
 def build(*names: str) -> typer.Typer:
     app = _root()
-    modules = {COMMANDS[name].module: name for name in names or COMMANDS}  # once, if it has several of them
+    wanted = names or tuple(COMMANDS)
+    modules = {COMMANDS[name].module: name for name in wanted}  # once, if it has several of them
     for module, name in modules.items():
-        app.add_typer(features.part("commands", name, module).commands)
+        commands: typer.Typer = features.part("commands", name, module).commands
+        for one in wanted:
+            if COMMANDS[one].module == module:
+                options.extend(commands, one)
+        for group in commands.registered_groups:
+            options.join(group)
+        app.add_typer(commands)
     return app
 
 
@@ -108,6 +114,7 @@ def outline() -> typer.Typer:
 
 def command_for(arguments: Sequence[str]) -> typer.Typer:
     """Return the command with what a command line needs; one that names no subcommand gets help or an error."""
+    features.require_known()
     name = next((each for each in arguments if not each.startswith("-")), None)
     if name not in COMMANDS:
         return outline()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 from rich.console import Group, RenderableType
@@ -24,7 +24,6 @@ from chordesk.tasks.cli.output import console, emit, print_line
 from chordesk.tasks.cli.shell import Json, OneRun, day_of, looks, opened, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
-    from chordesk.agents.mask.audit import Audit
     from chordesk.models.database.store import Store
     from chordesk.models.events import Envelope
     from chordesk.tasks.bootstrap import Desk
@@ -132,33 +131,6 @@ def adopt_run(
     emit(found, lambda _: "\n".join(lines), as_json=as_json)
 
 
-@runs_commands.command("leaks")
-@looks("no run yet", as_json="null", answered=False)
-def leaks(run: OneRun = None, as_json: Json = False) -> None:
-    """Look for what DESK_MASK hides in all that a run's models were shown; exit code 1 if found.
-
-    A backtest's sessions are read with it.
-    """
-    from chordesk.tasks.bootstrap import Desk
-    from chordesk.tasks.reading.run_details import audits
-
-    settings, store = opened()
-    with store.read() as session:
-        row = run_of(session, run)
-        found = audits(session, Desk(settings), row)
-    emit(found, lambda one: "\n".join(_leak_lines(one)), as_json=as_json)
-    raise typer.Exit(1 if found.leaks else 0)
-
-
-def _leak_lines(found: Audit) -> list[str]:
-    read = f"{found.conversations:,} conversations, {found.texts:,} texts, {found.characters:,} characters"
-    lines = [f"{len(found.leaks)} leaks of {', '.join(found.kinds)} in {read}"]
-    shown = found.leaks[:MOST_LEAKS]
-    lines += [inert(f"  {one.kind}: {one.what}, to {one.role} of {one.subject}: {one.excerpt}") for one in shown]
-    return lines + ([f"  and {len(found.leaks) - MOST_LEAKS} more (--json has all)"] * (found.leaks[MOST_LEAKS:] != []))
-
-
-MOST_LEAKS = 20
 WENT_WRONG = frozenset({RunState.FAILED, RunState.STOPPED})
 
 
@@ -238,9 +210,6 @@ MARGIN_SECONDS = 6.0  # past a lease: what is held by a dead worker ends with it
 def stop(
     runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or the beginning of each.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
-    voice: Annotated[
-        str | None, typer.Option(help="Only this voice of the run's board, such as weaver; the others go on.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Stop runs, and wait until nothing of them runs any more.
@@ -253,8 +222,6 @@ def stop(
     if bool(runs) == every:
         raise UsageError("name a run, or give --all", remedy="`desk runs list` shows the runs; --all stops every one")
     settings, store = opened()
-    if voice is not None:
-        _stop_voice(settings, store, runs or [], voice, as_json=as_json)
     with store.read() as session:
         named = [run_of(session, run, acts=True).id for run in runs or []]
         ids = unfinished(session) if every else list(dict.fromkeys(named))
@@ -262,23 +229,6 @@ def stop(
         found = stop_runs(store, settings, ids, _notifier(settings), settings.lease_seconds + MARGIN_SECONDS)
     emit(found, lambda _: "\n".join(map(describe, found)) or "no run is active", as_json=as_json)
     raise typer.Exit(0 if all(each.over for each in found) else 1)
-
-
-def _stop_voice(settings: Settings, store: Store, runs: Sequence[str], voice: str, *, as_json: bool) -> NoReturn:
-    """Stop one voice of one run, and end the command."""
-    from chordesk.tasks.worker.messages import WorkerNotifier
-    from chordesk.tasks.workflows.episode.rounds import stop_voice
-
-    if len(runs) != 1:
-        raise UsageError("--voice goes with one run", remedy="name the run whose voice it is")
-    with store.read() as session:
-        run_id = run_of(session, runs[0], acts=True).id
-    notifier = WorkerNotifier(settings)
-    found = stop_voice(store, run_id, voice, whoami(), notifier.interrupt, settings.lease_seconds + MARGIN_SECONDS)
-    turns = ", ".join(f"turn {turn} of thread {thread}" for thread, turn in found.interrupted) or "no turn was running"
-    end = f"stopped after {found.seconds:.1f} s" if found.over else "is still held by its worker"
-    emit(found, lambda _: f"{voice} of run {run_id} {end}: {turns}", as_json=as_json)
-    raise typer.Exit(0 if found.over else 1)
 
 
 def describe(stop: Stop) -> str:

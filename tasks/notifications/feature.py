@@ -4,6 +4,11 @@ from chordesk.models.features import Command, Feature, Program
 
 FEATURE = Feature(
     name="notifications",
+    aliases=("notify",),
+    modules=(
+        "chordesk.tasks.cli.notify",
+        "chordesk.tasks.notifications",
+    ),
     commands={
         "notify": Command(
             "chordesk.tasks.cli.notify", "Operate", "Notify people: send, test the channels, show what was sent."

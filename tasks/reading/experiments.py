@@ -18,7 +18,8 @@ from chordesk.models.tables.runs import Run, Verdict
 from chordesk.models.text import one_line
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.runs import backtest_rows, blocked_summary
-from chordesk.tools.backtests import closes_of, later_session
+from chordesk.tools.backtests import later_session
+from chordesk.tools.close_table import closes_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market, configured_market
 from chordesk.tools.market.prices import STALE_DAYS

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import computed_field, model_validator
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.mask.audit import Audit, audit
 from chordesk.models.answers import Frozen
 from chordesk.models.database.blobs import path_in_home
-from chordesk.models.errors import UsageError
 from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE, AttemptEnd, OrderState, RunKind, RunState, StepState
@@ -32,10 +30,10 @@ from chordesk.models.tables.runs import (
     Verdict,
     research_run,
 )
-from chordesk.models.tables.runtime import MaskedTurn, RuntimeConversation
+from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.engine.budgets import Cost, cost_of, runs_of_backtest
+from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.boards import VoiceRow, voice_rows
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
@@ -44,7 +42,7 @@ from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
 
 if TYPE_CHECKING:
-    from chordesk.tasks.bootstrap import Desk
+    pass
 
 _DID = {
     RunKind.SCREEN: "screened {symbols}",
@@ -400,23 +398,3 @@ def course(session: Session, settings: Settings, run: Run) -> RunCourse:
         timeline=timeline(session, run),
         table=candidate_table(session, run),
     )
-
-
-def audits(session: Session, desk: Desk, run: Run) -> Audit:
-    """Return the audit of a run, or of all sessions of a backtest. Raises UsageError where no model was asked under a
-    mask: nothing was kept to read."""
-    runs = [run.id]
-    if run.kind == RunKind.BACKTEST:
-        runs += session.exec(runs_of_backtest(run.account)).all()
-    found = []
-    for run_id in dict.fromkeys(runs):
-        rows = session.exec(select(MaskedTurn).where(MaskedTurn.run_id == run_id)).all()
-        if rows and (mask := desk.mask_of(run_id)) is not None:
-            found.append(audit(mask, run_id, rows))
-    if not found:
-        raise UsageError(f"no model was asked under a mask in run {run.id}", remedy="set DESK_MASK before it starts")
-    return Audit(
-        run_id=run.id, kinds=found[0].kinds, conversations=sum(one.conversations for one in found),
-        texts=sum(one.texts for one in found), characters=sum(one.characters for one in found),
-        leaks=[leak for one in found for leak in one.leaks],
-    )  # fmt: skip

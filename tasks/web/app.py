@@ -50,7 +50,6 @@ ROUTERS = (
     accounts.router,
     runs.router,
     runs.course_router,
-    runs.experiments_router,
     runs.reports_router,
     accounts.symbols_router,
     runs.artifacts_router,

@@ -12,7 +12,7 @@ def every_kind() -> Kinds:
     from chordesk.tasks.workflows.runs import FINISH
 
     found = Kinds(FINISH)
-    of_features = {place.partition(":")[0] for place in features.places("workflows")}
+    of_features = features.places("modules")
     for module in iter_modules(__path__, f"{__name__}."):
         if module.name not in of_features:
             found.add(getattr(import_module(module.name), "WORKFLOWS", ()))

@@ -48,24 +48,14 @@ from chordesk.tools.backtest_performance import (
     conclusion,
     course_of,
     excess_of,
-    lots_of,
     performance,
     random_entry,
 )
-from chordesk.tools.backtests import (
-    QUESTION,
-    Claim,
-    CloseTable,
-    buy_and_hold,
-    closes_of,
-    drawdown,
-    equal_weight,
-    hit_rates,
-    later_session,
-    volumes_of,
-)
+from chordesk.tools.backtests import QUESTION, Claim, drawdown, hit_rates, later_session, volumes_of
+from chordesk.tools.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
+from chordesk.tools.lots import lots_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 
+from chordesk.models import features
+from chordesk.models.features import Feature
 from tests.features.test_switched_off import OFF
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY
 
-CONTRACT = "Core knows no feature: "
 # What a process is, as far as it is loaded: each is loaded after the one before it.
 LOOK = """
 import json, sys
@@ -42,30 +44,20 @@ chordesk.agents.board.citations
 chordesk.agents.board.content
 chordesk.agents.board.karma
 chordesk.agents.board.voices
-chordesk.agents.mask
-chordesk.agents.mask.audit
-chordesk.agents.mask.mask
-chordesk.agents.mask.names
-chordesk.agents.rulebook.policies.voices
 chordesk.agents.tradingagents.project
 chordesk.tasks.notifications.channels
 chordesk.tasks.notifications.checking
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording
 chordesk.tasks.reading.boards
-chordesk.tasks.reading.experiments
 chordesk.tasks.reading.scores
-chordesk.tasks.workflows.backtest
-chordesk.tasks.workflows.backtest_sessions
 chordesk.tasks.workflows.episode
 chordesk.tasks.workflows.episode.opening
 chordesk.tasks.workflows.episode.rounds
 chordesk.tasks.workflows.episode.tally
-chordesk.tasks.workflows.graphs
 chordesk.tasks.workflows.tradingagents
 chordesk.tasks.workflows.tradingagents.opening
-chordesk.tools.backtest_performance
-chordesk.tools.backtests
+chordesk.tools.benchmarks
 chordesk.tools.benchmarks.benchmark
 chordesk.tools.benchmarks.forecastbench
 chordesk.tools.board
@@ -78,8 +70,6 @@ chordesk.tools.board.venue_signals
 chordesk.tools.event_positions
 chordesk.tools.model_tools.signals
 chordesk.tools.questions.importing
-chordesk.tools.scoring.experiments
-chordesk.tools.scoring.long_run
 chordesk.tools.scoring.voices
 chordesk.tools.venues
 chordesk.tools.venues.factory
@@ -87,14 +77,28 @@ chordesk.tools.venues.funding
 chordesk.tools.venues.markets
 chordesk.tools.venues.pairs
 """
-MOST = 364  # modules of the desk that the API and a worker load together
+MOST = 357  # modules of the desk that the API and a worker load together
+
+
+def own() -> dict[str, Feature]:
+    found = (import_module(place).FEATURE for place in features.OWN)
+    return {one.name: one for one in found}
 
 
 def owners() -> dict[str, str]:
-    """Return the modules and packages of features by the contracts."""
+    return {module: feature.name for feature in own().values() for module in feature.modules}
+
+
+def test_the_contracts_state_what_the_descriptions_do() -> None:
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    found = [one for one in contracts if one["name"].startswith(CONTRACT)]
-    return {module: one["name"].removeprefix(CONTRACT) for one in found for module in one["protected_modules"]}
+    stated = {one["name"]: one for one in contracts if one["name"].startswith("Core knows no feature")}
+    known = own()
+    assert sorted(stated) == sorted(f"Core knows no feature: {name}" for name in known)
+    for name, feature in known.items():
+        contract = stated[f"Core knows no feature: {name}"]
+        users = (module for one in known.values() if name in one.uses for module in one.modules)
+        assert contract["protected_modules"] == list(feature.modules), name
+        assert set(contract["allowed_importers"]) == {"chordesk.plugins", *feature.modules, *users}, name
 
 
 def test_with_all_features_off_only_what_is_listed_is_loaded() -> None:

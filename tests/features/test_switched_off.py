@@ -13,7 +13,7 @@ from tests.stack import REPOSITORY, Processes, processes
 
 # Each with what it has of its own: a command, a path of the API, and a setting that names it.
 OFF: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
-    "benchmarks": ("benchmark", None, {}),
+    "measure": ("backtest", "/experiments", {"DESK_MASK": "names"}),
     "board": ("episode", "/scores", {"DESK_ROUNDS": "1"}),
     "graphs": ("tradingagents", None, {"DESK_RESEARCH_ROLES": "quick,tradingagents"}),
     "litellm": (None, None, {"DESK_ROLE_MODELS": "trader=litellm:openai/gpt-5.5"}),
@@ -90,4 +90,4 @@ def test_the_desk_works_without_a_feature(name: str, found: Processes) -> None:
 def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
     refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
     assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
-    assert "choose among benchmarks, board, graphs" in refused.stderr
+    assert "choose among board, graphs, litellm, measure" in refused.stderr

@@ -16,7 +16,6 @@ from chordesk.tools.backtest_performance import (
     BETA,
     EXPOSURE,
     Course,
-    Lot,
     Performance,
     RandomEntry,
     best_of_chance,
@@ -25,12 +24,12 @@ from chordesk.tools.backtest_performance import (
     course_of,
     deflated_sharpe,
     excess_of,
-    lots_of,
     overfitting,
     performance,
     random_entry,
 )
-from chordesk.tools.backtests import CloseTable
+from chordesk.tools.close_table import CloseTable
+from chordesk.tools.lots import Lot, lots_of
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.scoring.inference import LEAST_VALUES
 

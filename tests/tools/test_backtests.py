@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.backtests import (
-    Claim,
-    CloseTable,
-    buy_and_hold,
-    closes_of,
-    drawdown,
-    equal_weight,
-    hit_rates,
-    later_session,
-    sessions_between,
-)
+from chordesk.tools.backtests import Claim, drawdown, hit_rates, later_session, sessions_between
+from chordesk.tools.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 

@@ -10,7 +10,9 @@ from chordesk.models import features
 
 __all__ = ["POLICIES"]
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+_of_features = features.places("modules")
+for _module in iter_modules(__path__, f"{__name__}."):
+    if _module.name not in _of_features:
+        import_module(_module.name)
 for _ in features.parts("policies"):
     pass  # a module enters its policies when it is loaded

@@ -17,7 +17,6 @@ from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
-from chordesk.tasks.reading.experiments import ExperimentDetail, ExperimentRow, arms_of, experiment, list_experiments
 from chordesk.tasks.reading.outlook import Spending, spending
 from chordesk.tasks.reading.reports import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
 from chordesk.tasks.reading.run_details import RunCourse, RunDetail, Timeline, course, detail, timeline
@@ -335,20 +334,3 @@ def verdict(context: Context, verdict_id: Id) -> VerdictDetail:
     """Show a verdict: its rule, its reports, what was missing, its orders."""
     with context.store.read() as session:
         return verdict_detail(session, verdict_id)
-
-
-experiments_router = APIRouter(tags=["runs"], route_class=JsonRoute)
-
-
-@experiments_router.get("/experiments")
-def experiments(context: Context) -> list[ExperimentRow]:
-    """List the experiments, the newest first."""
-    with context.store.read() as session:
-        return list_experiments(session)
-
-
-@experiments_router.get("/experiments/{experiment_id}")
-def one_experiment(context: Context, experiment_id: Id) -> ExperimentDetail:
-    """Show an ended experiment: differences in pairs, tokens, names judged apart."""
-    with context.store.read() as session:
-        return experiment(session, context.settings, arms_of(session, experiment_id))

@@ -4,6 +4,13 @@ from chordesk.models.features import Command, Feature
 
 FEATURE = Feature(
     name="samples",
+    aliases=("demo",),
+    uses=("board",),
+    modules=(
+        "chordesk.tasks.cli.demo",
+        "chordesk.tasks.services.demo",
+        "chordesk.tools.market.samples",
+    ),
     commands={
         "demo": Command("chordesk.tasks.cli.demo", "Run", "Show the whole desk at work on real prices, then stop it.")
     },

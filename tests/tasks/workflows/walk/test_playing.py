@@ -29,9 +29,10 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Attempt, BacktestSession, Run, Step, Verdict
-from chordesk.tasks.cli.start import walking
+from chordesk.tasks.cli.backtest import walking
 from chordesk.tasks.reading.experiments import experiment
-from chordesk.tasks.reading.run_details import audits, outcome
+from chordesk.tasks.reading.leaks import audits
+from chordesk.tasks.reading.run_details import outcome
 from chordesk.tasks.reading.runs import backtest_rows, blocked, waits
 from chordesk.tasks.worker.control import mark
 from chordesk.tasks.worker.playing import Player

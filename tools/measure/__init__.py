@@ -1,0 +1,1 @@
+"""Backtests, experiments, public benchmarks, masks and cassettes: what measures the desk."""
