@@ -35,6 +35,7 @@ from chordesk.models.analysis import (
 )
 from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.features import GraphRole
 from chordesk.models.settings import LENSES, UNIFIED, Settings
 from chordesk.models.states import Mode
 from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
@@ -165,9 +166,9 @@ def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
 
 
 ROLES: Mapping[str, Role] = _with_features(_OWN)
-# Roles that a graph plays, each with the role that it follows: they have no prompt, schema or tools of the desk's, and
+# Roles that a graph plays: they have no prompt, schema or tools of the desk's, and
 # run only where the settings name them.
-GRAPH_ROLES: Mapping[str, str] = features.added({}, "graph_roles")
+GRAPH_ROLES: Mapping[str, GraphRole] = features.added({}, "graph_roles")
 # Every tool there is, by name. None may submit an order: a model recommends, code acts.
 TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for role in ROLES.values() for tool in role.tools}
 
@@ -216,7 +217,9 @@ def _after(key: str, given: Sequence[str]) -> str | None:
 
 
 def _predecessor(key: str) -> str | None:
-    return ROLES[key].after if key in ROLES else GRAPH_ROLES.get(key)
+    if key in ROLES:
+        return ROLES[key].after
+    return GRAPH_ROLES[key].after if key in GRAPH_ROLES else None
 
 
 def role_of(key: str) -> Role:

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from chordesk.models.features import BrokerEntry as BrokerEntry
     from chordesk.models.features import Command as Command
     from chordesk.models.features import Feature as Feature
+    from chordesk.models.features import GraphRole as GraphRole
     from chordesk.models.features import MarketEntry as MarketEntry
+    from chordesk.models.features import View as View
     from chordesk.models.settings import Settings as Settings
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.runs import Run as Run

@@ -121,6 +121,15 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphRole:
+    """A role that a graph plays."""
+
+    after: str  # the role that it follows
+    step: str  # "module:function" of the step's parent, symbol and payload; returns the step that plays it
+    requires: str = ""  # "module:function" that raises UsageError where it cannot be played with the given settings
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A process that `desk up` runs too: `desk ARGUMENTS`."""
 
@@ -129,6 +138,20 @@ class Program:
     where: str  # for people
     setting: str = ""  # where it is set, the process runs, and always without one
     stop_seconds: int = 4  # from SIGTERM to SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of the page. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. module: the
+    place of its file among those of the page, without `.js`, such as `views/record`, or `of/FEATURE/FILE` of a package;
+    part: its component, by default the one of the view's name, which gets {params, query, desk}."""
+
+    path: str
+    name: str
+    module: str
+    part: str = ""
+    menu: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +164,18 @@ class Feature:
     modules: tuple[str, ...] = ()  # of the desk's own: what belongs to it, which core does not import
     uses: tuple[str, ...] = ()  # other features whose modules it imports
     roles: tuple[str, ...] = ()  # each a tuple of Role
-    graph_roles: Mapping[str, str] = field(default_factory=dict)  # roles that a graph plays, each with its predecessor
+    graph_roles: Mapping[str, GraphRole] = field(default_factory=dict)
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # ToolSpec: the roles that may call it
     lenses: Mapping[str, str] = field(default_factory=dict)  # each with its purpose; its role is screener_LENS
     prompts: tuple[str, ...] = ()  # packages, each with a folder `prompts`
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
     commands: Mapping[str, Command] = field(default_factory=dict)
-    # By the name of a core command, functions whose parameters become options of it. Each is called with them before
+    # By kind of run, functions as `Workflow.turns`: turns of roles that it has beside those of its workflow.
+    turn_counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Functions of a session and a run's id that return parts of the trader's subject by name, none that are empty.
+    brief: tuple[str, ...] = ()
+    # By the name of a command, functions whose parameters become options of it. Each is called with them before
     # the command, and may do the command's work in its place and raise typer.Exit.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     subcommands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by core group: modules with `commands`
@@ -159,6 +186,8 @@ class Feature:
     preflight: tuple[str, ...] = ()  # functions that raise a DeskError where `desk up` could not do the feature's work
     programs: tuple[Program, ...] = ()
     routes: tuple[str, ...] = ()  # routers of `desk api`
+    views: tuple[View, ...] = ()  # of the page
+    pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
     markets: Mapping[str, Market] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     runtimes: Mapping[str, Runtime] = field(default_factory=dict)
@@ -332,6 +361,17 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
         skip(feature, f"among the {what} there is {', '.join(again)} already")
     else:
         table.update(more)
+
+
+def views() -> list[tuple[Feature, View]]:
+    """Return the views of features. A package with a path that there is already is left out."""
+    found: dict[str, tuple[Feature, View]] = {}
+    for feature in in_force():
+        if again := [one.path for one in feature.views if one.path in found]:
+            skip(feature, f"among the views there is {again[0]} already")
+            continue
+        found.update((one.path, (feature, one)) for one in feature.views)
+    return list(found.values())
 
 
 def places(what: str) -> set[str]:

@@ -1,6 +1,6 @@
 """The forecasting board with its venues: questions, signals, voices and scores."""
 
-from chordesk.models.features import Command, Feature
+from chordesk.models.features import Command, Feature, View
 
 _CLI, _ROUTES = "chordesk.tasks.cli", "chordesk.tasks.web.routes.board"
 FEATURE = Feature(
@@ -13,15 +13,12 @@ FEATURE = Feature(
         "chordesk.tasks.cli.questions",
         "chordesk.tasks.cli.show.questions",
         "chordesk.tasks.reading.boards",
-        "chordesk.tasks.reading.scores",
         "chordesk.tasks.web.routes.board",
         "chordesk.tasks.workflows.episode",
         "chordesk.tools.board",
         "chordesk.tools.event_positions",
-        "chordesk.tools.model_tools.signals",
         "chordesk.tools.question_files",
         "chordesk.tools.questions.importing",
-        "chordesk.tools.scoring.voices",
         "chordesk.tools.venues",
     ),
     roles=("chordesk.agents.board.roles:ROLES",),
@@ -33,6 +30,8 @@ FEATURE = Feature(
         "scores": Command(f"{_CLI}.board", "Measure", "Score voices, tools, lenses, roles, verdicts and theses."),
         "calibrate": Command(f"{_CLI}.board", "Measure", "Turn verdicts into the probability that they turn out."),
     },
+    turn_counts={"screen": ("chordesk.agents.board.voices:turns_of_screen",)},
+    brief=("chordesk.tasks.workflows.episode.rounds:brief_of_trader",),
     options={
         "backtest": (f"{_CLI}.board_options:rounds",),
         "experiment": (f"{_CLI}.board_options:rounds",),
@@ -43,4 +42,9 @@ FEATURE = Feature(
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),
     routes=(f"{_ROUTES}:scores_router", f"{_ROUTES}:router", f"{_ROUTES}:questions_router"),
+    views=(
+        View("/scores", "Record", "views/record", menu=True, key="b"),
+        View("/scores/:kind/:name", "Score", "views/record"),
+        View("/questions/:question", "Question", "views/record", part="QuestionView"),
+    ),
 )

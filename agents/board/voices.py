@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from chordesk.agents.board.board import Board, one_line
 from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput, coherent
@@ -65,6 +65,11 @@ def chosen(keys: Iterable[str]) -> tuple[Voice, ...]:
         if key not in VOICES:
             raise SettingError(f"voices (DESK_VOICES) has {key!r}", remedy=f"choose among {', '.join(VOICES)}")
     return tuple(voice for key, voice in VOICES.items() if key in wanted)
+
+
+def turns_of_screen(params: Mapping[str, Any], settings: Settings, held: int) -> dict[str, int]:
+    """Return the most turns of each voice in a screen."""
+    return {voice.role: settings.rounds for voice in voices_of(settings) if settings.rounds}
 
 
 BECAUSE_CHARS, CLAIM_CHARS, LABEL_CHARS = 2000, 600, 64

@@ -1,6 +1,6 @@
 """TradingAgents and other graphs of LangGraph as durable work."""
 
-from chordesk.models.features import Command, Feature
+from chordesk.models.features import Command, Feature, GraphRole
 
 FEATURE = Feature(
     name="graphs",
@@ -14,7 +14,13 @@ FEATURE = Feature(
         "chordesk.tasks.workflows.graphs",
         "chordesk.tasks.workflows.tradingagents",
     ),
-    graph_roles={"tradingagents": "quick"},
+    graph_roles={
+        "tradingagents": GraphRole(
+            after="quick",
+            step="chordesk.tasks.workflows.tradingagents.opening:ticker_step",
+            requires="chordesk.agents.tradingagents.project:require_playable",
+        )
+    },
     workflows=("chordesk.tasks.workflows.graph:WORKFLOWS",),
     commands={
         "graph": Command("chordesk.tasks.cli.graphs", "Run", "Run a LangGraph graph as durable work."),

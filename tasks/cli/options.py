@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from copy import copy
 from typing import Any, get_args
 
 import typer
@@ -21,7 +22,20 @@ def added() -> Mapping[str, Any]:
     return _ADDED.get()
 
 
-def extend(app: typer.Typer, asked: str) -> None:
+def with_features(commands: typer.Typer, names: Iterable[str]) -> typer.Typer:
+    """Return a module's commands with what features add to the named ones, and to groups. The module's stay as they
+    are."""
+    app = copy(commands)
+    app.registered_commands = [copy(one) for one in commands.registered_commands]
+    app.registered_groups = [copy(one) for one in commands.registered_groups]
+    for name in names:
+        _extend(app, name)
+    for group in app.registered_groups:
+        _join(group)
+    return app
+
+
+def _extend(app: typer.Typer, asked: str) -> None:
     """Add the options of features to one command of an app. A package with an option that there is already is left
     out."""
     command = next((one for one in app.registered_commands if _name(one) == asked), None)
@@ -44,11 +58,13 @@ def extend(app: typer.Typer, asked: str) -> None:
         command.callback = _extended(command.callback, own, functions)
 
 
-def join(group: TyperInfo) -> None:
+def _join(group: TyperInfo) -> None:
     """Add the commands of features to a group. A package with a command that there is already is left out."""
-    app, name = group.typer_instance, _group_name(group)
-    if app is None:
+    if group.typer_instance is None:
         return
+    name, app = _group_name(group), copy(group.typer_instance)
+    app.registered_commands = [*app.registered_commands]
+    group.typer_instance = app
     known = {_name(one) for one in app.registered_commands}
     for feature in features.in_force():
         more = [

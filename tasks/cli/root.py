@@ -95,12 +95,8 @@ def build(*names: str) -> typer.Typer:
     modules = {COMMANDS[name].module: name for name in wanted}  # once, if it has several of them
     for module, name in modules.items():
         commands: typer.Typer = features.part("commands", name, module).commands
-        for one in wanted:
-            if COMMANDS[one].module == module:
-                options.extend(commands, one)
-        for group in commands.registered_groups:
-            options.join(group)
-        app.add_typer(commands)
+        own = [one for one in wanted if COMMANDS[one].module == module]
+        app.add_typer(options.with_features(commands, own))
     return app
 
 

@@ -1,4 +1,4 @@
-"""Checks of this host and what it reaches: the interpreter, the home, notifications, and the sources of research."""
+"""Checks of this host and what it reaches: the interpreter, the home, and the sources of research."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 
 from chordesk.agents.role_models import models_in_use
-from chordesk.models.database.store import Store, current
 from chordesk.models.errors import BinaryMissing, LoginMissing, NotConfigured
 from chordesk.models.features import require_source
 from chordesk.models.room import ROOM_REMEDY, SOUNDNESS, Shortage, folders, require_room, shortages
@@ -23,8 +21,6 @@ from chordesk.tasks import life
 from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
 from chordesk.tasks.life import State
-from chordesk.tasks.notifications import checking, messages
-from chordesk.tasks.notifications.messages import NotificationsState
 from chordesk.tasks.reading.desk_status import ask_workers
 from chordesk.tools.pages.browser import find_browser
 from chordesk.tools.pages.reading import PageError
@@ -114,32 +110,6 @@ def walls(context: CheckContext) -> Check:
     return ok("home, database, logs and reports are their owner's alone")
 
 
-def notifications(context: CheckContext) -> Check:
-    """Check the channels of the settings, and what the database has of those that are sent to."""
-    settings = context.settings
-    services = checking.services(settings) if settings.notify_channels is not None else {}
-    shown = ", ".join(f"{name} ({service})" for name, service in services.items()) or "no channel is set here"
-    if not_made(context) or len(set(current(settings.database))) > 1:
-        return ok(shown)
-    with closing(Store(settings.database)) as store, store.read() as session:
-        found = messages.state(session)
-    if given_up := [one for one in found.channels if one.given_up]:
-        counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
-        detail = f"{shown}; given up in the last 24 hours: {counts}"
-        return warn(detail, "try it: `desk notify test`; `desk notify list` shows why")
-    # Not whether the home is held: these checks hold it too.
-    if (silent := _silent(found, up=running_desk.has_settings(running_desk.read(settings.home)))) is not None:
-        return warn(f"{shown}; {silent}", "start `desk up` again, or `desk notify run`")
-    return ok(shown)
-
-
-def _silent(found: NotificationsState, *, up: bool) -> str | None:
-    """Return the problem if the desk is up with channels, and no process sends."""
-    if not up or found.sending or not found.channels:
-        return None
-    return f"no process sends, {found.untaken} events wait"
-
-
 # Checks of the sources of research: the SEC's filings, pages of the web with the browser for their pictures, and event
 # markets.
 
@@ -211,4 +181,3 @@ def _output(*command: str) -> str:
 
 
 VENUES_CHECK = CheckEntry("venues", venues, 10)
-NOTIFICATIONS_CHECK = CheckEntry("notifications", notifications, 60)

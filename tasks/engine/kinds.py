@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from chordesk.models import features
 from chordesk.models.settings import Settings
 from chordesk.models.states import MODES, RunMode
 
@@ -45,6 +46,8 @@ class StepSpec:
     # failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`
     fan_out: Literal["group", "chord"] | None = None
     body: str = ""
+    after: str = ""  # for people: what it waits for
+    writes: tuple[str, ...] = ()  # tables; every turn writes `turn` and `tool_call` too
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,13 @@ def turns_of(kind: str, params: Mapping[str, Any], settings: Settings, held: int
     """Return the most turns of each role in a run of a kind; none of a kind whose turns are not known beforehand. held:
     the number of holdings."""
     workflow = _kinds().runs.get(kind)
-    return workflow.turns(params, settings, held) if workflow is not None and workflow.turns is not None else {}
+    if workflow is None or workflow.turns is None:
+        return {}
+    found = dict(workflow.turns(params, settings, held))
+    for feature in features.in_force():
+        for place in feature.turn_counts.get(kind, ()):
+            found |= features.part("turn_counts", kind, place)(params, settings, held)
+    return found
 
 
 def mode_of_run(kind: str) -> RunMode | None:

@@ -7,6 +7,7 @@ FEATURE = Feature(
     aliases=("notify",),
     modules=(
         "chordesk.tasks.cli.notify",
+        "chordesk.tasks.doctor.notifications",
         "chordesk.tasks.notifications",
     ),
     commands={
@@ -15,7 +16,7 @@ FEATURE = Feature(
         )
     },
     settings=("notify_channels",),
-    checks=("chordesk.tasks.doctor.machine:NOTIFICATIONS_CHECK",),
+    checks=("chordesk.tasks.doctor.notifications:CHECK",),
     preflight=("chordesk.tasks.notifications.checking:preflight",),
     programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels"),),
 )

@@ -155,11 +155,11 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
 
 def role_fields(role: str, subject: str) -> dict[str, Any]:
     """Symbol is None for a role with several, and for a voice, which has a round."""
-    from chordesk.agents.board.voices import ROLE_PREFIX
-    from chordesk.agents.roles import mode_of
+    from chordesk.agents.roles import ROLES, mode_of
+    from chordesk.agents.subjects import VoiceSubject
 
     mode = mode_of(role)
-    about_symbol = subject and mode == "research" and not role.startswith(ROLE_PREFIX)
+    about_symbol = subject and mode == "research" and (role not in ROLES or ROLES[role].subject is not VoiceSubject)
     return {"mode": mode, "role": role, "symbol": subject if about_symbol else None}
 
 

@@ -26,7 +26,7 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
-from chordesk.tasks.engine.kinds import StepSpec, Workflow
+from chordesk.tasks.engine.kinds import StepSpec, Workflow, turns_of
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import BLOCKED
@@ -51,7 +51,7 @@ from chordesk.tasks.workflows.backtest_sessions import (
 )
 from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
-from chordesk.tasks.workflows.screen import screen_params, screen_turns
+from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.backtests import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData
@@ -276,7 +276,7 @@ def _walk_of(desk: Desk, step: ClaimedStep) -> tuple[Walk, list[dt.date]]:
 
 
 def walk_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
-    a_day = screen_turns(screen_params(settings, params["symbols"]), settings, held)
+    a_day = turns_of(RunKind.SCREEN, screen_params(settings, params["symbols"]), settings, held)
     return {role: count * len(params["days"]) for role, count in a_day.items()}
 
 
@@ -299,10 +299,22 @@ WORKFLOWS = (
     Workflow(
         RunKind.BACKTEST,
         steps=(
-            StepSpec(StepKind.BACKTEST, "ops", plan_walk, spine=True),
-            StepSpec(StepKind.BACKTEST_TRADE, "ops", open_trade_of_day, join=True),
-            StepSpec(StepKind.BACKTEST_SESSION, "trade", mark_session, title="sessions", join=True),
-            StepSpec(StepKind.BACKTEST_RESULT, "ops", sum_up, join=True),
+            StepSpec(StepKind.BACKTEST, "ops", plan_walk, spine=True, after="the run"),
+            StepSpec(
+                StepKind.BACKTEST_TRADE,
+                "ops",
+                open_trade_of_day,
+                join=True,
+                after="the screen of its day, a run of its own",
+            ),
+            StepSpec(
+                *(StepKind.BACKTEST_SESSION, "trade", mark_session),
+                title="sessions",
+                join=True,
+                after="`backtest_trade` and the trade of its day",
+                writes=("backtest_session", "equity_mark"),
+            ),
+            StepSpec(StepKind.BACKTEST_RESULT, "ops", sum_up, join=True, after="every `backtest_session`"),
         ),
         figures=backtest_figures,
         turns=walk_turns,

@@ -221,6 +221,8 @@ WORKFLOWS = (
                 lacks=graph_lack,
                 turn=True,
                 spine=True,
+                after="the run, a `report`, or its chapter before",
+                writes=("graph_checkpoint", "graph_part", "graph_write", "report"),
             ),
         ),
         figures=graph_figures,

@@ -40,8 +40,8 @@ from chordesk.agents.subjects import (
     validator_subject,
 )
 from chordesk.agents.synthesis import AccountFacts, plan
-from chordesk.agents.tradingagents.project import require_playable
 from chordesk.agents.verdict import conclude, counted, with_rogue
+from chordesk.models import features
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
 from chordesk.models.answers import (
     ROGUE_CONFIDENCE,
@@ -83,7 +83,6 @@ from chordesk.tasks.worker.turns import (
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import LOOKED, look_at, plan_portfolio, reviewed
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
-from chordesk.tasks.workflows.tradingagents.opening import ticker_step
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares, written_contracts
 from chordesk.tools.market.clock import exchange_day
@@ -141,7 +140,9 @@ def _open(
 def researchers(settings: Settings) -> dict[str, list[str]]:
     """Research roles and those that a BUY requires. Raises SettingError, and UsageError for a graph that cannot be
     played."""
-    require_playable(settings, research_roles(settings))
+    for role in research_roles(settings):
+        if role in GRAPH_ROLES and GRAPH_ROLES[role].requires:
+            features.load(GRAPH_ROLES[role].requires)(settings)
     return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
 
 
@@ -206,7 +207,8 @@ def candidate_steps(
 
 def _first_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
     if role in GRAPH_ROLES:
-        return ticker_step(parent, symbol, payload)
+        step: NewStep = features.load(GRAPH_ROLES[role].step)(parent, symbol, payload)
+        return step
     return NewStep(StepKind.REPORT, parent, symbol, role, payload)
 
 
@@ -480,8 +482,16 @@ WORKFLOWS = (
                 turn=True,
                 fan_out="chord",
                 body=StepKind.CONCLUDE,
+                after="`merge` or the run; the `report` of the role that its own follows",
+                writes=("report", "question", "thesis_question"),
             ),
-            StepSpec(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts", spine=True, join=True),
+            StepSpec(
+                *(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts"),
+                spine=True,
+                join=True,
+                after="every `report` on its candidate",
+                writes=("verdict", "verdict_report", "analysis", "question", "verdict_question"),
+            ),
         ),
         turns=research_turns,
         request=ResearchRequest,

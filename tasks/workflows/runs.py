@@ -168,4 +168,4 @@ def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done({"state": state}, also=lambda one: graph.close_run(one, run.id, state, summary, notes, sends=True))
 
 
-FINISH = StepSpec(StepKind.FINISH, "ops", close_run_step, join=True)
+FINISH = StepSpec(StepKind.FINISH, "ops", close_run_step, join=True, after="every step of the run", writes=("run",))

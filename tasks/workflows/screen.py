@@ -12,7 +12,6 @@ from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from chordesk.agents.board.voices import voices_of
 from chordesk.agents.prompting import shard_size
 from chordesk.agents.role_models import role_models
 from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, role_of, shards
@@ -135,7 +134,6 @@ def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -
     candidates = min(params["max_candidates"], len(params["symbols"])) + held
     found = {f"screener_{lens}": len(shards(params["symbols"], size)) for lens, size in sizes.items()}
     found |= {role: candidates for role in params["roles"] if role in ROLES}
-    found |= {voice.role: settings.rounds for voice in voices_of(settings) if settings.rounds}
     return found | ({"trader": 1} if params.get("trade", True) else {})
 
 
@@ -272,9 +270,22 @@ WORKFLOWS = (
                 "screener",
                 opens=open_scheduled,
                 daily=("premarket", "midday"),
+                after="the run",
             ),
-            StepSpec(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen", turn=True, fan_out="group"),
-            StepSpec(StepKind.MERGE, "ops", merge_hits, "screener", spine=True, join=True),
+            StepSpec(
+                *(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen"),
+                turn=True,
+                fan_out="group",
+                after="`screen`",
+                writes=("screen_hit",),
+            ),
+            StepSpec(
+                *(StepKind.MERGE, "ops", merge_hits, "screener"),
+                spine=True,
+                join=True,
+                after="every `screen_shard`",
+                writes=("candidate", "candidate_hit"),
+            ),
         ),
         turns=screen_turns,
         request=ScreenRequest,

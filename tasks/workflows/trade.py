@@ -24,6 +24,7 @@ from chordesk.agents.verdict import (
     way_of,
     with_rogue_calls,
 )
+from chordesk.models import features
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
@@ -43,7 +44,6 @@ from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import run_context, stand_aside
 from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, rogue_note, run_role, status_of, value_of
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.episode.rounds import trader_board
 from chordesk.tasks.workflows.research import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.bounds import sizing, stress
@@ -106,6 +106,15 @@ def require_same_market(run: Run, market: MarketData) -> None:
         raise UsageError(f"run {run.id} looked at {seen}; this is {here}", remedy="trade on the same market and day")
 
 
+def _of_features(session: Session, run_id: str) -> dict[str, Any]:
+    """Return what features tell the trader of a run."""
+    found: dict[str, Any] = {}
+    for _, functions in features.parts("brief"):
+        for function in functions:
+            found |= function(session, run_id)
+    return found
+
+
 def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
@@ -113,7 +122,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         stated = _concluded(session, run)
         _keep(session, run.account, verdicts, {symbol: pooled for symbol, (pooled, _) in stated.items()})
         source = research_run(run)
-        cut, board = budgets.cut_short(session, source), trader_board(session, source)
+        cut, more = budgets.cut_short(session, source), _of_features(session, source)
     settings = desk.settings_of(run.id)
     allowed = settings.trade_on_partial
     if cut is not None and not allowed:
@@ -127,7 +136,8 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     standing, day = standing_of(context, concluded), exchange_day(context.clock.now())
     for one in verdicts:
         one["sizing"] = sizing_row(sizing(one["symbol"], concluded[one["symbol"]], standing))
-    brief = trader_subject(run.account, verdicts, portfolio, settings, earlier, board, day, stress(standing))
+    subject = trader_subject(run.account, verdicts, portfolio, settings, earlier, day=day, stress=stress(standing))
+    brief = {**subject, **more}
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
@@ -349,8 +359,20 @@ WORKFLOWS = (
         RunKind.TRADE,
         "trader",
         (
-            StepSpec(StepKind.DECIDE, "research", run_trader, "trader", "trader", turn=True, spine=True),
-            StepSpec(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders", spine=True, released=stand_aside),
+            StepSpec(
+                *(StepKind.DECIDE, "research", run_trader, "trader", "trader"),
+                turn=True,
+                spine=True,
+                after="every `conclude`, or the run; with rounds of voices their `tally`",
+                writes=("decision",),
+            ),
+            StepSpec(
+                *(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders"),
+                spine=True,
+                released=stand_aside,
+                after="`decide` or `propose`",
+                writes=("order", "order_check", "preview", "approval", "fill", "position"),
+            ),
         ),
         turns=lambda _params, _settings, _held: {"trader": 1},
         request=TradeRequest,

@@ -40,44 +40,16 @@ print(json.dumps({"loaded": loaded, "descriptions": features.OWN}))
 # Modules of features that are loaded with all of them off: each is to go, and none may come.
 STILL = """
 chordesk.agents.board.board
-chordesk.agents.board.citations
-chordesk.agents.board.content
-chordesk.agents.board.karma
 chordesk.agents.board.voices
-chordesk.agents.tradingagents.project
 chordesk.tasks.notifications.channels
-chordesk.tasks.notifications.checking
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording
 chordesk.tasks.reading.boards
-chordesk.tasks.reading.scores
-chordesk.tasks.workflows.episode
-chordesk.tasks.workflows.episode.opening
-chordesk.tasks.workflows.episode.rounds
-chordesk.tasks.workflows.episode.tally
-chordesk.tasks.workflows.tradingagents
-chordesk.tasks.workflows.tradingagents.opening
-chordesk.tools.benchmarks
-chordesk.tools.benchmarks.benchmark
-chordesk.tools.benchmarks.forecastbench
-chordesk.tools.board
-chordesk.tools.board.context
-chordesk.tools.board.portfolio_signals
-chordesk.tools.board.price_signals
-chordesk.tools.board.registry
-chordesk.tools.board.symbol_signals
-chordesk.tools.board.venue_signals
-chordesk.tools.event_positions
-chordesk.tools.model_tools.signals
 chordesk.tools.questions.importing
-chordesk.tools.scoring.voices
 chordesk.tools.venues
-chordesk.tools.venues.factory
-chordesk.tools.venues.funding
 chordesk.tools.venues.markets
-chordesk.tools.venues.pairs
 """
-MOST = 357  # modules of the desk that the API and a worker load together
+MOST = 332  # modules of the desk that the API and a worker load together
 
 
 def own() -> dict[str, Feature]:

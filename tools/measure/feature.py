@@ -1,7 +1,7 @@
 """What measures the desk: backtests, experiments and public benchmarks, the mask of a run, and cassettes of models'
 answers."""
 
-from chordesk.models.features import Command, Feature, Market
+from chordesk.models.features import Command, Feature, Market, View
 
 _CLI = "chordesk.tasks.cli"
 FEATURE = Feature(
@@ -41,6 +41,10 @@ FEATURE = Feature(
     subcommands={"runs": (f"{_CLI}.leaks",)},
     settings=("cassettes", "mask"),
     routes=("chordesk.tasks.web.routes.experiments:router",),
+    views=(
+        View("/experiments", "Experiments", "views/experiments", key="x"),
+        View("/experiments/:experiment", "Experiment", "views/experiments"),
+    ),
     markets={"calendar": Market("chordesk.tools.benchmarks.calendar", replays=True)},
     wraps=("chordesk.agents.mask.runtime:MaskWrap", "chordesk.agents.cassettes:CassetteWrap"),
     benchmarks={

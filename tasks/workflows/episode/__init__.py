@@ -21,19 +21,32 @@ WORKFLOWS = (
                 daily=("episode",),
                 spine=True,
                 join=True,
+                after="the run; in a screen every `conclude`",
+                writes=("question", "episode_question", "karma_entry"),
             ),
             StepSpec(
-                *(StepKind.HARVEST, "screen", harvest, "research", "harvest"), fan_out="chord", body=StepKind.BOARD
+                *(StepKind.HARVEST, "screen", harvest, "research", "harvest"),
+                fan_out="chord",
+                body=StepKind.BOARD,
+                after="`brief`",
+                writes=("signal",),
             ),
-            StepSpec(StepKind.BOARD, "ops", start_rounds, "research", join=True),
+            StepSpec(StepKind.BOARD, "ops", start_rounds, "research", join=True, after="every `harvest`"),
             StepSpec(
                 *(StepKind.VOICE, "research", run_voice, "research", "voices"),
                 turn=True,
                 fan_out="chord",
                 body=StepKind.ROUND,
+                after="`board` or the `round` before",
+                writes=("forecast",),
             ),
-            StepSpec(StepKind.ROUND, "ops", end_round, "research", join=True),
-            StepSpec(StepKind.TALLY, "ops", tally, "research", "tally", join=True),
+            StepSpec(StepKind.ROUND, "ops", end_round, "research", join=True, after="every `voice` of its round"),
+            StepSpec(
+                *(StepKind.TALLY, "ops", tally, "research", "tally"),
+                join=True,
+                after="the last `round`",
+                writes=("episode", "signal_citation", "karma_entry", "event_position"),
+            ),
         ),
         turns=lambda params, settings, _held: dict.fromkeys(
             (voice.role for voice in voices_of(settings)), params["rounds"]

@@ -265,6 +265,10 @@ def subject_of(view: RoundView, voice: str, number: int, record: str | None, set
     return voice_subject(voice, number, view.text, board.questions, board.signals, settings, view.positions, record)
 
 
+def brief_of_trader(session: Session, run_id: str) -> dict[str, Any]:
+    return {"board": found} if (found := trader_board(session, run_id)) else {}
+
+
 def trader_board(session: Session, run_id: str) -> dict[str, SymbolForecast]:
     """Return what the voices of a run forecast of each symbol, for the trader; empty for a run without a tally."""
     episode = session.get(Episode, run_id)

@@ -7,6 +7,7 @@ FEATURE = Feature(
     aliases=("demo",),
     uses=("board",),
     modules=(
+        "chordesk.tasks.cli.data_import",
         "chordesk.tasks.cli.demo",
         "chordesk.tasks.services.demo",
         "chordesk.tools.market.samples",
@@ -14,4 +15,5 @@ FEATURE = Feature(
     commands={
         "demo": Command("chordesk.tasks.cli.demo", "Run", "Show the whole desk at work on real prices, then stop it.")
     },
+    subcommands={"data": ("chordesk.tasks.cli.data_import",)},
 )
