@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from chordesk.models import features
 from chordesk.tasks.web.problems import answer, problem
 
 STATIC = Path(__file__).parent / "static"
@@ -42,7 +43,7 @@ def files(folder: Path = STATIC) -> dict[str, Path]:
 @lru_cache(maxsize=1)
 def page_tag() -> str:
     """Return a tag of all the page's files as this process began with them."""
-    return hashlib.sha256(b"".join(path.read_bytes() for _, path in sorted(files().items()))).hexdigest()[:16]
+    return hashlib.sha256(b"".join(path.read_bytes() for _, path in sorted(_FILES.items()))).hexdigest()[:16]
 
 
 def policy(shell: bytes) -> str:
@@ -94,7 +95,16 @@ class _InParts(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-_FILES = files()
+def _of_features() -> dict[str, Path]:
+    folders = (
+        (feature.name, Path(package.__file__).parent / "page")
+        for feature, packages in features.parts("pages")
+        for package in packages
+    )
+    return {f"of/{name}/{file}": path for name, folder in folders for file, path in files(folder).items()}
+
+
+_FILES = files() | _of_features()
 
 
 class Assets:

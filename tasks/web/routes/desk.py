@@ -11,6 +11,7 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StringConstraints
 
+from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import differing, snapshot, standing_of
@@ -32,12 +33,25 @@ from chordesk.tasks.workflows.runs import Person
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
 
 
+class PageView(Frozen):
+    """A view of the page that a feature has. module: its file; part: its component, null for the one of its name."""
+
+    path: str
+    name: str
+    module: str
+    feature: str
+    part: str | None
+    menu: bool
+    key: str | None
+
+
 class DeskGlance(Glance):
-    """The desk now. page: the tag of the page's files, which an upgrade changes. running: a `desk up` runs on its home,
-    and the standing is its own. queues: None where Redis does not answer, then `redis_trouble` is why. fleet: the
-    workers as they were last asked, seconds ago."""
+    """The desk now. page: the tag of the page's files, which an upgrade changes. views: of the page, those of features
+    that are on. running: a `desk up` runs on its home, and the standing is its own. queues: None where Redis does not
+    answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
 
     page: str
+    views: list[PageView]
     running: bool
     queues: RedisState | None
     redis_trouble: str | None
@@ -73,8 +87,19 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     with context.store.read() as session:
         found = glance(session, theirs or context.settings, utcnow())
     return DeskGlance(
-        **dict(found), page=page_tag(), running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers
+        **dict(found), page=page_tag(), views=_views(), running=theirs is not None, queues=queues,
+        redis_trouble=trouble, fleet=workers,
     )  # fmt: skip
+
+
+def _views() -> list[PageView]:
+    return [
+        PageView(
+            path=one.path, name=one.name, module=one.module, feature=feature.name, part=one.part or None,
+            menu=one.menu, key=one.key or None,
+        )
+        for feature, one in features.views()
+    ]  # fmt: skip
 
 
 def _queues(context: Context) -> tuple[RedisState | None, str | None]:

@@ -4,7 +4,7 @@ import { render } from 'preact';
 import {
   badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, inPlace, Later, match, moment, moveRow,
   place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId, standingOf,
-  useAction, useEffect, useGet, useNow, usePreference, useRef, useState, zone,
+  useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Halts } from './lib/halt.js';
@@ -15,7 +15,8 @@ const STATUS_MS = 15_000;
 const ID = 36; // characters of an id
 
 // The views: one line each. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. A view is
-// the component `part` of its module, by default the one of its name; it gets {params, query, desk}.
+// the component `part` of its module, by default the one of its name; it gets {params, query, desk}. Those of
+// features are of the same form; where a path or key is there twice, the first counts.
 const VIEWS = [
   { path: '/', name: 'Desk', menu: true, key: 'd', module: 'desk' },
   { path: '/runs', name: 'Runs', menu: true, key: 'r', module: 'runs' },
@@ -33,22 +34,23 @@ const VIEWS = [
   { path: '/threads', name: 'Threads', menu: true, key: 't', module: 'threads' },
   { path: '/threads/:thread', name: 'Thread', module: 'threads' },
   { path: '/turns/:turn', name: 'Turn', module: 'threads', part: 'TurnView' },
-  { path: '/scores', name: 'Record', menu: true, key: 'b', module: 'record' },
-  { path: '/scores/:kind/:name', name: 'Score', module: 'record' },
-  { path: '/questions/:question', name: 'Question', module: 'record', part: 'QuestionView' },
-  { path: '/experiments', name: 'Experiments', key: 'x', module: 'experiments' },
-  { path: '/experiments/:experiment', name: 'Experiment', module: 'experiments' },
+];
+// In the menu after those of features, which the desk names.
+const LAST = [
   { path: '/fleet', name: 'Fleet', menu: true, key: 'f', module: 'fleet' },
   { path: '/settings', name: 'Settings', menu: true, key: 's', module: 'settings', part: 'SettingsView' },
 ];
 
 function App() {
   const { path, query } = place.value;
-  const found = match(VIEWS, path);
+  const desk = useGet('/desk', {}, { every: STATUS_MS });
+  const more = JSON.stringify(desk.data?.views ?? []);
+  const views = useMemo(() => [...VIEWS, ...JSON.parse(more), ...LAST], [more]);
+  const found = match(views, path);
   const [help, setHelp] = useState(false);
   const [finding, setFinding] = useState(false);
   useEffect(() => bind([
-    ...VIEWS.filter((view) => view.key)
+    ...views.filter((view) => view.key)
       .map((view) => ({ keys: `g ${view.key}`, what: view.name, group: 'Go to', run: () => go(view.path) })),
     { keys: 'Ctrl-K', what: 'Find symbols, runs, orders, commands', group: 'Everywhere', run: () => setFinding(true) },
     { keys: '?', what: 'The keys', group: 'Everywhere', run: () => setHelp(true) },
@@ -58,20 +60,19 @@ function App() {
     { keys: '/', what: 'To the first filter', group: 'Everywhere',
       run: () => /** @type {HTMLElement} */ (document.querySelector('main input, main select'))?.focus() },
     { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: turnZone },
-  ]), []);
+  ]), [views]);
   const { state } = session.value;
   const seen = session.value.logins > 0;
-  const desk = useGet('/desk', {}, { every: STATUS_MS });
   const begunWith = useRef(null);
   begunWith.current ??= desk.data?.page;
   const old = desk.data && desk.data.page !== begunWith.current;
   return html`
-    ${seen && html`<${Frame} path=${path} desk=${desk} onHelp=${() => setHelp(true)}>
+    ${seen && html`<${Frame} path=${path} desk=${desk} views=${views} onHelp=${() => setHelp(true)}>
       ${old && html`<p class="notice warn" role="status">This page is of before the desk was upgraded.${' '}
         <button type="button" onClick=${() => location.reload()}>Load it again</button> What you typed is kept.</p>`}
       <${Shielded} name=${path}>${found
         ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />`
-        : html`<div class="view"><h1>No such view</h1>
+        : (desk.data || desk.problem) && html`<div class="view"><h1>No such view</h1>
         <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//><//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${finding && html`<${Palette} onClose=${() => setFinding(false)} />`}
@@ -84,10 +85,10 @@ function View({ view, params, query, desk }) {
   useEffect(() => {
     document.title = `${title} - Chordesk`;
   }, [title]);
-  return html`<${Later} of=${[view.module, view.part ?? view.name]} what=${title} given=${{ params, query, desk }} />`;
+  return html`<${Later} of=${[view.module, view.part ?? view.name, view.feature]} what=${title} given=${{ params, query, desk }} />`;
 }
 
-function Frame({ path, desk, children, onHelp }) {
+function Frame({ path, desk, views, children, onHelp }) {
   const [theme, setTheme] = usePreference('theme', 'auto');
   const [leaving, setLeaving] = useState(null);
   const [open, setOpen] = useState(false);
@@ -104,7 +105,7 @@ function Frame({ path, desk, children, onHelp }) {
     <header class=${`top ${danger ? 'real' : ''}`}>
       <nav aria-label="Views" class=${open ? 'open' : ''}><a class="brand" href=${href('/')}>Chordesk</a>
         <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
-        ${VIEWS.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} title=${`g ${view.key}`}
+        ${views.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} title=${`g ${view.key}`}
           aria-current=${isIn(view.path, path) ? 'page' : undefined}>${view.name}</a>`)}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
         ${desk.problem && badgeOf(desk.problem.status ? 'not loaded' : 'no connection', 'bad',

@@ -1,10 +1,11 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
 import {
-  compact, count, figure, html, MISSING, part, PAST, pastOf, percent, plain, shortId, signedMoney, signedPercent, span,
-  symbolOf, words,
-} from './view.js';
-import { badgeOf, Link, quietOf, Text, textOf } from './ui.js';
+  compact, count, figure, MISSING, PAST, percent, plain, shortId, signedMoney, signedPercent, span, words,
+} from './format.js';
+import { html } from './html.js';
+import { part } from './router.js';
+import { badgeOf, Link, pastOf, quietOf, symbolOf, Text, textOf } from './ui.js';
 
 const fieldOf = (label) => label.toLowerCase().replaceAll(/[ -]/g, '_');
 

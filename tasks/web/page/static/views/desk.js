@@ -66,13 +66,15 @@ const First = ({ desk: { fleet, standing } }) => html`<section class="panel firs
   ${fleet.workers?.length === 0 && html`<p class="notice warn">No worker answers, so it would wait: start them
     with <code>desk up</code>.</p>`}</section>`;
 
-function Results({ found: { standing, spent, budget_tokens: budget, database } }) {
+function Results({ found: { standing, spent, views, budget_tokens: budget, database } }) {
   const { equity } = database;
   const record = useGet(`/accounts/${standing.account}/record`, {}, { every: 60_000, deps: [equity?.marked_at] });
   const days = record.data?.days ?? [];
   const [first, last] = [days[0], days.at(-1)];
   const since = (field) => signedPercent(last[field] / first[field] - 1);
-  return html`<${Panel} title="How good it has been" tools=${html`<${Link} to="/scores">The record<//>`}>
+  const whole = views.find((view) => view.name === 'Record');
+  return html`<${Panel} title="How good it has been"
+    tools=${whole && html`<${Link} to=${whole.path}>The record<//>`}>
     <${Lines} className="tall" label=${last
       ? `Equity ${money(last.equity)} on ${last.day}, and the universe at equal parts ${money(last.equal_weight)}` : ''}
       lines=${[['quiet-line', days.map((one) => one.equal_weight)], ['accent-line', days.map((one) => one.equity)]]} />
