@@ -14,11 +14,13 @@ from typing import Any
 
 import typer.main
 
+from chordesk.models.database.store import every_table
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
 from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
 from chordesk.tasks.cli.root import build
+from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
 from chordesk.tasks.reading.setting_values import grouped
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
@@ -26,6 +28,8 @@ from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics
 from chordesk.tasks.web.app import ROUTERS
+from chordesk.tasks.workflows import every_kind
+from chordesk.tasks.workflows.runs import FINISH
 from chordesk.tools.risk.codes import CODES, shown, variable_name
 
 DOCS = Path(__file__).parent
@@ -202,6 +206,25 @@ def example_package() -> str:
     )
 
 
+def workflows() -> str:
+    """Return a table of the steps of each kind of run."""
+    tables = {*every_table()}
+    own = [one for one in every_kind().runs.values() if one.steps]
+    return (
+        "\n\n".join(f"## {one.kind}\n\n{_steps(one.steps, tables)}" for one in own) + "\n\n" + _steps([FINISH], tables)
+    )
+
+
+def _steps(specs: Iterable[StepSpec], tables: set[str]) -> str:
+    rows = ["| step | who does it | waits for | writes |", "|---|---|---|---|"]
+    for one in specs:
+        if unknown := {*one.writes} - tables:
+            raise ValueError(f"the step {one.kind} writes {', '.join(sorted(unknown))}, and there is no such table")
+        who = f"a turn, queue `{one.queue}`" if one.turn else f"code, queue `{one.queue}`"
+        rows.append(f"| `{one.kind}` | {who} | {one.after} | {', '.join(map(code, one.writes))} |")
+    return "\n".join(rows)
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "example-package": example_package,
     "commands": commands,
@@ -211,6 +234,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "metrics": metrics,
     "event-types": event_types,
     "routes": routes,
+    "workflows": workflows,
 }
 
 
