@@ -19,6 +19,8 @@ from chordesk.models.errors import NotConfigured, SettingError, UsageError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+    from chordesk.models.settings import Settings
+
 
 class Lack(NamedTuple):
     """What is missing of an extra, after "needs", and how to install it."""
@@ -313,6 +315,24 @@ def require_served(settings: Any) -> None:
             if value != type(settings).model_fields[setting].default:
                 reason = f"the run has {setting} {value}, and the feature {name} is switched off here: nobody serves it"
                 raise UsageError(reason, remedy=f"leave {setting} as it is by default, or take {name} out of {OFF}")
+
+
+def unwrapped(settings: Settings) -> str | None:
+    """Return the setting of a run that a feature which is off would put around its turns, None where there is none. A
+    turn without it would show its model what a mask hides."""
+    for name in off():
+        feature = _found().features.get(name)
+        for setting in feature.settings if feature is not None and feature.wraps else ():
+            value = getattr(settings, setting)
+            if value != type(settings).model_fields[setting].default:
+                return f"the feature {name}: the run has {setting} {value}"
+    return None
+
+
+def switched_off(what: str, name: str) -> str | None:
+    """Return the feature that is off and has this name among its parts."""
+    found = (each for each in off() if each in _found().features)
+    return next((each for each in found if name in getattr(_found().features[each], what)), None)
 
 
 def load(place: str) -> Any:

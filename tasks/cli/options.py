@@ -12,6 +12,7 @@ import typer
 from typer.models import OptionInfo, TyperInfo
 
 from chordesk.models import features
+from chordesk.models.errors import SettingError
 
 # What the functions of its added options returned, of the command that runs.
 _ADDED: ContextVar[Mapping[str, Any]] = ContextVar("added", default={})  # noqa: B039
@@ -45,7 +46,10 @@ def _extend(app: typer.Typer, asked: str) -> None:
     flags, names, functions = _flags(own.parameters.values()), set(own.parameters), []
     for feature in features.in_force():
         for place in feature.options.get(asked, ()):
-            function = features.part("options", asked, place)
+            try:
+                function = features.part("options", asked, place)
+            except SettingError:  # the feature is left out, as `desk doctor` says: the command works without it
+                break
             more = inspect.signature(function, eval_str=True).parameters
             new = [one for name, one in more.items() if name not in own.parameters]
             again = sorted((_flags(new) & flags) | ({one.name for one in new} & names))
@@ -67,11 +71,14 @@ def _join(group: TyperInfo) -> None:
     group.typer_instance = app
     known = {_name(one) for one in app.registered_commands}
     for feature in features.in_force():
-        more = [
-            one
-            for place in feature.subcommands.get(name, ())
-            for one in features.part("subcommands", name, place).commands.registered_commands
-        ]
+        try:
+            more = [
+                one
+                for place in feature.subcommands.get(name, ())
+                for one in features.part("subcommands", name, place).commands.registered_commands
+            ]
+        except SettingError:
+            continue
         if again := sorted(known & set(map(_name, more))):
             features.skip(feature, f"the command {name} {again[0]} is there already")
             continue
@@ -99,6 +106,7 @@ def _extended(
         _ADDED.set(found)
         return command(**{name: values[name] for name in own.parameters})
 
+    vars(run).update({name: value for name, value in vars(command).items() if name != "__wrapped__"})
     new = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for _, _, more in functions for one in more]
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *new])  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in (*own.parameters.values(), *new)}

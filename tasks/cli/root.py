@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from chordesk.models import features
+from chordesk.models.errors import UsageError
 from chordesk.models.features import Command
 from chordesk.tasks.cli import options
 from chordesk.tasks.cli.version import line
@@ -113,6 +114,9 @@ def command_for(arguments: Sequence[str]) -> typer.Typer:
     features.require_known()
     name = next((each for each in arguments if not each.startswith("-")), None)
     if name not in COMMANDS:
+        if name is not None and (feature := features.switched_off("commands", name)) is not None:
+            reason = f"desk {name} is of the feature {feature}, which is switched off"
+            raise UsageError(reason, remedy=f"take {feature} out of {features.OFF}")
         return outline()
     from chordesk.tasks.worker import logs
 

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel
 
 from chordesk.agents.runtime import Scope
-from chordesk.models import event_log, home
+from chordesk.models import event_log, features, home
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
@@ -218,6 +218,8 @@ def _lack(desk: Desk, step: ReadyStep) -> str | None:
     if spec is None or step.kind == StepKind.FINISH:
         return None  # the end of a run needs neither
     found = _market_lack(desk, step.run_id) or (_models_lack(desk, step.run_id) if spec.turn else None)
+    if found is None and spec.turn:
+        found = features.unwrapped(desk.settings_of(step.run_id))
     if found is None and spec.lacks is not None:
         found = spec.lacks(desk, step)
     return f"{policy.A_WORKER}{found}" if found is not None else None

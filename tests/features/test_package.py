@@ -121,6 +121,19 @@ WRONG = {
     "again": (FEATURE.format("'again', roles=('again_roles:ROLES',)"), "among the roles there is risk already"),
     "lensed": (FEATURE.format("'lensed', lenses={'calm': 'calm names'}"), "its lens calm has no role screener_calm"),
     "screens": (FEATURE.format("'screens', commands={'screen': Command('a', 'Run', 'b')}"), "there is screen already"),
+    "spoken": (
+        FEATURE.format("'spoken', options={'stop': ('spoken_part:add',)}"),
+        "the command stop has --voice already",
+    ),
+    "leaky": (
+        FEATURE.format("'leaky', subcommands={'runs': ('spoken_part',)}"),
+        "the command runs show is there already",
+    ),
+    "viewer": (
+        "from chordesk.models.features import Feature, View\n"
+        "FEATURE = Feature('viewer', views=(View('/scores', 'Record', 'of/viewer/record'),))\n",
+        "among the views there is /scores already",
+    ),
     "late": (
         "from chordesk.models.features import Command, Feature, Market\n"
         "COMMANDS, MARKETS = {'late': Command('late_part', 'Run', 'b')}, {'late': Market('late_part')}\n"
@@ -133,7 +146,8 @@ LOOK = """
 import json
 from chordesk.agents.roles import ROLES
 from chordesk.models import features
-from chordesk.tasks.cli.root import COMMANDS
+from chordesk.tasks.cli.root import COMMANDS, build
+build("stop"), build("runs"), features.views()
 print(json.dumps([[*ROLES], [*COMMANDS], [(each.name, str(each), each.remedy) for each in features.skipped()]]))
 """
 
@@ -148,6 +162,12 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         (about / "entry_points.txt").write_text(entry, encoding="utf-8")
     roles = "from chordesk.agents.role import validator\nROLES = (validator('risk'),)\n"
     (tmp_path / "again_roles.py").write_text(roles, encoding="utf-8")
+    spoken = (
+        "import typer\nfrom typing import Annotated\n"
+        "def add(voice: Annotated[str, typer.Option()] = ''): pass\n"
+        "commands = typer.Typer()\n@commands.command()\ndef show(): pass\n"
+    )
+    (tmp_path / "spoken_part.py").write_text(spoken, encoding="utf-8")
     with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
         looked = python(found, "-c", LOOK)
         assert looked.returncode == 0, looked.stderr

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from chordesk.models import features
+from chordesk.models.settings import Settings
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes
 
@@ -85,6 +87,20 @@ def test_the_desk_works_without_a_feature(name: str, found: Processes) -> None:
     assert seen["database"] == 0
     if naming:
         assert f"take {name} out of DESK_FEATURES_OFF" in seen["named"]
+
+
+def test_a_command_of_a_feature_that_is_off_is_named_and_an_alias_counts(found: Processes) -> None:
+    refused = desk(found, "backtest", DESK_FEATURES_OFF="masks")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
+    assert "desk backtest is of the feature measure, which is switched off" in refused.stderr
+
+
+def test_a_run_under_a_mask_has_no_turn_where_nothing_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked = Settings(mask=("names",))
+    assert features.unwrapped(masked) is None
+    monkeypatch.setenv("DESK_FEATURES_OFF", "measure")
+    assert "the feature measure: the run has mask" in str(features.unwrapped(masked))
+    assert features.unwrapped(Settings()) is None
 
 
 def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
