@@ -19,8 +19,6 @@ from chordesk.models.errors import NotConfigured, SettingError, UsageError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from chordesk.models.settings import Settings
-
 
 class Lack(NamedTuple):
     """What is missing of an extra, after "needs", and how to install it."""
@@ -317,7 +315,7 @@ def require_served(settings: Any) -> None:
                 raise UsageError(reason, remedy=f"leave {setting} as it is by default, or take {name} out of {OFF}")
 
 
-def unwrapped(settings: Settings) -> str | None:
+def unwrapped(settings: Any) -> str | None:
     """Return the setting of a run that a feature which is off would put around its turns, None where there is none. A
     turn without it would show its model what a mask hides."""
     for name in off():

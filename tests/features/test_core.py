@@ -49,7 +49,7 @@ chordesk.tools.questions.importing
 chordesk.tools.venues
 chordesk.tools.venues.markets
 """
-MOST = 332  # modules of the desk that the API and a worker load together
+MOST = 337  # modules of the desk that the API and a worker load together
 
 
 def own() -> dict[str, Feature]:
