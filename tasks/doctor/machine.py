@@ -19,7 +19,7 @@ from chordesk.models.urls import page_hosts
 from chordesk.models.walls import open_to_others
 from chordesk.tasks import life
 from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, not_made, ok, warn
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, ok, warn
 from chordesk.tasks.life import State
 from chordesk.tasks.reading.desk_status import ask_workers
 from chordesk.tools.pages.browser import find_browser
