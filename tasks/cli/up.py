@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,12 +74,12 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
     while True:
         try:
             with desk_stack(made, print_line) as stack:
-                show(out, stack)
+                shown = show(out, stack)
                 if not was_up:
                     once_up()
                 was_up, said = True, ""
                 with Answering(made.settings.home) as answering:
-                    _watch(stack, answering)
+                    _watch(stack, answering, shown)
         except (DeskError, OSError) as error:
             if not was_up:
                 raise
@@ -89,20 +89,22 @@ def _keep_up(out: Console, made: Plan, once_up: Callable[[], None]) -> None:
             time.sleep(RESTART_SECONDS)
 
 
-def show(out: Console, stack: Stack) -> None:
+def show(out: Console, stack: Stack) -> list[Process]:
+    """Print the table of programs, and return them as they were then."""
     from chordesk.tasks.services.supervision import log_file
 
-    made = stack.plan
+    made, now = stack.plan, stack.poll()
     if stack.left_over:
         out.print(f"ended {len(stack.left_over)} processes that an earlier run had left")
     where = {program.name: program.where for program in made.programs}
     rows = [
         (each.name, each.state.lower(), str(each.pid), where[each.name], relative(log_file(each.name, made.folders)))
-        for each in stack.poll()
+        for each in now
     ]
     out.print(table(("Program", "State", "Pid", "Where", "Log"), [*_outside(made), *rows]))
     out.print(standing_line(standing_of(made.settings)))
     out.print("Ctrl-C stops all", highlight=False)
+    return now
 
 
 def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
@@ -112,12 +114,12 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
     return [("redis", "outside", "", masked(given.get_secret_value()), "")]
 
 
-def _watch(stack: Stack, answering: Answering) -> None:
+def _watch(stack: Stack, answering: Answering, began: Sequence[Process]) -> None:
     """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
-    signal comes."""
+    signal comes. began: the programs as they were shown."""
     from chordesk.models.room import shortages
 
-    before = {each.name: each for each in stack.poll()}
+    before = {each.name: each for each in began}
     running = {name: each.pid for name, each in before.items()}
     short: dict[str, Shortage] = {}
     ill: dict[str, Life] = {}
