@@ -5,7 +5,8 @@ the data folder where the database is a server's. While it is there no step begi
 A check of the whole database that finds nothing removes it.
 
 SQLite keeps no checksums of its pages: a check finds a damaged structure, an index that disagrees with its table, and a
-row that refers to a missing one; it cannot find a letter changed within a text. PostgreSQL reports its own checksums,
+row that refers to a missing one. A letter changed within a text is found in a file that a stopped desk has sealed
+(`page_sums`), and not while a desk writes. PostgreSQL reports its own checksums,
 and checks its tables and indexes where the extension amcheck is installed.
 """
 
@@ -25,6 +26,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from chordesk.models.database import page_sums
 from chordesk.models.errors import DatabaseDown, DatabaseUnsound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
@@ -73,9 +75,11 @@ def look(url: str, *, whole: bool = False, pause: Callable[[], bool] | None = No
 def look_at_file(path: Path, *, whole: bool = False, pause: Callable[[], bool] | None = None) -> Soundness:
     how = "every page, index and reference read" if whole else "pages read"
     try:
+        if changed := page_sums.changed_pages(path):
+            return Soundness(page_sums.said(changed), how)
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as connection:
             why = next(_damages(connection, whole, pause or (lambda: False)), None)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         why = corruption(error)
         if why is None:
             raise DatabaseDown(
@@ -163,7 +167,11 @@ def _asked(connection: Connection, whole: bool) -> Soundness:
 def _beside(url: str) -> Path | None:
     parsed = make_url(url)
     plain = parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:"
-    return Path(f"{parsed.database}-{MARK}") if plain else None
+    return _beside_file(Path(str(parsed.database))) if plain else None
+
+
+def _beside_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}-{MARK}")
 
 
 def mark_path(settings: Settings) -> Path:
@@ -194,6 +202,23 @@ def mark_damage(url: str, error: BaseException | None) -> None:
     why, path = corruption(error), _beside(url)
     if why is not None and path is not None:
         mark(path, why)
+
+
+def is_marked(path: Path) -> bool:
+    return _beside_file(path).exists()
+
+
+def before_writing(path: Path) -> None:
+    """Compare a sealed file with its sums before they are removed, since a page may change from now on; mark the file
+    where it differs, and leave the sums: only a restore, or a person who deletes them, makes it sound again."""
+    kept = page_sums.sums_path(path)
+    if not kept.exists() or is_marked(path):
+        return
+    with suppress(OSError):
+        if changed := page_sums.changed_pages(path):
+            mark(_beside_file(path), page_sums.said(changed))
+        else:
+            kept.unlink(missing_ok=True)
 
 
 def watch(settings: Settings, *, whole: bool = False, pause: Callable[[], bool] | None = None) -> Soundness:

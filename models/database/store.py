@@ -41,7 +41,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
 from chordesk.models import home, migrations, tables
-from chordesk.models.database import soundness
+from chordesk.models.database import page_sums, soundness
 from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
@@ -320,7 +320,14 @@ def _sqlite_writer(engine: Engine) -> Engine:
     writer = create_engine(engine.url, pool=engine.pool, json_serializer=_json_text)
     address = engine.url.render_as_string(hide_password=False)
     event.listen(writer, "handle_error", lambda context: soundness.mark_damage(address, context.original_exception))
-    event.listen(writer, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    path = plain_file(address)
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if path is not None:
+            soundness.before_writing(path)
+
+    event.listen(writer, "begin", begin)
     return writer
 
 
@@ -367,9 +374,11 @@ def upgrade(url: str, revision: str = "head") -> None:
             raise _of_another_version(url, found)
         if found == newest:
             _require_tables(store)
+            _unseal(url)
             with _answering(store) as connection:
                 _sign(connection)
             return  # foreign keys, which are checked after a change, take time by the number of rows
+        _unseal(url)
         with _answering(store) as connection, _foreign_keys_suspended(connection):
             # Loaded here: no other command but an upgrade has use for it.
             from alembic import command
@@ -382,6 +391,23 @@ def upgrade(url: str, revision: str = "head") -> None:
             command.upgrade(config, revision)
             if revision == "head":
                 _sign(connection)
+
+
+def _unseal(url: str) -> None:
+    if (path := plain_file(url)) is not None:
+        soundness.before_writing(path)
+
+
+def seal(url: str) -> None:
+    """Keep the sums of a SQLite file's pages, where no other process uses it: what changes from now on is found. One
+    that is sealed or damaged keeps what it has."""
+    path = plain_file(url)
+    if path is None or not path.exists() or page_sums.sums_path(path).exists() or soundness.is_marked(path):
+        return
+    try:
+        page_sums.seal(path)
+    except (OSError, sqlite3.Error) as error:
+        log.warning("database.no_sums", path=str(path), error=str(error))
 
 
 def _of_another_version(url: str, found: str) -> DatabaseUnfit:
@@ -636,6 +662,7 @@ def vacuum(store: Store) -> int:
     before = free_bytes(store) or 0
     try:
         with _own_connection(store) as connection:
+            _unseal(store.url)
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:

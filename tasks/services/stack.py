@@ -243,6 +243,7 @@ class Stack:
                 life.end()
             if self.plan.desk and there:
                 life.forget(self.plan.folders.home)
+                store.seal(self.plan.settings.database)
             self._held.close()
             home.forget()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,7 +14,7 @@ from sqlalchemy.exc import DatabaseError
 
 from chordesk.models.database import soundness
 from chordesk.models.database.failures import as_desk_error
-from chordesk.models.database.store import Store
+from chordesk.models.database.store import Store, seal
 from chordesk.models.errors import DatabaseDown, DatabaseUnsound
 from chordesk.models.room import shortages
 from chordesk.models.settings import Settings
@@ -100,3 +101,47 @@ def test_other_failures_mark_nothing_and_have_a_remedy(settings: Settings, tmp_p
     assert isinstance(found, DatabaseDown)
     assert "keeps the database locked" in found.remedy
     assert soundness.marked(settings) is None
+
+
+def test_any_byte_that_changes_in_a_sealed_file_is_found(settings: Settings, tmp_path: Path) -> None:
+    path, chance = tmp_path / "desk.db", random.Random(7)
+    seal(settings.database)
+    assert soundness.watch(settings).why is None
+    whole = path.read_bytes()
+    for _ in range(40):
+        at, size = chance.randrange(len(whole)), chance.choice((1, 64))
+        path.write_bytes(whole[:at] + bytes(255 - byte for byte in whole[at : at + size]) + whole[at + size :])
+        found = soundness.look(settings.database)
+        assert found.why is not None
+        assert f"page {at // PAGE + 1} " in found.why or "and 1 more" in found.why
+    path.write_bytes(whole[:-PAGE])
+    assert soundness.look(settings.database).why is not None, "a page is gone"
+    path.write_bytes(whole)
+    assert soundness.look(settings.database, whole=True).why is None
+
+
+def test_a_writer_compares_the_pages_before_it_removes_their_sums(settings: Settings, tmp_path: Path) -> None:
+    path, sums = tmp_path / "desk.db", tmp_path / "desk.db-sums"
+    seal(settings.database)
+    with closing(Store(settings.database)) as store:
+        with store.read() as session:
+            session.execute(text("SELECT 1"))
+        assert sums.exists(), "a reader changes nothing"
+        write(store)
+        assert not sums.exists()
+        seal(settings.database)
+        assert sums.exists()
+    flip(path, path.stat().st_size // PAGE, 4000)
+    with closing(Store(settings.database)) as store:
+        write(store)
+    assert soundness.marked(settings) is not None
+    seal(settings.database)
+    assert soundness.watch(settings, whole=True).why is not None, "a write does not make it sound"
+    sums.unlink()
+    assert soundness.watch(settings, whole=True).why is None, "as a person says who changed it"
+
+
+def write(store: Store) -> None:
+    with store.session() as session:
+        session.execute(text("CREATE TABLE IF NOT EXISTS own (place INTEGER)"))
+        session.execute(text("INSERT INTO own VALUES (1)"))
