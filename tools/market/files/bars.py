@@ -75,7 +75,7 @@ BARS_NAME = "bars"
 _DAY = (
     "date", "day", "datetime", "timestamp", "time", "t", "tradedate", "tradingdate", "exchangedate", "businessdate",
     "pricedate", "dateutc", "timeutc", "datetimeutc", "localtime", "gmttime", "datum", "fecha", "data", "tarih",
-    "дата", "indexlevel0", "unnamed0", "",
+    "дата", "dtyyyymmdd", "indexlevel0", "unnamed0", "",
 )  # fmt: skip
 SYMBOL_NAMES = (
     "symbol", "ticker", "sym", "tickersymbol", "stocksymbol", "actsymbol", "symbols", "tic", "securityticker",
@@ -84,12 +84,15 @@ SYMBOL_NAMES = (
 # As sites and banks write them in German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Turkish and
 # Russian, without accents.
 _LOCAL = {
-    "open": "eroffnung eroffnungskurs eroffn erster ouverture ouv apertura abertura otwarcie oppen acilis откр",
+    "open": (
+        "eroffnung eroffnungskurs eroffn erster ouverture ouv openingskoers kursotwarcia apertura abertura otwarcie "
+        "oppen acilis откр"
+    ),
     "high": "hoch tageshoch hochst plushaut haut maximo massimo maxima hoog najwyzszy max hogst yuksek макс",
     "low": "tief tagestief tiefst plusbas bas minimo minima laag najnizszy min lagst dusuk мин",
     "close": (
         "schluss schlusskurs cloture cierre chiusura fechamento dernier ultimo zuletzt laatste slot zamkniecie "
-        "ostatnio senaste simdi цена"
+        "ostatnio senaste simdi цена clot slotkoers kurszamkniecia slutkurs kapanis"
     ),
     "volume": "stuck stucke stuecke volumen wolumen wol volym hac объем",
 }  # fmt: skip

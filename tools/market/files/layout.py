@@ -7,7 +7,7 @@ import codecs
 import csv
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,11 +123,14 @@ def form_of(first: Sequence[str], encoding: str, names: Collection[str], stem: s
     return form._replace(stated=_stated(first[: form.skipped], form.delimiter))
 
 
+# A column or a line of a currency, as the sites write it whose other headings are known.
+CURRENCY = ("currency", "ccy", "currencycode", "wahrung", "devise", "divisa", "moneda", "valuta", "moeda", "waluta",
+            "parabirimi", "валюта")  # fmt: skip
 _KEYS = {
     "symbol": "symbol", "ticker": "symbol", "tickersymbol": "symbol", "stocksymbol": "symbol", "instrument": "symbol",
-    "currency": "stated_currency", "exchange": "stated_exchange",
+    "exchange": "stated_exchange", **dict.fromkeys(CURRENCY, "stated_currency"),
 }  # fmt: skip
-_PAIR = re.compile(r"\s*#*\s*([A-Za-z ]{3,14}?)\s*[:=]\s*(\S.*)")
+_PAIR = re.compile(r"\s*#*\s*([^\W\d_](?:[^\W\d_]| ){2,13}?)\s*[:=]\s*(\S.*)")
 _BRACKETED = re.compile(r"\(((?:[A-Za-z]{2,10}\s*:\s*)?[A-Z][A-Z0-9]{0,4}(?:[.\-/][A-Z])?)\)")
 _ALONE = re.compile(r"#*\s*((?:[A-Z]{3,10}\s*:\s*)?[A-Z]{1,5}(?:[.\-/ ][A-Z])?)\s*")
 _BEHIND = re.compile(r"(?:for|of)\s+([A-Z]{1,5}(?:[.\-/][A-Z])?)\s*[.:]?\s*")
@@ -162,8 +165,7 @@ class Lines(NamedTuple):
 def csv_lines(file: Any, form: Form) -> Lines:
     for _ in range(form.skipped):
         file.readline()
-    reader = csv.reader(file, delimiter=form.delimiter, skipinitialspace=True)
-    below = ((reader.line_num + form.skipped, row) for row in reader)
+    below = _rows_below(file, form)
     wide = form.wide
     first = list(islice(below, wide.rows if wide is not None else 1))
     if wide is None:
@@ -173,6 +175,23 @@ def csv_lines(file: Any, form: Form) -> Lines:
         return Lines(header, below)
     names = [price for price in dict.fromkeys(wide.prices) if PRICES.fullmatch(price)]
     return Lines(wide.header(names), _long(below, wide.places(names), len(wide.prices) + 1))
+
+
+_END = "\ue000the end of the file\ue000"
+
+
+def _rows_below(file: Any, form: Form) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the line that it ends on. Raises csv.Error for a quote that is opened and never closed: all
+    lines after it would be one cell."""
+    reader = csv.reader(chain(file, [_END]), delimiter=form.delimiter, skipinitialspace=True)
+    last = form.skipped
+    for row in reader:
+        if row and row[-1].endswith(_END):
+            if len(row) > 1 or row[0] != _END:
+                raise csv.Error(f"a quote of row {last + 1} is not closed")
+            return
+        last = reader.line_num + form.skipped
+        yield last, row
 
 
 def _long(

@@ -31,7 +31,7 @@ from chordesk.models.outside import (
     require,
 )
 from chordesk.models.text import from_csv_cell
-from chordesk.tools.market.files.layout import Form, csv_lines, encoding_of, first_lines, form_of, no_text
+from chordesk.tools.market.files.layout import CURRENCY, Form, csv_lines, encoding_of, first_lines, form_of, no_text
 from chordesk.tools.market.files.notation import DAYS, EMPTY, Ambiguous, Kind, Survey, kinds_of
 from chordesk.tools.market.files.sources import PRICES, Wide, flat_header, meant, plain, source_of, unit_of
 from chordesk.tools.market.files.symbols import listed
@@ -622,7 +622,7 @@ _PARTS = {PARQUET: _parquet_parts, JSON_LINES: _json_parts}
 
 # What a table may say of the market of its rows; where it says nothing they are US dollars in New York.
 _LISTED: Columns = {
-    "stated_currency": Column(("currency", "ccy", "currencycode")),
+    "stated_currency": Column(CURRENCY),
     "stated_exchange": Column(("exchange", "mic", "exchangecode", "primaryexchange", "stockexchange")),
 }
 

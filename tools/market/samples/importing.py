@@ -13,6 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -373,7 +374,7 @@ def _put_together(bars: Mapping[str, list[Bar]], others: Mapping[str, Given], as
     found = {}
     for symbol, rows in joined.items():
         once = _once(sorted(rows, key=lambda bar: bar.day), aside)
-        if (border := _border_of_bases(once)) is not None:
+        if (border := _border_of_bases(once) or _two_of_a_day(once)) is not None:
             before, after = border
             shown = f"{close_of(before):g} on {before.day} in {before.origin[0]}"
             detail = f"{symbol} has {shown}, and {close_of(after):g} on {after.day}; take one download of all days"
@@ -404,6 +405,31 @@ def _border_of_bases(rows: Sequence[Bar]) -> tuple[Bar, Bar] | None:
         closes = figure_of(before, "adjusted"), figure_of(after, "adjusted")
         if before.origin[0] != after.origin[0] and all(closes) and moves_like_splits(np.array(closes, dtype=float)):
             return before, after
+    return None
+
+
+_ALIKE = 5  # days that two files of a name have, by which their bases are told
+_APART = 0.005  # by which they differ at least
+_STEADY = 0.002  # by which their ratio may wander: closes in cents
+
+
+def _two_of_a_day(rows: Sequence[Bar]) -> tuple[Bar, Bar] | None:
+    """Return the first two bars of one day, where two files have closes in one ratio on all days that they share: each
+    would be right alone, and put together they move where the price did not."""
+    shared: dict[tuple[str, str], list[tuple[Bar, Bar]]] = defaultdict(list)
+    for before, after in pairwise(rows):
+        if before.day == after.day and before.origin[0] != after.origin[0]:
+            one, other = sorted((before, after), key=lambda bar: bar.origin[0])
+            shared[one.origin[0], other.origin[0]].append((one, other))
+    for pairs in shared.values():
+        closes = [(close_of(one), close_of(other)) for one, other in pairs]
+        ratios = [one / other for one, other in closes if one and other]
+        if len(ratios) < _ALIKE:
+            continue
+        middle = median(ratios)
+        steady = all(abs(one / middle - 1) < _STEADY for one in ratios)
+        if abs(middle - 1) > _APART and steady:
+            return pairs[0]
     return None
 
 

@@ -151,6 +151,9 @@ def gathered(sources: Iterable[Path], room: Path, aside: SetAside) -> list[Given
 
 def _one(given: Given, room: Path, aside: SetAside) -> Iterator[Given]:
     ending = given.path.suffix.lower()
+    if given.path.exists() and not given.path.is_file():
+        remedy = "write what it gives into a file, and import that"
+        raise UsageError(f"{given.name} is a pipe or a device, and is read more than once", remedy=remedy)
     if ending == ZIP:
         yield from _unpacked(given, room / str(len(list(room.iterdir()))), aside)
     elif ending in READ:
@@ -488,7 +491,14 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
             shown = f"{cells.day[:40]} is {moment:%A, %H:%M} in New York: its bar would be of the day before it"
             aside.add(name, cells.row, "times of a zone whose days are not New York's", f"{shown}; write YYYY-MM-DD")
             return []
-    return [Bar((name, cells.row), str(_day(moment)), cells.figures) for moment, cells in moments]
+    return [Bar((name, cells.row), str(_day(moment)), _on_one_line(cells.figures)) for moment, cells in moments]
+
+
+def _on_one_line(figures: Mapping[str, str]) -> Mapping[str, str]:
+    """A line break within a cell would move the rows below it in the file that is written."""
+    if any("\n" in text or "\r" in text for text in figures.values()):
+        return {name: " ".join(text.split()) for name, text in figures.items()}
+    return figures
 
 
 def _day(moment: dt.datetime | dt.date) -> dt.date:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,6 +139,14 @@ EXPORTS: dict[str, str | bytes] = {
             [f"{b[0]:%d-%b-%Y}", *map(str, b[1:5]), f"{b[5]:,}".replace(",", "."), f"{b[5]:,}".replace(",", ".")]
         ),
     ),
+    "AAPL cours.txt": written(
+        "date\touv\thaut\tbas\tclot\tvol\tdevise",
+        lambda b: "\t".join([f"{b[0]:%d/%m/%Y} 00:00", *map(str, b[1:]), "USD"]),
+    ),
+    "metastock.txt": written(
+        "<TICKER>,<DTYYYYMMDD>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>",
+        lambda b: f"AAPL,{b[0]:%Y%m%d},{','.join(map(str, b[1:]))}",
+    ),
     "long.csv": written(
         "RIC,date,open,high,low,close,volume",
         lambda b: f"AAPL.O,{(b[0] - dt.date(1899, 12, 30)).days},{','.join(map(str, b[1:]))}",
@@ -225,6 +235,9 @@ HOURS = [(hour, minute) for hour in range(9, 16) for minute in (30,)]
             "time,close\n" + "".join(f"{b[0]} {hour + 6}:{minute},{b[4]}\n" for b in BARS for hour, minute in HOURS),
             "times of another clock than New York's: they go from 15:30 to 21:30",
         ),
+        ("Datum;Schluss;Währung\n" + "".join(f"{b[0]};{b[4]};EUR\n" for b in BARS), "EUR"),
+        ("Währung: EUR\n\nDatum;Schluss\n" + "".join(f"{b[0]};{b[4]}\n" for b in BARS), "EUR"),
+        (SIMPLE.replace(f"{DAYS[3]},", f'{DAYS[3]},"', 1), "a quote of row 5 is not closed"),
     ],
 )
 def test_what_leaves_no_bar_is_refused_and_nothing_is_written(tmp_path: Path, content: str, why: str) -> None:
@@ -262,6 +275,13 @@ def test_downloads_of_before_and_after_a_split_are_refused_with_the_day(tmp_path
         UsageError, match=rf"two bases: A has 783 on {DAYS[14]} in src/A\.csv, and 196\.75 on {DAYS[15]}"
     ):
         imported(tmp_path, "src")
+    shutil.rmtree(tmp_path / "src")
+    (tmp_path / "src").mkdir()
+    for name, part, scale in (("A.csv", BARS[:20], 4), ("A (1).csv", BARS[10:], 1)):
+        rows = "".join(f"{b[0]},{b[4] * scale}\n" for b in part)
+        (tmp_path / "src" / name).write_text(f"date,close\n{rows}", encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"two bases: A has 191\.75 on {DAYS[10]} in src/A \(1\)\.csv, and 767 on"):
+        imported(tmp_path, "src")
     joined = "".join(
         f"{b[0]},{b[4] * (4 if at < 15 else 1)},{b[4] * (4 if at < 15 else 1)}\n" for at, b in enumerate(BARS)
     )
@@ -288,6 +308,19 @@ def test_a_bar_without_its_adjusted_close_and_an_adjusted_contract_cost_nothing_
         "NA1240719C00170000 names a contract that a corporate action has adjusted" in str(one)
         for one in report.problems.found
     )
+
+
+def test_a_line_break_within_a_cell_costs_its_own_row(tmp_path: Path) -> None:
+    rows = [f'{b[0]},"{b[4]}\n9"' if b is BARS[4] else f"{b[0]},{b[4]}" for b in BARS]
+    (tmp_path / "AAPL.csv").write_text("date,close\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (left,) = imported(tmp_path, "AAPL.csv").aside.rows
+    assert (left.row, left.reason) == (7, "a bar that cannot be used: '185.75 9' is no number")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "AAPL.csv")
+    with pytest.raises(UsageError, match=r"AAPL\.csv is a pipe or a device"):
+        imported(tmp_path, "AAPL.csv")
 
 
 def test_nothing_is_written_without_agreement(tmp_path: Path) -> None:
