@@ -338,6 +338,8 @@ def names_of(models: Sequence[str]) -> str:
 def away(server: str, error: Exception) -> Problem:
     if isinstance(error, aiohttp.ClientSSLError):
         why = getattr(error, "certificate_error", None) or error.os_error
+        if "WRONG_VERSION_NUMBER" in str(why):  # what a server without TLS answers to its greeting
+            return Problem("unreachable", f"{server} speaks no TLS: set DESK_PROVIDER_URL to it with http://")
         text = f"the certificate of {server} is not trusted: {why}"
         return Problem("bad_request", f"{text}; set DESK_CODEX_CA_FILE to a PEM of the roots that it needs")
     text = f"no model server answers at {server}: {reason(error)}; start it, or set DESK_PROVIDER_URL to one that runs"

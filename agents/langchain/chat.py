@@ -57,6 +57,7 @@ from chordesk.agents.langchain.runtimes import (
 )
 from chordesk.models.answers import Usage
 from chordesk.models.files import data_folder
+from chordesk.models.urls import masked, require_http
 from chordesk.tools.toolsets import IMAGE_TOKENS, tokens_of
 
 # LangChain messages as items of the Responses API, each with its real role.
@@ -331,10 +332,10 @@ def _trust_roots() -> Path | None:
 
 def _is_url(text: str) -> bool:
     try:
-        found = urlsplit(text)
+        require_http(text)
     except ValueError:
         return False
-    return found.scheme in ("http", "https") and bool(found.hostname)
+    return True
 
 
 class ChatCodex(BaseChatModel):
@@ -398,7 +399,9 @@ class ChatCodex(BaseChatModel):
         if (provider := found.get("provider")) in ("endpoint", "local") and not found.get("base_url"):
             raise ValueError(f"provider={provider!r} needs a base_url")
         if (url := found.get("base_url")) and not _is_url(str(url)):
-            raise ValueError(f"base_url={url!r} is not a URL: write it as http://HOST:PORT/v1")
+            raise ValueError(f"base_url={masked(str(url))!r} is not a URL: write it as http://HOST:PORT/v1")
+        if url and found.get("api_key") and "@" in urlsplit(str(url)).netloc:
+            raise ValueError("base_url has a login, and api_key is given: a request carries one of them")
         return found
 
     @classmethod

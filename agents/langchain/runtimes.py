@@ -73,7 +73,10 @@ def answering(provider: str, model: str, url: str | None) -> str:
 
 def require_known(name: str, provider: Provider) -> None:
     """Raise ModelUnavailable for a name that begins with a provider there is not: the login has no such model."""
-    prefix, colon, _ = name.partition(":")
+    prefix, colon, model = name.partition(":")
+    if provider == "codex" and colon and not model and prefix in KNOWN:
+        remedy = "write the model behind it, as in codex:gpt-5.5 or ollama:qwen3:8b"
+        raise ModelUnavailable(f"the model {name!r} names the provider {prefix!r} and no model", remedy=remedy)
     if provider == "codex" and colon:
         raise ModelUnavailable(
             f"the model {name!r} names the provider {prefix!r}, which there is not",

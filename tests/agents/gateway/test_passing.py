@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import aiohttp
 import orjson
 import psutil
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 
+from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.service import Gateway, Signs, Upstream
 from chordesk.agents.gateway.wire import Server
 from chordesk.agents.pulse import Pulse, TurnLimits
@@ -348,3 +351,13 @@ def test_what_comes_counts_and_not_its_label(name: str, tmp_path: Path, registry
             served.raw = (200, SSE_HEADERS, [(0.0, orjson.dumps(response))])
         result = asked(served, tmp_path, registry)
     assert (result.status, result.text, result.usage.total_tokens) == ("completed", FINAL, 120)
+
+
+def test_a_server_without_tls_is_no_certificate_that_is_not_trusted() -> None:
+    key = ConnectionKey("127.0.0.1", 8080, True, True, None, None, None)
+    error = aiohttp.ClientConnectorSSLError(key, ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"))
+    problem = wire.away("https://127.0.0.1:8080/v1", error)
+    assert (problem.kind, problem.message) == (
+        "unreachable",
+        "https://127.0.0.1:8080/v1 speaks no TLS: set DESK_PROVIDER_URL to it with http://",
+    )

@@ -112,7 +112,15 @@ def test_a_picture_by_url_is_refused_before_it_is_sent() -> None:
         items_of([HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])])
 
 
-@pytest.mark.parametrize(("given", "why"), [({"model": ""}, "model is empty"), ({"base_url": "nonsense"}, "not a URL")])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"model": ""}, "model is empty"),
+        ({"base_url": "nonsense"}, "not a URL"),
+        ({"base_url": "http://127.0.0.1:99999/v1"}, "not a URL"),
+        ({"base_url": "http://ann:pw@127.0.0.1:1/v1", "api_key": "k"}, "has a login, and api_key is given"),
+    ],
+)
 def test_an_argument_that_cannot_work_is_refused_at_once(given: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         ChatCodex(**given)  # type: ignore[arg-type]

@@ -91,6 +91,8 @@ def test_a_provider_there_is_not_is_named_with_those_there_are(tmp_path: Path) -
     with pytest.raises(ModelUnavailable, match="the provider 'olama', which there is not") as caught:
         ChatCodex(model="olama:qwen3", home=tmp_path).invoke("hi")
     assert "ollama" in caught.value.remedy
+    with pytest.raises(ModelUnavailable, match="names the provider 'openai' and no model"):
+        ChatCodex(model="openai:", home=tmp_path).invoke("hi")
     other = ChatCodex(model="qwen3:8b", base_url="http://127.0.0.1:1/v1")
     assert other.model_name == "qwen3:8b"  # a name with a colon, where an address says whose it is
 
