@@ -20,6 +20,7 @@ from mcp.server.stdio import stdio_server
 from sqlmodel import Session, col, select
 from starlette.requests import Request
 
+from chordesk.agents.calls import coerced
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, require_current
@@ -148,12 +149,20 @@ def protocol_server(toolset: Toolset, runs: RunResources) -> Server[Any, Any]:
 
 
 def tools(toolset: Toolset) -> Handlers:
+    schemas = {spec.name: spec.input_schema for spec in toolset.specs()}
+
     async def listed(_request: object, _params: object) -> types.ListToolsResult:
         return made(types.ListToolsResult, tools=[_tool(spec) for spec in toolset.specs()])
 
     async def called(request: Request | None, params: types.CallToolRequestParams) -> types.CallToolResult:
-        # The desk's own check names each wrong argument and the allowed ones.
-        answer = await toolset.call(params.name, params.arguments or {})
+        # Some clients write a list as JSON text, or one value where a list is taken: what has one meaning is read, and
+        # of the rest the desk's own check names each wrong argument and the allowed ones.
+        given = dict(params.arguments or {})
+        if (schema := schemas.get(params.name)) is not None:
+            given, changes = coerced(schema, given)
+            if changes:
+                log.info("mcp.coerced", tool=params.name, changes=changes)
+        answer = await toolset.call(params.name, given)
         if request is not None and request.scope[CALLER].name is not None:
             log.info("mcp.call", tool=params.name, by=request.scope[CALLER].name, success=answer.success)
         return _result(answer)
