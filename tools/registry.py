@@ -209,7 +209,7 @@ class Gaps:
         return [row.model_dump(mode="json", by_alias=True, exclude_none=True) for row in self._rows.values()]
 
 
-def payload(context: ToolContext, gaps: Gaps, *, available: bool, **data: Any) -> dict[str, Any]:
+def payload(context: ToolContext, gaps: Gaps, /, *, available: bool, **data: Any) -> dict[str, Any]:
     """Return an answer in the common frame: market time and source before the data, its gaps after it."""
     head = {"asOf": context.clock.now().isoformat(), "source": context.market.name, "available": available}
     return {**head, **data, "missing": gaps.rows()}

@@ -190,6 +190,11 @@ def test_missing_data_is_reported_once(make_context: MakeContext) -> None:
     ]
 
 
+def test_an_answer_may_have_a_field_by_the_name_of_an_argument(make_context: MakeContext) -> None:
+    answer = payload(make_context(FarMarket()), Gaps(), available=True, gaps=[1], context=2)
+    assert (answer["gaps"], answer["context"], answer["missing"]) == ([1], 2, [])
+
+
 def test_signals_of_one_bar() -> None:
     signals = symbol_signals(history_of(daily("X", [10]), [TODAY]))
     assert (signals.close, signals.sessions, signals.from_high) == (10, 1, 0)
