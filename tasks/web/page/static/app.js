@@ -85,7 +85,8 @@ function View({ view, params, query, desk }) {
   useEffect(() => {
     document.title = `${title} - Chordesk`;
   }, [title]);
-  return html`<${Later} of=${[view.module, view.part ?? view.name, view.feature]} what=${title} given=${{ params, query, desk }} />`;
+  const of = [view.module, view.part ?? view.name, view.feature];
+  return html`<${Later} of=${of} what=${title} given=${{ params, query, desk }} />`;
 }
 
 function Frame({ path, desk, views, children, onHelp }) {

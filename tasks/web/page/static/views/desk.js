@@ -151,7 +151,8 @@ function Fleet({ found: { fleet, queues, redis_trouble: away, database, schedule
     <p class="quiet"><${Link} to="/fleet">Fleet<//>: ${said.join(', ')}. ${next
       ? html`Next: ${plain(next.name)} ${plain(next.kind)} ${timeOf(next.at)}.`
       : queues?.beat.running ? 'Nothing is scheduled.' : html`Nothing starts by itself: ${!queues
-        ? 'Redis does not answer' : fleet.trouble?.beat ? `beat: ${plain(fleet.trouble.beat)}` : 'no beat runs'}.`} <${Link} to="/settings" query=${{ show: 'schedule' }}>Schedule<//></p>
+        ? 'Redis does not answer' : fleet.trouble?.beat ? `beat: ${plain(fleet.trouble.beat)}` : 'no beat runs'}.`}
+      ${' '}<${Link} to="/settings" query=${{ show: 'schedule' }}>Schedule<//></p>
     ${wrong.map(([what, why]) => html`<p>${badgeOf(what, 'warn')} ${textOf(why)}</p>`)}</section>`;
 }
 

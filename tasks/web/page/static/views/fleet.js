@@ -1,4 +1,5 @@
-// The fleet: the life of each process, workers and their app-servers, queues, turns in flight, the oldest step, and parked models.
+// The fleet: the life of each process, workers and their app-servers, queues, turns in flight, the oldest step, and
+// parked models.
 
 import {
   Ago, badgeOf, codeOf, column, count, Empty, Facts, figure, html, joined, Link, Loaded, money, number, numOf, Panel,
