@@ -140,6 +140,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("disarm", ()),
     ("ping", PING[1:]),
     ("stop", ("--all",)),
+    ("db renew", ()),
 )
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
 BY_UP |= {"notify run": "notify run"}
