@@ -97,7 +97,10 @@ class DatabaseUnfit(DatabaseDown):
 
 
 class DatabaseNew(DatabaseUnfit):
-    remedy = "start `desk up`, which makes it; one that was there has been moved, or its disk is not mounted"
+    remedy = (
+        "start `desk up`, which makes it, or run `desk db upgrade`; one that was there has been moved, or its disk is not "
+        "mounted"
+    )
 
 
 class DatabaseUnsound(DatabaseDown):

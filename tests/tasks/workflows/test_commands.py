@@ -131,7 +131,7 @@ WRONG: list[Wrong] = [
         "127.0.0.1:1/0 does not answer",
         "desk up",
     ),
-    (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "no desk has run on", "start `desk up`"),
+    (("research", "IBM"), {"DESK_DATABASE_URL": "sqlite:///{home}/new.db"}, "no desk has run on", "desk db upgrade"),
 ]
 
 
