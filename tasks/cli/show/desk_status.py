@@ -40,12 +40,10 @@ MOST_OF_HALT = 500  # characters: a reason may be long
 
 def status_report(found: DeskStatus) -> RenderableType:
     """Return the status: a database or Redis that does not answer, the desk's standing, the other parts that do not
-    answer or live, then those that do."""
-    first = [_trouble(part, found) for part in FIRST if part in found.trouble]
-    parts: list[RenderableType] = [
-        *first,
-        desk_line(found.standing, found.home, running=found.running, held=found.held),
-    ]
+    answer or live, then those that do. Without a desk its absence comes first: it is why nothing answers."""
+    first: list[RenderableType] = [_trouble(part, found) for part in FIRST if part in found.trouble]
+    standing = desk_line(found.standing, found.home, running=found.running, held=found.held)
+    parts = [*first, standing] if found.running or found.held else [standing, *first]
     if found.database is not None:
         parts += [_not_trading(one) for one in found.database.halts]
         parts.append(_equity(found.standing.account, found.database.equity))

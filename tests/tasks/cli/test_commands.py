@@ -125,7 +125,7 @@ def test_status_shows_that_no_desk_runs_and_the_standing_of_this_terminal(tmp_pa
         ("runs list", {"DESK_REDIS_URL": "http://:hidden-word@127.0.0.1"}, ("DESK_REDIS_URL", "redis://")),
         ("worker ops", {"DESK_REDIS_URL": "redis://:hidden-word/@127.0.0.1"}, ("DESK_REDIS_URL", "percent-encode")),
         ("db upgrade", {"DESK_DATABASE_URL": "mysql://me:hidden-word@127.0.0.1/desk"}, ("DESK_DATABASE_URL", "sqlite")),
-        ("runs list", {"DESK_DATABASE_URL": "sqlite:////dev/null/desk.db"}, ("/dev/null cannot be made", "DESK_HOME")),
+        ("runs list", {"DESK_DATABASE_URL": "sqlite:////dev/null/desk.db"}, ("/dev/null is not a folder", "DESK_HOME")),
         ("demo --home /dev/null/demo", {}, ("/dev/null/demo", "--home")),
         ("flower", {"DESK_HOME": "{home}/file", "DESK_REDIS_URL": "redis://127.0.0.1:1"}, ("file", "DESK_HOME")),
         (
