@@ -98,8 +98,8 @@ class DatabaseUnfit(DatabaseDown):
 
 class DatabaseNew(DatabaseUnfit):
     remedy = (
-        "start `desk up`, which makes it, or run `desk db upgrade`; one that was there has been moved, or its disk is not "
-        "mounted"
+        "start `desk up`, which makes it, or run `desk db upgrade`; "
+        "one that was there has been moved, or its disk is not mounted"
     )
 
 
