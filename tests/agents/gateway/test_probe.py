@@ -90,7 +90,7 @@ async def test_a_template_without_tools_gets_them_by_the_schema() -> None:
     assert "no tool was called: it wrote" in found.why["tool_way"]
 
 
-@pytest.mark.parametrize("arguments", ['{"symbol": "ACME"', '["ACME"]', '{"ticker": 1}', ""])
+@pytest.mark.parametrize("arguments", ['{"symbol": "ACME"', '["ACME"]', '{"price": 1}', ""])
 async def test_calls_that_cannot_be_read_are_none(arguments: str) -> None:
     with LocalServer() as server:
         able = server.able

@@ -94,7 +94,8 @@ def test_two_that_start_at_once_share_one_token(stack: Processes) -> None:
     assert [asked(url[0], token) for url in urls if url] == [200] * 4
     for name in names:
         stack.end(name)
-    assert sorted(path.name for path in (stack.home / "run").iterdir()) == ["api-token", "api.json", "redis.sock"]
+    left = sorted(path.name for path in (stack.home / "run").iterdir())
+    assert left == ["api-token", "api.json", "life", "redis.sock"]
 
 
 def test_a_weak_token_is_refused_and_not_repeated(stack: Processes) -> None:

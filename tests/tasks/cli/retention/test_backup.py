@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +14,6 @@ import pytest
 
 from tests import zygote
 from tests.patience import PATIENCE
-from tests.stack import wait_for
 from tests.tasks.backup.kit import desk_data, filled
 from tests.tasks.cli.running import desk, environment
 
@@ -39,34 +41,34 @@ def test_a_backup_and_its_restore_name_what_there_is_and_what_comes_next(home: P
     assert desk(home, "backup", str(copy)).returncode == 2
 
 
+TRIES = 20
 Begun = Callable[[str], tuple[zygote.Started, Path]]
 
 
 @pytest.fixture
 def begun(home: Path, tmp_path: Path) -> Iterator[Begun]:
-    """Begins a backup to a place of this name, which waits in the middle for the rest of an audit log that never comes;
-    returns it with the folder that it fills."""
-    log, real = home / "audit" / "audit.jsonl", home / "audit" / "real"
+    """Begins a backup to a place of this name, and stops it by a signal in the middle; returns it with the folder that
+    it fills."""
 
     def begin(name: str) -> tuple[zygote.Started, Path]:
-        before = set(tmp_path.glob(f".{name}.partial-*"))
-        log.rename(real)
-        os.mkfifo(log)
-        with (tmp_path / "log").open("ab") as output:
-            process = zygote.start(("backup", str(tmp_path / name)), environment(home), home, output.fileno())
-        ends.callback(process.kill)
-        wait_for(is_read, "it reads the log")
-        real.replace(log)
-        (folder,) = set(tmp_path.glob(f".{name}.partial-*")) - before
-        assert (folder / "database.sqlite").exists(), "it has copied much already"
-        return process, folder
+        known = set(tmp_path.glob(f".{name}.partial-*"))
+        for _ in range(TRIES):
+            with (tmp_path / "log").open("ab") as output:
+                process = zygote.start(("backup", str(tmp_path / name)), environment(home), home, output.fileno())
+            ends.callback(process.kill)
+            while not (found := copied(name) - known) and process.poll() is None:
+                time.sleep(0.001)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGSTOP)
+            if found and copied(name) - known == found:
+                return process, found.pop()
+            process.kill()  # it was faster
+            process.wait(PATIENCE)
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+        raise AssertionError(f"none of {TRIES} backups was met in the middle")
 
-    def is_read() -> bool:
-        try:
-            ends.callback(os.close, os.open(log, os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:
-            return False
-        return True
+    def copied(name: str) -> set[Path]:
+        return {path.parent for path in tmp_path.glob(f".{name}.partial-*/database.sqlite")}
 
     with contextlib.ExitStack() as ends:
         yield begin
