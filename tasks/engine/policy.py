@@ -132,6 +132,7 @@ POLICY: Mapping[str, Retry] = {
     "graph_changed": _NEVER,
     "budget_used": _NEVER,
     "not_waiting": _NEVER,
+    "nothing_yet": _NEVER,
     "history_trimmed": _NEVER,
     "wrong_code": _NEVER,
     "too_many_codes": _NEVER,

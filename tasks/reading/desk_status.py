@@ -235,10 +235,6 @@ def status(
     asked = Look(lambda: ask_workers(settings, app, answering), ANSWERS_SECONDS) if found is not None else None
     planned = Look(lambda: _quotas(settings, store)) if found is not None else None
     database, waiting = _tried(stored, "database", trouble) or (None, [])
-    if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
-        trouble["backup"] = str(tried)
-    if (no_log := why_no_file(settings)) is not None:
-        trouble["audit log"] = no_log
     if (unsound := _unsound(settings)) is not None:
         trouble["database"] = unsound
     workers = (_tried(asked, "workers", trouble) or []) if asked is not None else []
@@ -246,6 +242,10 @@ def status(
         trouble.pop("workers", None)  # their lives are known, and only their figures are not
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
     trouble = {**_first(trouble, processes), **_of_processes(processes)}
+    if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
+        trouble["backup"] = str(tried)
+    if (no_log := why_no_file(settings)) is not None:
+        trouble["audit log"] = no_log
     if found is not None and "workers" not in trouble:
         trouble |= _unserved(workers, processes)
     elif found is None and not workers_known:

@@ -144,7 +144,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"DESK_PROVIDER": "gpt"}, r"DESK_PROVIDER='gpt' \(from environment\).*'codex', 'endpoint' or 'local'"),
         ({"SCREENER_MAX_CANDIDATES": "0"}, r"SCREENER_MAX_CANDIDATES='0'.*greater than or equal to 1"),
         ({"AUTONOMOUS_TRADER_OPTIONS_MODE": "x"}, r"AUTONOMOUS_TRADER_OPTIONS_MODE='x'.*'stocks-only'"),
-        ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*'technical'"),
+        ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*choose among technical"),
         ({"DESK_RESEARCH_ROLES": ","}, r"DESK_RESEARCH_ROLES=',' \(from environment\).*name at least one role"),
         ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM or off"),
         (

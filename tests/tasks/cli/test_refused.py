@@ -52,7 +52,6 @@ CASES: list[tuple[str, str, str]] = [
         "--arm and --ablate were given",
         "one of",
     ),
-    ("board", "no run of the kind episode yet", "desk episode"),
     ("report x1 --day 2010-08-12", "RUN and --day together", "one of RUN"),
     ("report x1", "there is no run 'x1'", "desk runs list"),
     ("report --day 2010-02-30", "'2010-02-30' is no day", "YYYY-MM-DD"),
