@@ -108,6 +108,7 @@ POLICY: Mapping[str, Retry] = {
     "redis_down": Retry(How.SAME, attempts=None, delay=2.0),
     "database_down": Retry(How.SAME, attempts=None, delay=2.0),
     "database_unfit": _NEVER,
+    "database_new": _NEVER,
     "database_unsound": _NEVER,
     "blobs_down": Retry(How.SAME, delay=2.0),
     "service_error": Retry(How.SAME, delay=2.0),
