@@ -43,7 +43,8 @@ def status_report(found: DeskStatus) -> RenderableType:
     answer or live, then those that do. Without a desk its absence comes first: it is why nothing answers."""
     first: list[RenderableType] = [_trouble(part, found) for part in FIRST if part in found.trouble]
     standing = desk_line(found.standing, found.home, running=found.running, held=found.held)
-    parts = [*first, standing] if found.running or found.held else [standing, *first]
+    is_there = found.running or found.held or found.processes
+    parts = [*first, standing] if is_there else [standing, *first]
     if found.database is not None:
         parts += [_not_trading(one) for one in found.database.halts]
         parts.append(_equity(found.standing.account, found.database.equity))
