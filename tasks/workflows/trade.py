@@ -32,7 +32,17 @@ from chordesk.models.errors import FencedOff, Postponed, UsageError
 from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.orders import Fill, Order, Position
-from chordesk.models.tables.runs import Analysis, Candidate, Decision, Report, Run, Verdict, VerdictReport, research_run
+from chordesk.models.tables.runs import (
+    Analysis,
+    Candidate,
+    Decision,
+    Report,
+    Run,
+    Turn,
+    Verdict,
+    VerdictReport,
+    research_run,
+)
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
@@ -160,16 +170,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         reasoning += note(found)
     if (rogue := rogue_note(turned)) is not None:
         actions, reasoning = with_rogue_calls(actions), f"{reasoning} ({rogue}.)"
-    decision = Decision(
-        run_id=run.id,
-        step_id=step.id,
-        turn_id=turn.id,
-        account=run.account,
-        status=status,
-        actions=actions,
-        reasoning=reasoning,
-        author=turn.model,
-    )
+    decision = _decision(run, step, turn, status, actions, reasoning)
     rows = (*turned.rows, [decision])
     if not value:
         error = None if isinstance(turned.outcome, Refused) else reason or status
@@ -178,6 +179,15 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     notes = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
     result = {"status": status, "actions": len(actions), **left_out(turned), **({"notes": notes} if notes else {})}
     return Done(result, rows, [child])
+
+
+def _decision(
+    run: Run, step: ClaimedStep, turn: Turn, status: str, actions: list[dict[str, Any]], reasoning: str
+) -> Decision:
+    return Decision(
+        run_id=run.id, step_id=step.id, turn_id=turn.id, account=run.account, status=status, actions=actions,
+        reasoning=reasoning, author=turn.model,
+    )  # fmt: skip
 
 
 def _in_todays_shares(
