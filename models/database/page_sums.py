@@ -15,7 +15,9 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import zip_longest
 from pathlib import Path
+from urllib.parse import quote
 
 from chordesk.models.files import replacing
 
@@ -33,7 +35,7 @@ def sums_path(path: Path) -> Path:
 
 def seal(path: Path) -> bool:
     """Write the sums of a database that nothing else uses; return whether it was so. Raises OSError, sqlite3.Error."""
-    address = f"file:{path.absolute()}?mode=rw"
+    address = f"file:{quote(str(path.absolute()))}?mode=rw"
     with closing(sqlite3.connect(address, uri=True, timeout=WAIT_SECONDS, isolation_level=None)) as connection:
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -62,12 +64,7 @@ def changed_pages(path: Path) -> list[int]:
         if form != _FORM or _log_bytes(path):
             return []
         found = array("I", _sums(path, size))
-        most = max(len(found), len(sums))
-        changed = [
-            place + 1
-            for place in range(most)
-            if place >= len(found) or place >= len(sums) or found[place] != sums[place]
-        ]
+        changed = [at for at, (now, then) in enumerate(zip_longest(found, sums), 1) if now != then]
         # A writer that began meanwhile has removed them before its first page.
         return changed if changed and kept.stat().st_ino == before.st_ino else []
     return []

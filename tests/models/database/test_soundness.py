@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
-from chordesk.models.database import soundness
+from chordesk.models.database import page_sums, soundness
 from chordesk.models.database.failures import as_desk_error
 from chordesk.models.database.store import Store, seal
 from chordesk.models.errors import DatabaseDown, DatabaseUnsound
@@ -139,6 +139,18 @@ def test_a_writer_compares_the_pages_before_it_removes_their_sums(settings: Sett
     assert soundness.watch(settings, whole=True).why is not None, "a write does not make it sound"
     sums.unlink()
     assert soundness.watch(settings, whole=True).why is None, "as a person says who changed it"
+
+
+def test_the_name_of_a_folder_is_no_option_of_its_seal(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "50%3f #1?mode=ro" / "desk.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(tmp_path / "desk.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(tmp_path / "desk.db", path)
+    assert page_sums.seal(path)
+    assert page_sums.changed_pages(path) == []
+    flip(path, 2, 100)
+    assert page_sums.changed_pages(path) == [2]
 
 
 def write(store: Store) -> None:
