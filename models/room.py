@@ -60,7 +60,8 @@ class Shortage:
 
     @property
     def key(self) -> str:
-        return f"{self.what}:{self.where}"
+        """Names the shortage while it lasts, though its reason may change."""
+        return self.what if self.what in (HOME, SOUNDNESS) else f"{self.what}:{self.where}"
 
     @property
     def name(self) -> str:
