@@ -9,17 +9,20 @@ makes nothing there. A copy that is put in the folder's place, as from a backup 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import platform
+import re
 import secrets
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from chordesk.models.errors import UsageError
 
@@ -227,10 +230,46 @@ def require(path: Path | str) -> None:
         raise FileNotFoundError(errno.ENOENT, why, str(path))
 
 
+def claims_folder() -> Path:
+    """Return where each running desk of this user on this machine has a locked file, which names its data folder."""
+    return Path(tempfile.gettempdir()) / f"chordesk-{os.getuid()}-desks"
+
+
+def claim_text(home: str) -> str:
+    return f"the desk on {home} (process {os.getpid()})"
+
+
+_CLAIM = re.compile(r"the desk on (.*) \((process \d+)\)", re.DOTALL)
+
+
+def why_taken(path: Path) -> str | None:
+    """Return that a running desk has its data folder at this path or above it, where nothing is now: what was made
+    there would keep the folder from being brought back. None for a path that is there."""
+    at = Path(os.path.realpath(path))
+    missing = {str(each) for each in (at, *at.parents) if not os.path.lexists(each)}
+    for claim in claims_folder().glob("home-*.lock") if missing else ():
+        with suppress(OSError), claim.open(encoding="utf-8", errors="replace") as file:
+            told = _CLAIM.fullmatch(file.read(_MOST_BYTES))
+            if told is not None and told[1] in missing and _is_locked(file):
+                return f"the data folder {told[1]} of a running desk ({told[2]}) is away (moved, deleted or unmounted)"
+    return None
+
+
+def _is_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder and those above it, but never this process's data folder nor what is above that. Raises OSError."""
+    """Make a folder and those above it, but never this process's data folder nor what is above that, nor one that a
+    running desk waits for. Raises OSError."""
     kept = _of(path)
     if kept is None:
+        if (why := why_taken(path)) is not None:
+            raise FileNotFoundError(errno.ENOENT, f"{why}: {AWAY_REMEDY}", str(path))
         path.mkdir(mode, parents=True, exist_ok=True)
         return
     require(path)

@@ -563,6 +563,9 @@ def open_current(url: str) -> Store:
     when it has none; a file that is not there is not made."""
     nothing = DatabaseNew(f"no desk has run on the database {masked(url)}")
     if _never_made(url):
+        path = plain_file(url)
+        if path is not None and (why := home.why_taken(path.parent)) is not None:
+            raise DatabaseDown(why, remedy=home.AWAY_REMEDY)
         raise nothing
     store = Store(url)
     try:

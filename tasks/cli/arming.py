@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.home import make_folder
 from chordesk.models.orders import ANY_SYMBOL, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 
@@ -60,7 +61,7 @@ def _make(path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent, 0o700)
     pem = Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -10,20 +10,14 @@ import fcntl
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from chordesk.models.errors import UsageError
-from chordesk.models.home import Identity
+from chordesk.models.home import Identity, claim_text, claims_folder
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_paper
 from chordesk.models.settings.variables import secret
-
-
-def folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"chordesk-{os.getuid()}-desks"
 
 
 @contextmanager
@@ -50,7 +44,7 @@ def _account(settings: Settings, environ: Mapping[str, str]) -> str | None:
 
 @contextmanager
 def _lock(name: str, what: str, remedy: str, home: str) -> Iterator[None]:
-    place = folder()
+    place = claims_folder()
     place.mkdir(mode=0o700, exist_ok=True)
     found = place.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -66,6 +60,6 @@ def _lock(name: str, what: str, remedy: str, home: str) -> Iterator[None]:
             raise UsageError(f"{what} is in use by {other}", remedy=remedy) from None
         file.seek(0)
         file.truncate()
-        file.write(f"the desk on {home} (process {os.getpid()})")
+        file.write(claim_text(home))
         file.flush()
         yield

@@ -25,6 +25,7 @@ from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, ServiceError, UsageError
 from chordesk.models.files import expanded, replacing
+from chordesk.models.home import make_folder
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
@@ -311,7 +312,7 @@ def write_env_file(path: Path, text: str) -> None:
 
 def write_secret(path: Path, secret: str) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent, 0o700)
         with replacing(path) as file:  # made with access for its owner alone
             file.write(f"{secret}\n".encode())
     except OSError as error:
