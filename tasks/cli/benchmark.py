@@ -189,7 +189,7 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.workflows.runs import new_run
-    from chordesk.tools.question_files import Importing, import_files
+    from chordesk.tools.board.question_files import Importing, import_files
 
     notify = _ignored if quiet else print_line
     place, data = demo.fresh_home(home), os.environ.get("DESK_DATA")
@@ -212,7 +212,7 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
 def _held(app: DeskApp, board: Board, rounds: int, stack: Stack, *, quiet: bool) -> list[str]:
     """Hold an episode on those of a board's questions that are open on its day, and return its run; none without."""
     from chordesk.models.tables.board import Question
-    from chordesk.tasks.workflows.episode.opening import open_episode
+    from chordesk.tasks.board.episode.opening import open_episode
     from chordesk.tools.questions.reading import askable
 
     desk = app.desk

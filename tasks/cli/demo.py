@@ -24,11 +24,11 @@ from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Turn, Verdict, VerdictReport
 from chordesk.models.thesis import Pooled
+from chordesk.tasks.board.board_view import board_view
 from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative
 from chordesk.tasks.cli.show.orders import points
 from chordesk.tasks.cli.show.results import citation_lines
-from chordesk.tasks.reading.boards import board_view
 from chordesk.tasks.reading.reports import AnalysisRow, analyses, grounded_reports
 from chordesk.tasks.services import demo, signals
 from chordesk.tasks.services.demo import SeenProcesses, candidates_to_analyse

@@ -32,9 +32,9 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.text import NEW_YORK
+from chordesk.tasks.board.board_view import VoiceRow, voice_rows
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
-from chordesk.tasks.reading.boards import VoiceRow, voice_rows
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view

@@ -23,6 +23,7 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import waiting
+from chordesk.tasks.board.board_view import BoardView, board_view
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.accounts import (
@@ -34,7 +35,6 @@ from chordesk.tasks.reading.accounts import (
     equity_curve,
     ledger,
 )
-from chordesk.tasks.reading.boards import BoardView, board_view
 from chordesk.tasks.reading.chain import (
     CandidateTable,
     Chain,

@@ -15,9 +15,9 @@ from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Report
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
+from chordesk.tasks.board.board_view import BoardView
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, ExecutedRole, LedgerRow, SkippedRole
-from chordesk.tasks.reading.boards import BoardView
 from chordesk.tasks.reading.chain import Node
 from chordesk.tasks.reading.orders import OrderParts
 from chordesk.tasks.reading.reports import AnalysisRow

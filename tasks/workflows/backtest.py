@@ -24,6 +24,7 @@ from chordesk.models.settings.schema import Owner
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Run, Step
+from chordesk.tasks.board.episode.tally import ON_RESOLVED
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.kinds import StepSpec, Workflow, turns_of
@@ -49,7 +50,6 @@ from chordesk.tasks.workflows.backtest_sessions import (
     settings_of_walk,
     symbols_of_walk,
 )
-from chordesk.tasks.workflows.episode.tally import ON_RESOLVED
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.backtests import later_session, sessions_between

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from chordesk.models.settings import Settings
-from chordesk.tools.venues import factory
+from chordesk.tools.board.venues import factory
 from tests.fakes.serving import PromptHandler
 
 PAGE = 1000

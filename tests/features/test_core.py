@@ -44,10 +44,10 @@ chordesk.agents.board.voices
 chordesk.tasks.notifications.channels
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording
-chordesk.tasks.reading.boards
-chordesk.tools.questions.importing
-chordesk.tools.venues
-chordesk.tools.venues.markets
+chordesk.tasks.board.board_view
+chordesk.tools.board.venue_questions
+chordesk.tools.board.venues
+chordesk.tools.board.venues.markets
 """
 
 

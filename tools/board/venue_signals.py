@@ -12,10 +12,9 @@ from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest
 from chordesk.models.errors import DeskError, MarketUnavailable
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, best, compose, named
-from chordesk.tools.model_tools.company_data import plain_text
-from chordesk.tools.venues.factory import build_funding, build_venues
-from chordesk.tools.venues.funding import DAYS, OWN, FundingFigures, funding_figures
-from chordesk.tools.venues.pairs import (
+from chordesk.tools.board.venues.factory import build_funding, build_venues
+from chordesk.tools.board.venues.funding import DAYS, OWN, FundingFigures, funding_figures
+from chordesk.tools.board.venues.pairs import (
     CONFIRMED,
     ComparedPair,
     PairedQuestions,
@@ -23,6 +22,7 @@ from chordesk.tools.venues.pairs import (
     suggest_pairs,
     survey_pairs,
 )
+from chordesk.tools.model_tools.company_data import plain_text
 
 NO_VENUE_HISTORY = "event markets have no history here: a replay knows no venue"
 MOST_PAIRS = 20  # asked for at once: two requests each, four of a confirmed one

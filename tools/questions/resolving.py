@@ -31,14 +31,14 @@ from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition
 from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.thesis import KeptThesis, kept_thesis
+from chordesk.tools.board.venue_questions import ask_venues, refresh_stored, venue_resolutions, watched
+from chordesk.tools.board.venues.markets import EventVenue, VenueMarket
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import name_now
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.asking import relative_rows, store_relative
-from chordesk.tools.questions.importing import ask_venues, refresh_stored, venue_resolutions, watched
 from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
 from chordesk.tools.questions.reading import FROM_FILE, known_column, known_until
-from chordesk.tools.venues.markets import EventVenue, VenueMarket
 
 log = structlog.get_logger(__name__)
 _SPARE_BARS = 5

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from chordesk.models.answers import Grounding
     from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
     from chordesk.models.tables.runs import BacktestSession, Report
+    from chordesk.tasks.board.board_view import BoardView, ShownQuestion, VoiceRow
     from chordesk.tasks.reading.accounts import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
-    from chordesk.tasks.reading.boards import BoardView, ShownQuestion, VoiceRow
     from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport
     from chordesk.tasks.reading.runs import BacktestView
 

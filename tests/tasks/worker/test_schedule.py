@@ -17,11 +17,11 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
+from chordesk.tasks.board.episode import opening
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import screen
-from chordesk.tasks.workflows.episode import opening
 from chordesk.tasks.workflows.screen import session_slot
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for

@@ -19,9 +19,9 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.board.episode.opening import open_episode
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
-from chordesk.tasks.workflows.episode.opening import open_episode
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, screen_params, split_universe
 from tests.databases import make_database

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.tools.venues.conftest import far, venue_settings
+from tests.tools.board.venues.conftest import far, venue_settings
 
 __all__ = ["far", "venue_settings"]

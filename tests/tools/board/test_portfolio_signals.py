@@ -22,13 +22,13 @@ from chordesk.tools.bounds import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import ToolContext
 from tests.tools.board.boards import board, dormant, ended, harvested, question
+from tests.tools.board.test_event_positions import add_question, position
 from tests.tools.board.test_price_signals import SLOW, SWING, closing, priced
 from tests.tools.board.test_venue_signals import live_board
 from tests.tools.conftest import MakeContext
 from tests.tools.ledger_rows import NOW, add_run
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.questions.rows import add_forecast, person_question
-from tests.tools.test_event_positions import add_question, position
 
 BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)
 Hold = Callable[..., ToolContext]

@@ -13,7 +13,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, SignalFinding
 from chordesk.tools.benchmarks import calendar
 from chordesk.tools.board.context import HarvestContext
-from chordesk.tools.question_files import Importing, import_files
+from chordesk.tools.board.question_files import Importing, import_files
 from chordesk.tools.questions.reading import askable, known_at
 from tests.tools.benchmarks.test_forecastbench import PRICES, SETS, write
 from tests.tools.board.boards import harvested, question

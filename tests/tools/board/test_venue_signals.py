@@ -14,18 +14,18 @@ from chordesk.models.tables.board import Question
 from chordesk.tools.board.context import HarvestContext, symbols_of
 from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.board.venue_signals import labels_of
+from chordesk.tools.board.venues.pairs import confirm_pair
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.venues.pairs import confirm_pair
 from tests.fakes.venues import FarVenues, Fault, book_of, kalshi_row, manifold_row, paid_row, polymarket_row
 from tests.tools.board import boards
 from tests.tools.board.boards import SECONDS, board, dormant, ended, harvested, question
+from tests.tools.board.venues.test_pairs import question as pair_question
+from tests.tools.board.venues.test_pairs import stored
+from tests.tools.board.venues.test_wires import predicted
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket
-from tests.tools.venues.test_pairs import question as pair_question
-from tests.tools.venues.test_pairs import stored
-from tests.tools.venues.test_wires import predicted
 
 
 def live_board(settings: Settings, store: Store | None, *questions: BoardQuestion, **changes: Any) -> HarvestContext:
