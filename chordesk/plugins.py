@@ -73,10 +73,6 @@ if TYPE_CHECKING:
     from chordesk.tasks.worker.work import RetryLater as RetryLater
     from chordesk.tasks.workflows.runs import new_run as new_run
     from chordesk.tasks.workflows.runs import open_run as open_run
-    from chordesk.tools.benchmarks.benchmark import Benchmark as Benchmark
-    from chordesk.tools.benchmarks.benchmark import Given as Given
-    from chordesk.tools.benchmarks.benchmark import Measured as Measured
-    from chordesk.tools.benchmarks.benchmark import Row as Row
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
     from chordesk.tools.history import histories as histories
@@ -87,6 +83,10 @@ if TYPE_CHECKING:
     from chordesk.tools.market.protocol import MarketData as MarketData
     from chordesk.tools.market.replay.market import ReplayMarket as ReplayMarket
     from chordesk.tools.market.replay.market import replay_data as replay_data
+    from chordesk.tools.measure.benchmarks.benchmark import Benchmark as Benchmark
+    from chordesk.tools.measure.benchmarks.benchmark import Given as Given
+    from chordesk.tools.measure.benchmarks.benchmark import Measured as Measured
+    from chordesk.tools.measure.benchmarks.benchmark import Row as Row
     from chordesk.tools.model_tools.signals import SIGNALS_GET as SIGNALS_GET
     from chordesk.tools.registry import Answer as Answer
     from chordesk.tools.registry import Arguments as Arguments

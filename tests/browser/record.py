@@ -10,8 +10,8 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.board.episode.opening import open_episode
+from chordesk.tasks.measure.backtest import open_backtest
 from chordesk.tasks.workflows.analyze import open_analysis
-from chordesk.tasks.workflows.backtest import open_backtest
 from tests import zygote
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, wait_for

@@ -12,8 +12,8 @@ import pandas as pd
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.worker.playing import Player
-from chordesk.tasks.workflows.backtest import open_backtest
+from chordesk.tasks.measure.backtest import open_backtest
+from chordesk.tasks.measure.playing import Player
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from tests import homes

@@ -22,9 +22,9 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.errors import MarketError
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn, Verdict
+from chordesk.tasks.measure.backtest import open_backtest
 from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.analyze import open_analysis
-from chordesk.tasks.workflows.backtest import open_backtest
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tools.market.clock import exchange_day

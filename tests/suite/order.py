@@ -11,7 +11,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 BROWSER = "tests/tasks/web/page/"
 SHARED = (
-    BROWSER, "tests/tasks/web/routes/history/", "tests/tasks/telemetry/", "tests/tasks/workflows/walk/",
+    BROWSER, "tests/tasks/web/routes/history/", "tests/tasks/telemetry/", "tests/tasks/measure/walk/",
     "tests/tasks/workflows/test_",
 )  # fmt: skip
 

@@ -58,7 +58,7 @@ from chordesk.tasks.reading.reports import AnalysisRow
 from chordesk.tasks.reading.run_details import TimelineAttempt, TimelineStep
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
-from chordesk.tools.backtest_performance import Course, RandomEntry, performance
+from chordesk.tools.measure.backtest_performance import Course, RandomEntry, performance
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.agents.synthesis.kit import PUT, options

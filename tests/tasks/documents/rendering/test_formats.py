@@ -19,7 +19,7 @@ from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.formats import html, markdown, marked, rendered
-from chordesk.tools.backtest_performance import Course, RandomEntry, performance
+from chordesk.tools.measure.backtest_performance import Course, RandomEntry, performance
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
 from tests.tasks.documents.reading import Read, read

@@ -12,7 +12,7 @@ import pytest
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.orders import OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.tasks.workflows.backtest_sessions import symbols_of_walk
+from chordesk.tasks.measure.backtest_sessions import symbols_of_walk
 from chordesk.tools.brokers.paper_matching import PaperPrices
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
