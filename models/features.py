@@ -70,7 +70,7 @@ OFF = "DESK_FEATURES_OFF"  # read from the environment alone, since roles are th
 OWN = (
     "chordesk.agents.board.feature",
     "chordesk.agents.litellm.feature",
-    "chordesk.agents.tradingagents.feature",
+    "chordesk.agents.graphs.feature",
     "chordesk.tasks.notifications.feature",
     "chordesk.tools.market.samples.feature",
     "chordesk.tools.measure.feature",

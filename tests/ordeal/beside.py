@@ -22,8 +22,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.tradingagents.data import DeskData
-from chordesk.agents.tradingagents.provider import TickerGraph, answering, config_of, install, options_of
+from chordesk.agents.graphs.tradingagents.data import DeskData
+from chordesk.agents.graphs.tradingagents.provider import TickerGraph, answering, config_of, install, options_of
 from chordesk.models.settings.sources import load_settings
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market

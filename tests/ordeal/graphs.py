@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.langchain.bridge import using
-from chordesk.agents.langchain.runtimes import Connection, own_bridge
+from chordesk.agents.graphs.langchain.bridge import using
+from chordesk.agents.graphs.langchain.runtimes import Connection, own_bridge
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.workflows.graph import open_graphs
+from chordesk.tasks.graphs.workflow import open_graphs
 from tests.ordeal.turns import ANSWER, TOOL
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.toy import graphs

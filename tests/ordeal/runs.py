@@ -46,9 +46,9 @@ from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.approvals import answer
 from chordesk.tasks.board.episode.opening import open_episode
 from chordesk.tasks.engine.kinds import task_name
+from chordesk.tasks.graphs.workflow import open_graphs
 from chordesk.tasks.reading.runs import waits
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.workflows.graph import open_graphs
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered

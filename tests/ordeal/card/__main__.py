@@ -28,7 +28,7 @@ import psycopg
 
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.workflows.graph import open_graphs
+from chordesk.tasks.graphs.workflow import open_graphs
 from tests.fakes.chat import FakeChat, send_reply
 from tests.fakes.obedient import fill
 from tests.fakes.responses import Call, Receive, Seen, Send, Slow, Text

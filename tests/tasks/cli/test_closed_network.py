@@ -80,7 +80,7 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cassette delete", ("--all",)),
     ("benchmark", ("stockbench", "--from", ".", "--no-play")),
     ("graph", ("desk_graphs:build", "--input", "{}")),
-    ("graph", ("chordesk.agents.langchain.example:build", "--input", '{"symbol": "IBM"}')),
+    ("graph", ("chordesk.agents.graphs.langchain.example:build", "--input", '{"symbol": "IBM"}')),
     ("tradingagents", ("IBM",)),
     ("page", ("--url", "http://127.0.0.1:1", "--no-open")),
     ("notify channels", ()),

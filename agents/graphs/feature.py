@@ -1,0 +1,32 @@
+"""TradingAgents and other graphs of LangGraph as durable work."""
+
+from chordesk.models.features import Command, Feature, GraphRole
+
+FEATURE = Feature(
+    name="graphs",
+    aliases=("langchain", "langgraph", "tradingagents"),
+    modules=(
+        "chordesk.agents.graphs.langchain",
+        "chordesk.agents.graphs.tradingagents",
+        "chordesk.langchain",
+        "chordesk.tasks.graphs.commands",
+        "chordesk.tasks.graphs.workflow",
+        "chordesk.tasks.graphs",
+        "chordesk.tasks.graphs.tradingagents",
+    ),
+    graph_roles={
+        "tradingagents": GraphRole(
+            after="quick",
+            step="chordesk.tasks.graphs.tradingagents.opening:ticker_step",
+            requires="chordesk.agents.graphs.tradingagents.project:require_playable",
+        )
+    },
+    workflows=("chordesk.tasks.graphs.workflow:WORKFLOWS",),
+    commands={
+        "graph": Command("chordesk.tasks.graphs.commands", "Run", "Run a LangGraph graph as durable work."),
+        "tradingagents": Command(
+            "chordesk.tasks.graphs.commands", "Run", "Run TradingAgents on symbols as durable work."
+        ),
+    },
+    settings=("graphs", "graph_models"),
+)
