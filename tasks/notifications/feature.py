@@ -6,17 +6,19 @@ FEATURE = Feature(
     name="notifications",
     aliases=("notify",),
     modules=(
-        "chordesk.tasks.cli.notify",
-        "chordesk.tasks.doctor.notifications",
+        "chordesk.tasks.notifications.commands",
+        "chordesk.tasks.notifications.doctor_check",
         "chordesk.tasks.notifications",
     ),
     commands={
         "notify": Command(
-            "chordesk.tasks.cli.notify", "Operate", "Notify people: send, test the channels, show what was sent."
+            "chordesk.tasks.notifications.commands",
+            "Operate",
+            "Notify people: send, test the channels, show what was sent.",
         )
     },
     settings=("notify_channels",),
-    checks=("chordesk.tasks.doctor.notifications:CHECK",),
+    checks=("chordesk.tasks.notifications.doctor_check:CHECK",),
     preflight=("chordesk.tasks.notifications.checking:preflight",),
     programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels"),),
 )
