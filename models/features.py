@@ -72,7 +72,7 @@ OWN = (
     "chordesk.agents.litellm.feature",
     "chordesk.agents.graphs.feature",
     "chordesk.tasks.notifications.feature",
-    "chordesk.tools.market.samples.feature",
+    "chordesk.tools.samples.feature",
     "chordesk.tools.measure.feature",
 )
 

@@ -122,7 +122,8 @@ def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     from chordesk.models.settings.sources import load
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.measure.backtest import open_backtest
-    from chordesk.tasks.services import demo, plan, signals
+    from chordesk.tasks.samples import demo
+    from chordesk.tasks.services import plan, signals
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tools.measure.benchmarks.benchmark import Played
 
@@ -159,7 +160,7 @@ def _universe(asked: Play) -> str:
 
 def _environment(home: Path, market: str, day: dt.date, **more: str) -> dict[str, str]:
     from chordesk.models.settings.variables import names_setting
-    from chordesk.tasks.services.demo import FORCED
+    from chordesk.tasks.samples.demo import FORCED
 
     kept = {key: value for key, value in os.environ.items() if not names_setting(key) or key.startswith(MODEL)}
     forced = {key: value for key, value in FORCED.items() if key not in ("DESK_PROVIDER", "DESK_REPLAY_OPTIONS")}
@@ -185,7 +186,8 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
     have come since. Their market is DESK_DATA's where it is set, else the exchange's calendar."""
     from chordesk.models.settings.sources import load
     from chordesk.models.tables.columns import utcnow
-    from chordesk.tasks.services import demo, plan, signals
+    from chordesk.tasks.samples import demo
+    from chordesk.tasks.services import plan, signals
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.workflows.runs import new_run

@@ -22,7 +22,7 @@ from chordesk.models.migrations import VERSIONS
 from tests.features.test_switched_off import python
 from tests.patience import PATIENCE
 from tests.stack import processes
-from tests.tasks.cli.services import test_demo
+from tests.tasks.samples import test_demo
 
 ROOT = Path(__file__).parents[2]
 

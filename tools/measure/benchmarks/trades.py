@@ -23,10 +23,10 @@ from chordesk.models.outside import Oversized, lines
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.close_table import CloseTable, buy_and_hold
 from chordesk.tools.market.files.tables import JSON_LINES, Unreadable, moment_of, number_of
-from chordesk.tools.market.samples import own_files
-from chordesk.tools.market.samples.own_files import SetAside
 from chordesk.tools.measure.benchmarks.benchmark import Benchmark, Given, Measured, Row
 from chordesk.tools.measure.benchmarks.stockbench import daily_line, performance
+from chordesk.tools.samples import own_files
+from chordesk.tools.samples.own_files import SetAside
 
 CASH, PASSIVE_CAPITAL = "CASH", 100_000.0
 # Parts of a log's path that name no model.

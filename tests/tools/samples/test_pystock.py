@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.files.data_folder import check_folder
-from chordesk.tools.market.samples.importing import import_data
-from chordesk.tools.market.samples.pystock import PRICES, REPORTS
+from chordesk.tools.samples.importing import import_data
+from chordesk.tools.samples.pystock import PRICES, REPORTS
 from tests.examples import examples
 from tests.tools.market.files.folders import market, sessions
 

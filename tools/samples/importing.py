@@ -31,9 +31,9 @@ from chordesk.tools.market.files.news_and_earnings import HEADLINE_COLUMNS as HE
 from chordesk.tools.market.files.news_and_earnings import STATEMENT_COLUMNS as STATEMENTS
 from chordesk.tools.market.files.tables import CSV, JSON_LINES, FileProblem, Problems, columns_in, rows_of
 from chordesk.tools.market.prices import moves_like_splits
-from chordesk.tools.market.samples import pystock
-from chordesk.tools.market.samples.own_files import COLUMNS as OWN_BARS
-from chordesk.tools.market.samples.own_files import (
+from chordesk.tools.samples import pystock
+from chordesk.tools.samples.own_files import COLUMNS as OWN_BARS
+from chordesk.tools.samples.own_files import (
     JSON,
     NESTED,
     TABBED,
@@ -48,7 +48,7 @@ from chordesk.tools.market.samples.own_files import (
     is_read,
     table_of,
 )
-from chordesk.tools.market.samples.package_files import (
+from chordesk.tools.samples.package_files import (
     MSFT_CHAIN,
     NASDAQ_NEWS,
     NEWS_2020,
@@ -62,7 +62,7 @@ from chordesk.tools.market.samples.package_files import (
     plain_pickle,
     require_hash,
 )
-from chordesk.tools.market.samples.preview import Preview, close_of, figure_of, preview_of
+from chordesk.tools.samples.preview import Preview, close_of, figure_of, preview_of
 
 
 class Table(NamedTuple):

@@ -24,7 +24,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RunKind
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Candidate, Run, ToolCall, Verdict
-from chordesk.tasks.services import demo
+from chordesk.tasks.samples import demo
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.pricing import Terms, price
 from tests.patience import PATIENCE

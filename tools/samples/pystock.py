@@ -26,9 +26,9 @@ from chordesk.tools.market.files.bars import LEAST_STEP, MOST_CHECKED, MOST_FOLD
 from chordesk.tools.market.files.tables import NUMBER
 from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
-from chordesk.tools.market.samples.own_files import SetAside
-from chordesk.tools.market.samples.package_files import members
 from chordesk.tools.market.universe import is_symbol
+from chordesk.tools.samples.own_files import SetAside
+from chordesk.tools.samples.package_files import members
 
 NAME = "pystock"
 ABOUT = (

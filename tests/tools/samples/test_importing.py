@@ -13,10 +13,10 @@ import pytest
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.market import ChainedFiles
-from chordesk.tools.market.samples.importing import import_data, import_sample
-from chordesk.tools.market.samples.package_files import MSFT_CHAIN, NEWS_2020, PackageFile, fetch, plain_pickle
+from chordesk.tools.samples.importing import import_data, import_sample
+from chordesk.tools.samples.package_files import MSFT_CHAIN, NEWS_2020, PackageFile, fetch, plain_pickle
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
-from tests.tools.market.samples.packages import DAYS, chain_package, chain_sample, news_sample, source_archive
+from tests.tools.samples.packages import DAYS, chain_package, chain_sample, news_sample, source_archive
 
 
 def test_a_chain_becomes_a_market_with_greeks_of_a_day_and_a_point(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_package_file_that_was_fetched_elsewhere_is_found_by_its_hash(
 ) -> None:
     path = chain_package(tmp_path)
     sample, _ = chain_sample(path)
-    monkeypatch.setattr("chordesk.tools.market.samples.importing.SAMPLES", {sample.name: sample})
+    monkeypatch.setattr("chordesk.tools.samples.importing.SAMPLES", {sample.name: sample})
     done = import_data([str(path)], tmp_path / "msft", force=False)
     assert done.sample is not None
     assert done.sample.name == "msft-chain"

@@ -30,8 +30,8 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.samples.package_files import MSFT_CHAIN
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.samples.package_files import MSFT_CHAIN
 
 MARK = ".chordesk-demo"
 SAMPLE_SECONDS = 0.5

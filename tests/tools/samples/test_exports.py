@@ -15,8 +15,8 @@ import pytest
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.sources import SOURCES
-from chordesk.tools.market.samples.importing import Imported, import_data
-from chordesk.tools.market.samples.preview import Preview
+from chordesk.tools.samples.importing import Imported, import_data
+from chordesk.tools.samples.preview import Preview
 from tests.tools.market.files.folders import sessions
 
 DAYS = sessions("2024-01-02", 30)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chordesk.tools.market.files.sources import SOURCES
 from chordesk.tools.market.files.tables import Unreadable, number_of
-from chordesk.tools.market.samples.own_files import Bar, SetAside
+from chordesk.tools.samples.own_files import Bar, SetAside
 
 SHOWN = 12
 

@@ -55,8 +55,8 @@ from chordesk.tools.market.files.tables import (
     parts_of,
 )
 from chordesk.tools.market.home import foreign
-from chordesk.tools.market.samples.json_records import records
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
+from chordesk.tools.samples.json_records import records
 
 _SHOWN = 8
 _SHOWN_OF_A_FILE = 4096  # characters

@@ -30,8 +30,9 @@ from chordesk.tasks.cli.output import console, print_line, relative
 from chordesk.tasks.cli.show.orders import points
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tasks.reading.reports import AnalysisRow, analyses, grounded_reports
-from chordesk.tasks.services import demo, signals
-from chordesk.tasks.services.demo import SeenProcesses, candidates_to_analyse
+from chordesk.tasks.samples import demo
+from chordesk.tasks.samples.demo import SeenProcesses, candidates_to_analyse
+from chordesk.tasks.services import signals
 from chordesk.tasks.services.plan import Plan
 from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord

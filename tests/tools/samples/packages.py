@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from chordesk.tools.market.samples.package_files import MSFT_CHAIN, NASDAQ_NEWS, NEWS_2020, PackageFile, Sample
+from chordesk.tools.samples.package_files import MSFT_CHAIN, NASDAQ_NEWS, NEWS_2020, PackageFile, Sample
 from tests.tools.market.files.folders import sessions
 
 DAYS = sessions("2019-12-02", 140)

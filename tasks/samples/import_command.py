@@ -15,7 +15,7 @@ from chordesk.tasks.cli.output import print_line, relative
 from chordesk.tasks.cli.upkeep import HAS_ERRORS, lines
 
 if TYPE_CHECKING:
-    from chordesk.tools.market.samples.preview import Preview
+    from chordesk.tools.samples.preview import Preview
 
 commands = typer.Typer()
 
@@ -39,7 +39,7 @@ def import_(
     own files are written once you agree to the first, last and largest move of each name.
     """
     from chordesk.tools.market.files.data_folder import check_folder
-    from chordesk.tools.market.samples.importing import import_data
+    from chordesk.tools.samples.importing import import_data
 
     folder = expanded(to).absolute() if to is not None else None
     source = expanded(source).absolute() if source is not None else None
