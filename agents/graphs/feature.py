@@ -6,13 +6,9 @@ FEATURE = Feature(
     name="graphs",
     aliases=("langchain", "langgraph", "tradingagents"),
     modules=(
-        "chordesk.agents.graphs.langchain",
-        "chordesk.agents.graphs.tradingagents",
+        "chordesk.agents.graphs",
         "chordesk.langchain",
-        "chordesk.tasks.graphs.commands",
-        "chordesk.tasks.graphs.workflow",
         "chordesk.tasks.graphs",
-        "chordesk.tasks.graphs.tradingagents",
     ),
     graph_roles={
         "tradingagents": GraphRole(

@@ -5,11 +5,7 @@ from chordesk.models.features import Command, Feature, Program
 FEATURE = Feature(
     name="notifications",
     aliases=("notify",),
-    modules=(
-        "chordesk.tasks.notifications.commands",
-        "chordesk.tasks.notifications.doctor_check",
-        "chordesk.tasks.notifications",
-    ),
+    modules=("chordesk.tasks.notifications",),
     commands={
         "notify": Command(
             "chordesk.tasks.notifications.commands",

@@ -41,10 +41,12 @@ print(json.dumps({"loaded": loaded, "descriptions": features.OWN}))
 STILL = """
 chordesk.agents.board.board
 chordesk.agents.board.voices
+chordesk.tasks.board
+chordesk.tasks.board.board_view
 chordesk.tasks.notifications.channels
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording
-chordesk.tasks.board.board_view
+chordesk.tools.board
 chordesk.tools.board.venue_questions
 chordesk.tools.board.venues
 chordesk.tools.board.venues.markets

@@ -3,44 +3,30 @@ answers."""
 
 from chordesk.models.features import Command, Feature, Market, View
 
-_CLI = "chordesk.tasks.cli"
+_TASKS = "chordesk.tasks.measure"
 FEATURE = Feature(
     name="measure",
     aliases=("backtests", "benchmarks", "cassettes", "experiments", "masks"),
     uses=("board", "samples"),
     modules=(
-        "chordesk.agents.measure.cassettes",
-        "chordesk.agents.measure.mask",
-        "chordesk.tasks.measure.cassette_files",
-        "chordesk.tasks.measure.backtest_command",
-        "chordesk.tasks.measure.benchmark_command",
-        "chordesk.tasks.measure.cassette_command",
-        "chordesk.tasks.measure.experiment_command",
-        "chordesk.tasks.measure.leaks_command",
-        "chordesk.tasks.measure.experiment_view",
-        "chordesk.tasks.measure.leaks",
-        "chordesk.tasks.measure.routes",
-        "chordesk.tasks.measure.playing",
-        "chordesk.tasks.measure.backtest",
-        "chordesk.tasks.measure.backtest_sessions",
-        "chordesk.tools.measure.backtest_performance",
-        "chordesk.tools.measure.backtests",
-        "chordesk.tools.measure.benchmarks",
+        "chordesk.agents.measure",
+        "chordesk.tasks.measure",
         "chordesk.tools.measure",
-        "chordesk.tools.measure.experiments",
     ),
-    workflows=("chordesk.tasks.measure.backtest:WORKFLOWS",),
+    workflows=(f"{_TASKS}.backtest:WORKFLOWS",),
     commands={
-        "backtest": Command(f"{_CLI}.backtest", "Run", "Let the whole desk play past sessions."),
-        "experiment": Command(f"{_CLI}.experiment", "Run", "Compare settings of the desk on one history."),
+        "backtest": Command(f"{_TASKS}.backtest_command", "Run", "Let the whole desk play past sessions."),
+        "experiment": Command(f"{_TASKS}.experiment_command", "Run", "Compare settings of the desk on one history."),
         "cassette": Command(
-            f"{_CLI}.cassette", "Measure", "Models' answers that are kept, to play runs again without a model."
+            f"{_TASKS}.cassette_command",
+            "Measure",
+            "Models' answers that are kept, to play runs again without a model.",
         ),
-        "benchmark": Command(f"{_CLI}.benchmark", "Measure", "Measure the desk on a public benchmark."),
+        "benchmark": Command(f"{_TASKS}.benchmark_command", "Measure", "Measure the desk on a public benchmark."),
     },
-    subcommands={"runs": (f"{_CLI}.leaks",)},
+    subcommands={"runs": (f"{_TASKS}.leaks_command",)},
     settings=("cassettes", "mask"),
-    routes=("chordesk.tasks.measure.routes:router",),
+    routes=(f"{_TASKS}.routes:router",),
     views=(
         View("/experiments", "Experiments", "views/experiments", key="x"),
         View("/experiments/:experiment", "Experiment", "views/experiments"),

@@ -7,9 +7,7 @@ FEATURE = Feature(
     aliases=("demo",),
     uses=("board",),
     modules=(
-        "chordesk.tasks.samples.import_command",
-        "chordesk.tasks.samples.demo_command",
-        "chordesk.tasks.samples.demo",
+        "chordesk.tasks.samples",
         "chordesk.tools.samples",
     ),
     commands={

@@ -140,7 +140,7 @@ def _day(year: int, month: int, day: int) -> dt.date | None:
 
 
 _HERE = Path(__file__).parent
-_PROMPTS = _HERE.parent / "prompts"
+_PROMPTS = _HERE.parents[1] / "prompts"
 _WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*[A-Za-z]")
 _FORM = re.compile(
     r",?\s+(?:incorporated|inc|corporation|corp|company|cos?|plc|ltd|limited|holdings?|group|n\.?v|s\.?a|& co|"

@@ -248,7 +248,7 @@ def test_what_leaves_no_bar_is_refused_and_nothing_is_written(tmp_path: Path, co
 
 
 def test_the_page_has_the_headings_that_are_known() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
     assert [one.name for one in SOURCES if f"| {one.name} | `{one.shown}` |" not in page] == []
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from langgraph.graph import END, START, MessagesState, StateGraph
-from pydantic import BaseModel
-
-from chordesk.langchain import close_bridges, register
 from langchain.agents import create_agent
 from langchain.chat_models import init_chat_model
 from langchain.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain.tools import tool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+from chordesk.langchain import close_bridges, register
 from tests.agents.litellm.kit import served
 from tests.fakes.chat import FakeChat, answer
 from tests.fakes.obedient import fill

@@ -13,7 +13,7 @@ from chordesk.tools.market.replay.market import ReplayData, replay_data
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses
 
-TOY = Path(__file__).parents[2] / "toy" / "trading_agents"
+TOY = Path(__file__).parents[3] / "toy" / "trading_agents"
 
 
 def forget() -> None:

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 from tests.toy.checkout import needed
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 STUBBED = Path(__file__).parent / "stubbed.py"
 # Its node has get_insider_transactions too, which no analyst is given.
 TOOLS = {

@@ -16,7 +16,7 @@ from tests.fakes.responses import FakeResponses, Refusal
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def run(home: Path, *arguments: str, url: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
