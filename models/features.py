@@ -7,6 +7,7 @@ loaded where they are used, so that `desk --help` loads none of them. This modul
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -65,6 +66,8 @@ def require_source(extra: str) -> None:
 
 
 T = TypeVar("T")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # two words at least: PATH and HOME are not a broker's
+_TAKEN = ("DESK_", "AUTONOMOUS_", "TRADER_", "SCREENER_")  # names of settings
 GROUP = "chordesk.features"  # entry points of packages: NAME = "module:FEATURE"
 OFF = "DESK_FEATURES_OFF"  # read from the environment alone, since roles are there before the settings are
 OWN = (
@@ -96,10 +99,28 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker's module, which has `build`. play_money: no real money moves, so it needs no mandate."""
+    """A broker's module, which has `build`."""
 
     module: str
-    play_money: bool = False
+    play_money: bool = False  # no real money moves, so it needs no mandate
+    # Variables with its keys, which `build` reads from its `environ`: the process that sends orders alone has them. A
+    # file may hold each, which NAME_FILE names. The first one identifies the account.
+    credentials: tuple[str, ...] = ()
+    # Times in force of orders of shares, by type of order; empty: all that `models/order_terms.py` has.
+    takes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: bool = True  # it takes orders of contracts, and orders with legs
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for variables that are not a broker's to have, and for terms that are none."""
+        for name in self.credentials:
+            if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN) or name.endswith("_FILE"):
+                reason = f"the broker {self.module} names {name!r} as a variable with a key of its own"
+                raise ValueError(f"{reason}: write capitals, such as ACME_API_KEY, and none of the desk's names")
+        if self.takes:
+            from chordesk.models.order_terms import wrong_terms
+
+            if (wrong := wrong_terms(self.takes)) is not None:
+                raise ValueError(f"the broker {self.module} {wrong}")
 
 
 # Names for packages, in which `Broker` is what such a module makes.

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 OrderType = Literal["market", "limit", "stop", "stop_limit", "trailing_stop"]
 TimeInForce = Literal["day", "gtc", "ioc", "opg", "cls"]
 
-# Times in force by order type, of shares; both brokers take the same. An option order is of the day.
+# Times in force by order type, of shares: a broker takes these, or says in its feature which of them. An option order
+# is of the day.
 TIMES_IN_FORCE: Mapping[OrderType, tuple[TimeInForce, ...]] = {
     "market": ("day", "gtc", "ioc", "opg", "cls"),
     "limit": ("day", "gtc", "ioc", "opg", "cls"),
@@ -19,6 +20,10 @@ TIMES_IN_FORCE: Mapping[OrderType, tuple[TimeInForce, ...]] = {
 }
 OPTION_TYPES: tuple[OrderType, ...] = ("market", "limit")
 OPTION_TIMES: tuple[TimeInForce, ...] = ("day",)
+
+# What the desk sends of its own accord: exits, and the stop that protects a position.
+_NEEDED: Mapping[OrderType, TimeInForce] = {"market": "day", "limit": "day", "stop": "gtc"}
+TRAILING: tuple[OrderType, TimeInForce] = ("trailing_stop", "gtc")  # a protective order of the rule trail:N%
 
 # The prices that a type of order has, and no other.
 _FIELDS: Mapping[OrderType, tuple[str, ...]] = {
@@ -41,6 +46,35 @@ def misfit(
         if name not in _FIELDS[order_type] and value is not None:
             return f"a {shown(order_type)} order with a {name}", f"{name} {value}", f"no {name}"
     return None
+
+
+def wrong_terms(takes: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return what is wrong with the terms that a broker takes, after its name; None where nothing is."""
+    known: Mapping[str, tuple[str, ...]] = {**TIMES_IN_FORCE}
+    for order_type, times in takes.items():
+        if order_type not in known:
+            return f"takes orders of type {order_type!r}: choose among {', '.join(known)}"
+        for time in times:
+            if time not in known[order_type]:
+                of = f"{shown(order_type)} orders that are {time!r}"
+                return f"takes {of}: choose among {', '.join(known[order_type])}"
+    for needed, at in _NEEDED.items():
+        if at not in takes.get(needed, ()):
+            return f"takes no {shown(needed)} order that is {at}, and the desk sends such exits and stops"
+    return None
+
+
+def not_taken(
+    broker: str, takes: Mapping[str, tuple[str, ...]], order_type: str, time_in_force: str
+) -> tuple[str, str, str] | None:
+    """As `unsupported`, of an order of shares at one broker. takes: as of its feature."""
+    if not takes or time_in_force in takes.get(order_type, ()):
+        return None
+    if times := takes.get(order_type):
+        reason = f"the broker {broker} takes no {shown(order_type)} order that is {time_in_force}"
+        return reason, f"time in force {time_in_force}", f"time in force {' or '.join(times)}"
+    allowed = f"order type {' or '.join(takes)}"
+    return f"the broker {broker} takes no {shown(order_type)} order", f"order type {order_type}", allowed
 
 
 def unsupported(order_type: OrderType, time_in_force: TimeInForce, option: bool) -> tuple[str, str, str] | None:

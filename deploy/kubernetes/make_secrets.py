@@ -5,8 +5,9 @@
 Values come from the environment, so that none is in a file or among a command's arguments. What a small desk can make
 up by itself, the passwords of its Postgres and Redis, is random; so are the key of messages and the API's token where
 none is given. A fleet brings DESK_DATABASE_URL and DESK_REDIS_URL, and DESK_MIGRATE_URL where another login owns the
-schema. DESK_NOTIFY_CHANNELS has the channels of notifications. `create` refuses to replace what is there: a new
-password would shut the desk out of its own database.
+schema. DESK_NOTIFY_CHANNELS has the channels of notifications, BROKER_KEYS the names of further keys of a broker, which
+the trade worker gets. `create` refuses to replace what is there: a new password would shut the desk out of its own
+database.
 Standard library only: the machine that runs it needs no desk.
 """
 
@@ -115,7 +116,8 @@ def of_the_desk(environ: Mapping[str, str]) -> list[dict[str, Any]]:
     for role, names in SETTINGS.items():
         if role in NEEDS and not environ.get(NEEDS[role]):
             continue
-        keys = [name for name in KEYS.get(role, ()) if environ.get(name)]
+        more = environ.get("BROKER_KEYS", "").split() if role == "trade" else ()
+        keys = [name for name in (*KEYS.get(role, ()), *more) if environ.get(name)]
         given = owner if role == "migrate" else environ
         files = {"desk.toml": toml(given, *names), **{name.lower(): environ[name] for name in keys}}
         found.append(secret(f"desk-{role}", files))

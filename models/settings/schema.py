@@ -31,6 +31,7 @@ from pydantic_core import PydanticCustomError
 from chordesk.models import features
 from chordesk.models.features import Broker, Market
 from chordesk.models.files import data_folder
+from chordesk.models.order_terms import TRAILING, not_taken, parse_protection
 from chordesk.models.settings.types import (
     Absolute,
     Channels,
@@ -113,11 +114,12 @@ MARKETS = features.added(
     },
     "markets",
 )
+_ALPACA = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
 BROKERS = features.added(
     {
         "paper": Broker("chordesk.tools.brokers.paper", play_money=True),
-        "alpaca-paper": Broker("chordesk.tools.brokers.alpaca", play_money=True),
-        "alpaca-live": Broker("chordesk.tools.brokers.alpaca"),
+        "alpaca-paper": Broker("chordesk.tools.brokers.alpaca", play_money=True, credentials=_ALPACA),
+        "alpaca-live": Broker("chordesk.tools.brokers.alpaca", credentials=_ALPACA),
     },
     "brokers",
 )
@@ -128,6 +130,8 @@ BrokerName = Annotated[
     str, AfterValidator(partial(_known, "brokers", BROKERS)), WithJsonSchema({"type": "string", "enum": [*BROKERS]})
 ]
 REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays)
+# The keys of all brokers: in the environment of the worker that sends orders, in no file of settings and no setting.
+BROKER_KEYS = tuple(dict.fromkeys(name for broker in BROKERS.values() for name in broker.credentials))
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 
@@ -178,9 +182,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
     LIVE_SWITCH: ClassVar[str] = "TRADER_LIVE"
-    # A broker's key and secret: in the environment of the worker that sends orders, in no file and in no setting.
-    CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
-    # Those of a paper account, for data alone: in the environment of each worker that reads chains, in no file either.
+    # Keys of an Alpaca paper account, for data alone: in the environment of each worker that reads chains, in no file.
     DATA_CREDENTIALS: ClassVar[tuple[str, str]] = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 
     home: Absolute = of_process(data_folder, "data folder", "/srv/desk")
@@ -431,6 +433,10 @@ class Settings(BaseModel):
                 raise _together(f"the provider {self.provider} needs a URL", "provider", "provider_url")
             if self.provider_key is not None and "@" in urlsplit(self.provider_url or "").netloc:
                 raise _together("give a login in the URL or a key, not both", "provider_url", "provider_key")
+        rule, takes = parse_protection(self.protect), BROKERS[self.broker].takes
+        if rule is not None and rule.kind == "trail" and not_taken(self.broker, takes, *TRAILING) is not None:
+            problem = f"the broker {self.broker} takes no trailing stop that is gtc: protect by stop:N%"
+            raise _together(problem, "protect", "broker")
         return self
 
     @property
@@ -442,6 +448,19 @@ class Settings(BaseModel):
         own = self.model_copy()
         own._backtest = account
         return own
+
+    @property
+    def sends_to(self) -> Broker:
+        """The description of the account's broker; that of a backtest is paper's."""
+        return BROKERS["paper" if self._backtest else self.broker]
+
+    def refusal(self, order_type: str, time_in_force: str, *, option: bool) -> tuple[str, str, str] | None:
+        """Return (reason, value, what is allowed) for an order that the account's broker does not take, else None."""
+        broker = self.sends_to
+        if option:
+            reason = f"the broker {self.broker} takes no orders of options"
+            return None if broker.options else (reason, "an option", "shares")
+        return not_taken(self.broker, broker.takes, order_type, time_in_force)
 
     @property
     def model_label(self) -> str:

@@ -12,7 +12,7 @@ from chordesk.models import home
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
-from chordesk.models.settings.schema import ALIASES, SECRETS, Settings
+from chordesk.models.settings.schema import ALIASES, BROKERS, SECRETS, Settings
 
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
 #
@@ -30,6 +30,17 @@ def secret(environ: Mapping[str, str], name: str) -> str | None:
     if value and path:
         raise both_given(name)
     return read_secret(name + SUFFIX, path) if path else value or None
+
+
+def broker_keys(broker: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a broker's keys by variable, in the order of its description. Raises SettingError for one that is missing
+    or in a file that cannot be used."""
+    found = {name: secret(environ, name) for name in BROKERS[broker].credentials}
+    if missing := [name for name, value in found.items() if value is None]:
+        remedy = f"set it, or the path of a file as {missing[0]}{SUFFIX}, for the trade worker alone; no .env is read"
+        needed = " and ".join(missing)
+        raise SettingError(f"the broker {broker} needs {needed} in the process environment", remedy=remedy)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def both_given(name: str) -> SettingError:

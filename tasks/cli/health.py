@@ -107,12 +107,14 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show every setting: its value, its owner, its source."""
-    from chordesk.tasks.reading.setting_values import describe
+    from chordesk.tasks.reading.setting_values import describe, describe_keys
 
     loaded = checked()
     warn(loaded.warnings)
     rows = describe(loaded)
-    if running:
+    if not running:
+        rows += describe_keys(loaded.settings, os.environ)
+    else:
         rows = published(loaded, rows) if loaded.running else of_processes(loaded.settings, rows)
     home = loaded.settings.home
     last = desk_line(standing_of(loaded.settings), home, running=loaded.running, held=is_up(home))

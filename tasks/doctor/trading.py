@@ -72,7 +72,8 @@ def broker(context: CheckContext) -> Check:
     switch = "TRADER_LIVE=1: orders fill" if settings.trader_live else "orders end as previews"
     equity = "unknown" if view.equity is None else f"{view.equity:,.2f}"
     held = f"{len(view.positions)} positions"
-    return ok(f"{name}: cash {view.cash:,.2f}, equity {equity}, {held}; {switch}")
+    keys = f"; its keys are in {' and '.join(names)}" if (names := settings.sends_to.credentials) else ""
+    return ok(f"{name}: cash {view.cash:,.2f}, equity {equity}, {held}; {switch}{keys}")
 
 
 def clock(context: CheckContext) -> Check:

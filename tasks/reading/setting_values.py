@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import SecretStr
 
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import owner_of
-from chordesk.models.settings.schema import GROUPS
+from chordesk.models.settings.schema import GROUPS, Owner
 from chordesk.models.settings.sources import Loaded
-from chordesk.models.settings.variables import PREFIX
+from chordesk.models.settings.variables import PREFIX, SUFFIX
 from chordesk.models.urls import HIDDEN, masked
 
 
@@ -38,6 +39,18 @@ def describe(loaded: Loaded) -> list[dict[str, Any]]:
                 "help": info.description or "",
             }
         )
+    return rows
+
+
+def describe_keys(settings: Settings, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows as of `describe` for the keys of the account's broker, which no setting holds."""
+    rows = []
+    for name in settings.sends_to.credentials:
+        given = next((each for each in (name, name + SUFFIX) if environ.get(each)), None)
+        facts = {"value": HIDDEN if given else None, "source": f"{given} (environment)" if given else "not set"}
+        meaning = f"key of the broker {settings.broker}, for the process that sends orders alone"
+        row = {"name": name, "group": GROUPS["broker"], "variable": name, **facts}
+        rows.append({**row, "belongs_to": str(Owner.PROCESS), "help": meaning})
     return rows
 
 

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from chordesk.models.errors import UsageError
 from chordesk.models.home import Identity, claim_text, claims_folder
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import is_paper
 from chordesk.models.settings.variables import secret
 
 
@@ -38,7 +37,8 @@ def held(identity: Identity, settings: Settings, environ: Mapping[str, str], *, 
 
 def _account(settings: Settings, environ: Mapping[str, str]) -> str | None:
     """Return a name for the broker's account that tells nothing of its key; None for books of the desk's own."""
-    key = None if is_paper(settings.account) else secret(environ, Settings.CREDENTIALS[0])
+    names = settings.sends_to.credentials
+    key = secret(environ, names[0]) if names else None
     return f"account-{settings.broker}-{hashlib.sha256(key.encode()).hexdigest()[:16]}" if key else None
 
 

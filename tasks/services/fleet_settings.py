@@ -9,7 +9,7 @@ from pathlib import Path
 from chordesk.agents.role_models import PROVIDER_KEYS, require_keys, require_roles
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.schema import SECRETS
+from chordesk.models.settings.schema import BROKER_KEYS, SECRETS
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import JSON_VARIABLE, PREFIX, SUFFIX
 from chordesk.models.urls import masked
@@ -21,7 +21,7 @@ MOUNTED = "/run/secrets/"
 OF_PROVIDERS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
 HIDDEN_NAMES = frozenset(
     {f"{PREFIX}{name.upper()}" for name in SECRETS} | OF_PROVIDERS
-    | {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
+    | {*BROKER_KEYS, *Settings.DATA_CREDENTIALS}
 )  # fmt: skip
 
 
@@ -98,9 +98,9 @@ def _require_mounted(name: str, path: str) -> None:
 
 def _require_named(settings: Settings, brought: set[str]) -> None:
     """Raise SettingError for keys that a service needs with these settings, and no file has."""
-    needed = {}
-    if settings.broker.startswith("alpaca"):
-        needed[f"{PREFIX}BROKER={settings.broker}"] = Settings.CREDENTIALS
+    needed = dict[str, tuple[str, ...]]()
+    if keys := settings.sends_to.credentials:
+        needed[f"{PREFIX}BROKER={settings.broker}"] = keys
     if settings.option_chains.startswith("alpaca"):
         needed[f"{PREFIX}OPTION_CHAINS={settings.option_chains}"] = Settings.DATA_CREDENTIALS
     for setting, names in needed.items():

@@ -28,6 +28,7 @@ from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.home import UNUSABLE_REMEDY, make_folder, why_unusable
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
+from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
@@ -136,13 +137,13 @@ def _worker(role: str, name: str, suffix: str) -> Program:
 
 
 def keys_of(queues: str) -> frozenset[str]:
-    """Keys that no setting holds: of models' providers where turns run, the broker's where orders are sent, data's for
+    """Keys that no setting holds: of models' providers where turns run, brokers' where orders are sent, data's for
     both."""
     served, found = set(queues.split(",")), frozenset[str]()
     if served & set(WORKER_QUEUES["research"].split(",")):
         found |= {*Settings.DATA_CREDENTIALS, *(name for names in PROVIDER_KEYS.values() for name in names)}
     if served & set(WORKER_QUEUES["trade"].split(",")):
-        found |= {*Settings.DATA_CREDENTIALS, *Settings.CREDENTIALS}
+        found |= {*Settings.DATA_CREDENTIALS, *BROKER_KEYS}
     return found
 
 

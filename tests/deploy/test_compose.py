@@ -13,6 +13,7 @@ import yaml
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import BROKER_KEYS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
@@ -139,9 +140,7 @@ def test_each_key_is_in_the_service_that_needs_it(compose: dict[str, Any]) -> No
     assert {secret for secret, names in holders.items() if names == {"research"}} == providers | {
         "provider_key", "sec_identity",
     }  # fmt: skip
-    assert {secret for secret, names in holders.items() if names == {"trade"}} == {
-        name.lower() for name in Settings.CREDENTIALS
-    }
+    assert {secret for secret, names in holders.items() if names == {"trade"}} == {name.lower() for name in BROKER_KEYS}
     data = {name.lower() for name in Settings.DATA_CREDENTIALS}
     assert all(holders[name] == {"research", "trade"} for name in data)
     assert holders["api_token"] == {"api"}

@@ -17,6 +17,7 @@ import redis
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.notifications import channels
 from tests import zygote
@@ -133,16 +134,23 @@ def test_each_key_is_one_pods_alone(fleet: dict[str, dict[str, str]]) -> None:
     assert holders("pass-of-postgres") == {f"desk-{role}" for role in ROLES} | {"desk-demand"}
 
 
+def test_the_keys_of_a_packages_broker_are_the_trade_workers_alone() -> None:
+    found = made("small", {**MODEL, "BROKER_KEYS": "ACME_KEY ACME_SECRET", "ACME_KEY": "one-of-acme"})
+    holders = {name for name, files in found.items() if "one-of-acme" in files.values()}
+    assert (holders, found["desk-trade"]["acme_key"]) == ({"desk-trade"}, "one-of-acme")
+    assert found["desk-trade-variables"] == {"ACME_KEY_FILE": "/run/secrets/desk/acme_key"}
+
+
 def test_the_broker_and_the_providers_are_all_there() -> None:
     wanted = {
-        *Settings.CREDENTIALS,
+        *BROKER_KEYS,
         *Settings.DATA_CREDENTIALS,
         *(key for keys in PROVIDER_KEYS.values() for key in keys),
     }
     environ = {**MODEL, **dict.fromkeys(wanted, "some-value-of-it")}
     found = made("small", environ)
-    of_trade = {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS}
-    for role, names in (("research", wanted - set(Settings.CREDENTIALS)), ("trade", of_trade)):
+    of_trade = {*BROKER_KEYS, *Settings.DATA_CREDENTIALS}
+    for role, names in (("research", wanted - set(BROKER_KEYS)), ("trade", of_trade)):
         variables, files = found[f"desk-{role}-variables"], found[f"desk-{role}"]
         assert set(variables) == {f"{name}_FILE" for name in names}
         (mount,) = (one for one in containers_mounts(role) if one["name"] == "secrets")

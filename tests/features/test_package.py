@@ -111,6 +111,37 @@ def test_its_role_calls_its_tool_in_a_run_on_its_market_and_account(toys: Proces
     assert "Square numbers, add them up, and double the sum." in " ".join(shown.split())
 
 
+KEPT = """
+import json, os
+from chordesk.tasks.cli.processes import WorkerRole, forget_credentials
+from chordesk.tasks.engine.kinds import WORKER_QUEUES
+from chordesk.tools.orders.audit import _secrets
+from chordesk.models.settings.sources import load_settings
+kept = {}
+secrets = list(_secrets(load_settings()))
+for role in ("", *WorkerRole):
+    os.environ.update(TOY_BROKER_KEY="a-toy-key", TOY_BROKER_KEY_FILE="/run/secrets/toy_broker_key")
+    forget_credentials(WORKER_QUEUES.get(role, ""))
+    kept[role] = [name for name in ("TOY_BROKER_KEY", "TOY_BROKER_KEY_FILE") if name in os.environ]
+print(json.dumps([kept, "a-toy-key" in secrets]))
+"""
+
+
+def test_its_brokers_key_reaches_the_trade_worker_alone(toys: Processes) -> None:
+    done = python(toys, "-c", KEPT, TOY_BROKER_KEY="a-toy-key")
+    assert done.returncode == 0, done.stderr
+    kept, masked = json.loads(done.stdout)
+    both = ["TOY_BROKER_KEY", "TOY_BROKER_KEY_FILE"]
+    assert kept == {"": [], "research": [], "ops": [], "trade": both, "all": both}
+    assert masked
+    for given in ({"TOY_BROKER_KEY": "a-toy-key"}, {}):
+        rows = {row["name"]: row for row in printed(toys, "config", "--json", DESK_BROKER="toy", **given)}
+        shown = (rows["TOY_BROKER_KEY"]["value"], rows["TOY_BROKER_KEY"]["source"])
+        assert shown == (("********", "TOY_BROKER_KEY (environment)") if given else (None, "not set"))
+    trailing = desk(toys, "config", DESK_BROKER="toy", DESK_PROTECT="trail:8%")
+    assert (trailing.returncode, "takes no trailing stop that is gtc" in trailing.stderr) == (2, True)
+
+
 FEATURE = "from chordesk.models.features import Command, Feature\nFEATURE = Feature({})\n"
 # What is wrong with a package: its module, and what the line about it says.
 WRONG = {
@@ -139,6 +170,16 @@ WRONG = {
         "COMMANDS, MARKETS = {'late': Command('late_part', 'Run', 'b')}, {'late': Market('late_part')}\n"
         "FEATURE = Feature('late', commands=COMMANDS, markets=MARKETS)\n",
         "",
+    ),
+    "keyed": (
+        "from chordesk.models.features import Broker, Feature\n"
+        "FEATURE = Feature('keyed', brokers={'keyed': Broker('m', credentials=('DESK_HOME',))})\n",
+        "names 'DESK_HOME' as a variable with a key of its own",
+    ),
+    "termed": (
+        "from chordesk.models.features import Broker, Feature\n"
+        "FEATURE = Feature('termed', brokers={'termed': Broker('m', takes={'market': ('day',)})})\n",
+        "takes no limit order that is day",
     ),
     "stranger": ("FEATURE = 1\n", "its entry point is no Feature of the name stranger"),
 }

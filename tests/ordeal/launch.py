@@ -153,14 +153,14 @@ def with_resend_switch() -> None:
 
 
 def with_trades(command: list[str]) -> None:
-    from chordesk.models.settings import Settings
+    from chordesk.models.settings.schema import BROKER_KEYS
     from tests.fakes.alpaca import KEY, SECRET
 
     far_sides()
     with_claim_switch()
     with_resend_switch()
     if command[:2] == ["worker", "trade"]:
-        os.environ.update(zip(Settings.CREDENTIALS, (KEY, SECRET), strict=True))
+        os.environ.update(zip(BROKER_KEYS, (KEY, SECRET), strict=True))
         with_points()
 
 

@@ -13,13 +13,14 @@ from sqlalchemy import Engine, MetaData, select
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import BROKER_KEYS
 
 # Digits and letters that nothing else has, and that no pattern of a key fits: what hides them has to know them.
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
 SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key")
-VARIABLES = (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
+VARIABLES = (*BROKER_KEYS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
 PASSWORDS = ("redis", "postgres", "trace", "flower")
 
 

@@ -31,11 +31,11 @@ from alpaca.trading.stream import TradingStream
 from requests.exceptions import RequestException
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError, ServiceError, SettingError
+from chordesk.models.errors import DeskError, ServiceError
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.models.settings.variables import secret
+from chordesk.models.settings.variables import broker_keys
 from chordesk.models.tables.orders import Preview
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.brokers import alpaca_shapes
@@ -71,18 +71,6 @@ class RequestRejected(DeskError):
         super().__init__(message)
         self.status = status
         self.code = code
-
-
-def credentials(environ: Mapping[str, str]) -> Credentials:
-    """Raises SettingError naming what is missing, or a file that cannot be used."""
-    found = {name: secret(environ, name) for name in Settings.CREDENTIALS}
-    missing = [name for name, value in found.items() if value is None]
-    if missing:
-        raise SettingError(
-            f"the Alpaca broker needs {' and '.join(missing)} in the process environment",
-            remedy=f"set it, or the path of a file as {missing[0]}_FILE, for the trade worker alone; no .env is read",
-        )
-    return Credentials(*(value for value in found.values() if value is not None))
 
 
 def stream_url(base: str) -> str:
@@ -274,7 +262,7 @@ class AlpacaBroker:
         self.real_money = settings.real_money
         self._clock = clock
         self._base = ADDRESSES[settings.broker]
-        self._credentials = credentials(environ)
+        self._credentials = Credentials(*broker_keys(settings.broker, environ).values())
         self._wire = AlpacaWire(self._base, self._credentials, REQUEST_SECONDS, retry_seconds)
         self._fills = StreamedFills()
         self._updates: TradeUpdates | None = None

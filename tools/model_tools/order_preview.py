@@ -52,7 +52,7 @@ def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[st
     """Return the canonical order with its hash, or the denial with the figure measured and the limit."""
     sides = _CONTRACT_SIDES if arguments.contract else SIDES
     asked = arguments.model_copy(update={"side": arguments.side or sides[arguments.action]})
-    columns, malformed = columns_of(asked, context.settings.allow_short)
+    columns, malformed = columns_of(asked, context.settings)
     if malformed is not None:
         raise UsageError(f"{malformed.reason}: {malformed.measured}", remedy=f"give {malformed.limit}")
     if context.run_id is None:

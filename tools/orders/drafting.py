@@ -78,7 +78,7 @@ def source_runs(session: Session, run_id: str) -> list[Run]:
     return [own] if parent is None else [own, parent]
 
 
-def draft_orders(session: Session, decision: Decision, now: dt.datetime, allow_short: bool) -> list[str]:
+def draft_orders(session: Session, settings: Settings, decision: Decision, now: dt.datetime) -> list[str]:
     """Write the decision's orders; return their ids by ordinal. Existing rows are kept. now: market time. hold and
     watch make no order. A malformed action is denied at once, and so is an entry on a symbol without a verdict of the
     decision's runs."""
@@ -91,7 +91,7 @@ def draft_orders(session: Session, decision: Decision, now: dt.datetime, allow_s
         found = order_id(decision.id, ordinal)
         ids.append(found)
         if session.get(Order, found) is None:
-            _draft(session, decision, ordinal, raw, verdicts, now, allow_short)
+            _draft(session, settings, decision, ordinal, raw, verdicts, now)
     return ids
 
 
@@ -105,14 +105,14 @@ def _verdicts(session: Session, runs: list[Run]) -> dict[str, Verdict]:
 
 def _draft(
     session: Session,
+    settings: Settings,
     decision: Decision,
     ordinal: int,
     raw: Mapping[str, Any],
     verdicts: Mapping[str, Verdict],
     now: dt.datetime,
-    allow_short: bool,
 ) -> None:
-    columns, denied = _parse(raw, allow_short)
+    columns, denied = _parse(raw, settings)
     verdict = verdicts.get(columns["symbol"])
     order = Order(
         id=order_id(decision.id, ordinal),
@@ -136,7 +136,7 @@ def _draft(
         deny_order(session, order, denied)
 
 
-def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], Denied | None]:
+def _parse(raw: Mapping[str, Any], settings: Settings) -> tuple[dict[str, Any], Denied | None]:
     """Return the row's columns, and a denial if the action is malformed."""
     try:
         action = DecidedAction.model_validate(raw)
@@ -145,14 +145,14 @@ def _parse(raw: Mapping[str, Any], allow_short: bool) -> tuple[dict[str, Any], D
         where = ".".join(str(part) for part in item["loc"]) or "action"
         known = {"symbol": _text(raw.get("symbol")), "action": _text(raw.get("action"))}
         return known, _malformed(f"{where}: {item['msg']}", _text(item.get("input"), 80), item["msg"])
-    columns, denied = columns_of(action, allow_short)
+    columns, denied = columns_of(action, settings)
     if action.plan is not None and action.action in _ENTRIES:
         columns["plan"] = action.plan.model_dump(mode="json", exclude_none=True)
     return columns, denied
 
 
-def columns_of(action: AskedOrder, allow_short: bool) -> tuple[dict[str, Any], Denied | None]:
-    """Return a row's columns, and a denial if the action contradicts itself."""
+def columns_of(action: AskedOrder, settings: Settings) -> tuple[dict[str, Any], Denied | None]:
+    """Return a row's columns, and a denial if the action contradicts itself or is not for the account's broker."""
     columns: dict[str, Any] = action.model_dump(mode="json", include=_COLUMNS)
     columns["time_in_force"] = action.time_in_force or "day"
     if action.contract is not None:
@@ -162,7 +162,12 @@ def columns_of(action: AskedOrder, allow_short: bool) -> tuple[dict[str, Any], D
     if action.legs:
         legs = [leg for leg in map(parse_leg, action.legs) if leg is not None]
         columns["legs"], columns["multiplier"] = [leg.model_dump() for leg in legs], SHARES_PER_CONTRACT
-    return columns, _wrong_package(action) if action.legs else _contradiction(action, allow_short)
+    wrong = _wrong_package(action) if action.legs else _contradiction(action, settings.allow_short)
+    if wrong is None:
+        option = bool(action.legs) or action.contract is not None
+        terms = settings.refusal(action.order_type or "", columns["time_in_force"], option=option)
+        wrong = _malformed(*terms) if terms is not None else None
+    return columns, wrong
 
 
 def _text(value: Any, most: int = 21) -> str:

@@ -265,7 +265,7 @@ def process_decision(
 def _draft(session: Session, settings: Settings, market: MarketData, decision: Decision) -> list[str]:
     first = claim_decision(session, decision)
     before = set(session.exec(select(Order.id).where(col(Order.decision_id) == decision.id)).all())
-    ids = draft_orders(session, decision, market.clock.now(), settings.allow_short)
+    ids = draft_orders(session, settings, decision, market.clock.now())
     if first:
         audit.record(session, settings, "decision", **decision_facts(session, decision))
     for order_id in ids:

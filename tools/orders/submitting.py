@@ -226,6 +226,7 @@ def _submission_denial(
     terms = terms_of(session, settings, context.market.name, broker.name)
     denied = (
         _run_denial(session, order)
+        or _terms_denial(settings, order)
         or settings_denial(session, settings, order)
         or _mandate_denial(session, context)
         or verify(order, preview, terms, snapshot.now)
@@ -244,6 +245,13 @@ def _submission_denial(
     if denied is None and broker.real_money:
         denied = mandates.check(session, settings, order, preview, found.price)
     return denied
+
+
+def _terms_denial(settings: Settings, order: Order) -> Denied | None:
+    """The order may have been drafted for another broker, or by a person."""
+    option = order.contract is not None or bool(order.legs)
+    wrong = settings.refusal(order.order_type or "", order.time_in_force or "day", option=option)
+    return deny(DenialCode.MALFORMED, *wrong) if wrong is not None else None
 
 
 def _run_denial(session: Session, order: Order) -> Denied | None:

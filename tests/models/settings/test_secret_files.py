@@ -11,9 +11,9 @@ from pydantic import SecretStr
 from chordesk.agents.role_models import PROVIDER_KEYS, missing_keys
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
-from chordesk.models.settings.variables import SECRET_FILES, from_files, secret
-from chordesk.tools.brokers.alpaca import credentials
+from chordesk.models.settings.variables import SECRET_FILES, broker_keys, from_files, secret
 from chordesk.tools.market.alpaca_chains import data_credentials
 
 VALUES = {
@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_used_is_named(
         if name == "DESK_PROVIDER_KEY":
             load_settings(environ, tmp_path)
         else:
-            credentials({**environ, "ALPACA_API_KEY": "k"})
+            broker_keys("alpaca-paper", {**environ, "ALPACA_API_KEY": "k"})
     shown = str(raised.value.args[0])
     assert f"{name}_FILE={path}" in shown
     assert why in shown
@@ -101,10 +101,10 @@ def test_a_halt_goes_on_beside_such_a_file(tmp_path: Path) -> None:
 
 def test_alpacas_keys_come_from_files(tmp_path: Path) -> None:
     environ = {}
-    for name in (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS):
+    for name in (*BROKER_KEYS, *Settings.DATA_CREDENTIALS):
         (tmp_path / name).write_text(f"value-of-{name}\n", encoding="utf-8")
         environ[f"{name}_FILE"] = str(tmp_path / name)
-    assert astuple(credentials(environ)) == tuple(f"value-of-{name}" for name in Settings.CREDENTIALS)
+    assert broker_keys("alpaca-live", environ) == {name: f"value-of-{name}" for name in BROKER_KEYS}
     assert astuple(data_credentials(environ)) == tuple(f"value-of-{name}" for name in Settings.DATA_CREDENTIALS)
 
 

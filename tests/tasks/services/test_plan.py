@@ -16,6 +16,7 @@ from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, is_up, lock_path, snapshot
+from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.processes import WorkerRole, api, configured, forget_credentials
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
@@ -159,7 +160,7 @@ def test_each_secret_reaches_the_processes_that_need_it_alone(make_plan: Callabl
         every = [f'{name}{end}=""' for name in names for end in ("", "_FILE")]
         return {name for name, part in sections.items() if all(one in part for one in every)}
 
-    assert without(Settings.CREDENTIALS) == sections.keys() - {"trade"}
+    assert without(BROKER_KEYS) == sections.keys() - {"trade"}
     providers = [name for names in PROVIDER_KEYS.values() for name in names]
     assert without(providers) == sections.keys() - {"research", "research-2"}
     assert without(Settings.DATA_CREDENTIALS) == sections.keys() - {"research", "research-2", "trade"}
@@ -188,7 +189,7 @@ def test_a_worker_forgets_the_keys_that_its_queues_do_not_need(
     role: WorkerRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = {*Settings.DATA_CREDENTIALS, *(name for names in PROVIDER_KEYS.values() for name in names)}
-    orders = {*Settings.DATA_CREDENTIALS, *Settings.CREDENTIALS}
+    orders = {*Settings.DATA_CREDENTIALS, *BROKER_KEYS}
     for name in (every := turns | orders):
         monkeypatch.setenv(name, "given")
     forget_credentials(WORKER_QUEUES[role])
@@ -197,11 +198,11 @@ def test_a_worker_forgets_the_keys_that_its_queues_do_not_need(
 
 
 def test_the_http_service_forgets_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*Settings.CREDENTIALS, "DESK_API_HOST"):
+    for name in (*BROKER_KEYS, "DESK_API_HOST"):
         monkeypatch.setenv(name, "0.0.0.0")
     with pytest.raises(SettingError, match="DESK_API_HOST"):
         api()
-    assert not [name for name in Settings.CREDENTIALS if name in os.environ]
+    assert not [name for name in BROKER_KEYS if name in os.environ]
 
 
 def test_each_program_has_a_port_of_its_own_for_metrics_whatever_else_runs(make_plan: Callable[..., Plan]) -> None:

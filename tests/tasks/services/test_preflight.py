@@ -50,7 +50,7 @@ def test_a_universe_or_a_broker_that_cannot_be_used(tmp_path: Path, monkeypatch:
     with pytest.raises(UsageError, match="the replay market does not carry NOPE"):
         require_able(settings(tmp_path, universe="AAPL,NOPE"))
     monkeypatch.delenv("ALPACA_API_KEY", raising=False)
-    with pytest.raises(SettingError, match="the Alpaca broker needs ALPACA_API_KEY"):
+    with pytest.raises(SettingError, match="the broker alpaca-paper needs ALPACA_API_KEY"):
         require_able(settings(tmp_path, broker="alpaca-paper"))
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlmodel import Session, select, update
+from sqlmodel import Session, col, select, update
 
 from chordesk.models.errors import FencedOff, ServiceError
+from chordesk.models.features import BrokerEntry
 from chordesk.models.orders import DenialCode
+from chordesk.models.settings.schema import BROKERS
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, TraderNote
 from chordesk.tools.orders import accounts
@@ -181,6 +183,24 @@ def test_a_database_that_takes_no_answer_keeps_no_cancel_from_the_broker(wired: 
         refuse_updates(session)
     assert sorted(cancel_open(desk.context())) == sorted(asked)
     assert wire.calls.count("cancel") == 2
+
+
+def test_what_the_broker_does_not_take_is_denied_when_drafted_and_again_before_it_is_sent(
+    wired: tuple[Desk, Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, wire = wired
+    narrow = BrokerEntry("m", takes={"market": ("day",), "limit": ("day",), "stop": ("gtc",)}, options=False)
+    waiting = desk.decide(action(timeInForce="gtc"))
+    (before,) = desk.process(waiting, trader_live=False)
+    assert before.state != OrderState.DENIED
+    monkeypatch.setitem(BROKERS, "paper", narrow)
+    (drafted,) = desk.run(action("BBB", orderType="limit", limitPrice=90, timeInForce="gtc"))
+    assert "the broker paper takes no limit order that is gtc" in denied(drafted, DenialCode.MALFORMED)
+    with desk.store.session() as session:
+        session.exec(update(Order).where(col(Order.id) == before.order_id).values(state=OrderState.APPROVED))
+    (after,) = desk.process(waiting)
+    assert "takes no market order that is gtc" in denied(after, DenialCode.MALFORMED)
+    assert "submit" not in wire.calls
 
 
 def refuse_updates(session: Session) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.tasks.cli.up import WATCH_SECONDS
 from chordesk.tasks.services.plan import desk_command
 from tests.patience import PATIENCE
@@ -26,7 +27,7 @@ from tests.tasks.services.conftest import gone
 
 DAY = "2010-08-11"
 SECRETS = {
-    **{name: f"secret of {name}" for name in (*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS)},
+    **{name: f"secret of {name}" for name in (*BROKER_KEYS, *Settings.DATA_CREDENTIALS)},
     **{name: f"secret of {name}" for names in PROVIDER_KEYS.values() for name in names},
     **{f"DESK_{name}": f"desk:{'0123456789abcdef' * 2}" for name in ("PROVIDER_KEY", "FLOWER_AUTH", "MESSAGE_KEY")},
 }
@@ -109,7 +110,7 @@ def test_each_process_has_the_secrets_that_it_needs_alone(running: Up) -> None:
         "rulebook": set(),
         "research": {*providers, *Settings.DATA_CREDENTIALS, "DESK_PROVIDER_KEY", "DESK_MESSAGE_KEY"},
         "ops": {"DESK_MESSAGE_KEY"},
-        "trade": {*Settings.CREDENTIALS, *Settings.DATA_CREDENTIALS, "DESK_MESSAGE_KEY"},
+        "trade": {*BROKER_KEYS, *Settings.DATA_CREDENTIALS, "DESK_MESSAGE_KEY"},
         "beat": {"DESK_MESSAGE_KEY"},
         "flower": {"DESK_FLOWER_AUTH", "DESK_MESSAGE_KEY"},
         "api": {"DESK_PROVIDER_KEY", "DESK_MESSAGE_KEY"},

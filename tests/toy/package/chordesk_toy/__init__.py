@@ -13,6 +13,14 @@ FEATURE = Feature(
     workflows=("chordesk_toy.workflow:WORKFLOWS",),
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
     markets={"toy": MarketEntry("chordesk_toy.market", replays=True)},
-    brokers={"toy": BrokerEntry("chordesk_toy.broker", play_money=True)},
+    brokers={
+        "toy": BrokerEntry(
+            "chordesk_toy.broker",
+            play_money=True,
+            credentials=("TOY_BROKER_KEY",),
+            takes={"market": ("day",), "limit": ("day", "gtc"), "stop": ("gtc",)},
+            options=False,
+        )
+    },
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
 )
