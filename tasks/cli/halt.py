@@ -21,6 +21,7 @@ from chordesk.tasks.cli.shell import database, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
+    from chordesk.models.orders import BrokerPosition
     from chordesk.models.tables.orders import Order
     from chordesk.tools.brokers.protocol import Broker
     from chordesk.tools.market.protocol import MarketData
@@ -34,7 +35,10 @@ commands = typer.Typer()
 def halt(
     why: Annotated[str, typer.Option(help="The reason, for the record.")] = "halted by a person",
     flatten: Annotated[
-        bool, typer.Option("--flatten", help="Also close every position, by orders of its own.")
+        bool, typer.Option("--flatten", help="Also close the desk's positions, by orders of their own.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="With --flatten: close what else the broker holds, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Close them without asking: for scripts.")] = False,
 ) -> None:
@@ -46,28 +50,52 @@ def halt(
 
     loaded, problems = load_for_halt()
     settings = loaded.settings
+    if everything and not flatten:
+        raise UsageError(
+            "--all is about --flatten: nothing was halted", remedy="desk halt, or desk halt --flatten --all"
+        )
     warn(f"{problem}; this halt goes on without it" for problem in problems)
     if flatten and not yes:
-        _confirm(settings.account)
-    request = kill_switch.HaltRequest(whoami(), why, flatten)
+        _confirm(settings, everything=everything)
+    request = kill_switch.HaltRequest(whoami(), why, flatten, everything)
     result = kill_switch.halt(settings, request, partial(database, settings), partial(_connected, settings), _Printed())
     _notify(settings)
     if problems or not result.complete:
         raise typer.Exit(INCOMPLETE)
 
 
-def _confirm(account: str) -> None:
+def _confirm(settings: Settings, *, everything: bool) -> None:
     from chordesk.tools.orders import kill_switch
 
-    wanted = kill_switch.confirmation(account)
-    what = f"every position of account {account} is closed at market, which cannot be undone"
-    typed = typer.prompt(f"{what}; type `{wanted}` to go on", err=True) if sys.stdin.isatty() else None
+    account = settings.account
+    wanted = kill_switch.confirmation(account, everything=everything)
+    which = "every position that the broker shows" if everything else "every position that the desk holds"
+    what = f"{which} on account {account} is closed at market, which cannot be undone"
+    typed = None
+    if sys.stdin.isatty():
+        warn([_named(settings, everything=everything)])
+        typed = typer.prompt(f"{what}; type `{wanted}` to go on", err=True)
     if typed != wanted:
         given = "nobody confirmed it" if typed is None else f"{typed!r} does not confirm it"
         raise UsageError(
             f"--flatten: {what}; {given}, and nothing was halted",
             remedy="`desk halt` halts at once and closes nothing; a script adds --yes",
         )
+
+
+def _named(settings: Settings, *, everything: bool) -> str:
+    """Name what a flatten closes and what it leaves, as far as the broker answers."""
+    from chordesk.tools.orders import kill_switch
+
+    try:
+        own, others = kill_switch.survey(settings, partial(database, settings), partial(_connected, settings))
+    except DeskError as error:
+        return f"what the broker holds is not known now: {error.args[0]}"
+    if everything:
+        own, others = [*own, *others], []
+    closed = f"closed: {kill_switch.listed(own) or 'nothing'}"
+    left = f"; not the desk's, and left as it is: {kill_switch.listed(others)} (--all closes it)" if others else ""
+    return closed + left
 
 
 def _notify(settings: Settings) -> None:
@@ -108,6 +136,11 @@ class _Printed:
             print_line(_closed(order, filled.get(order.id, Decimal(0))))
         if not orders:
             print_line("no position to close")
+
+    def others_left(self, positions: Sequence[BrokerPosition]) -> None:
+        from chordesk.tools.orders.kill_switch import listed
+
+        print_line(f"not the desk's, and left at the broker: {listed(positions)}; --flatten --all closes it")
 
     def failed(self, error: DeskError) -> None:
         fail(error, INCOMPLETE)

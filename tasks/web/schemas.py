@@ -115,12 +115,14 @@ class StoppedVoice(Frozen):
 
 
 class HaltBody(Frozen):
-    """flatten: also close every position of the service's broker, at market. confirm: for flatten `flatten ACCOUNT`, as
-    a person types it, with the service's account."""
+    """flatten: also close the desk's positions at the service's broker, at market. all: with flatten, what else the
+    broker holds, too. confirm: for flatten `flatten ACCOUNT`, with all `flatten all of ACCOUNT`, as a person types it,
+    with the service's account."""
 
     by: Person
     why: Reason | None = None
     flatten: StrictBool = False
+    all: StrictBool = False
     confirm: Reason | None = None
 
 
@@ -146,11 +148,18 @@ class HaltProblem(Frozen):
     remedy: str
 
 
+class LeftPosition(Frozen):
+    """What the broker holds and the desk never bought. quantity: negative when short."""
+
+    symbol: str
+    quantity: float
+
+
 class HaltReport(Frozen):
     """file: the HALT file, None when it could not be written. open_orders: ids that the broker has not confirmed as
     cancelled; protective_orders: ids of those that protect positions, which stay in force; both None when it was not
-    asked. closing_orders: one a position, None without flatten or when the broker was not asked. complete: nothing
-    failed, nothing is left open."""
+    asked. closing_orders: one a position, None without flatten or when the broker was not asked. left_at_broker: what
+    a flatten did not close, as it is not the desk's. complete: nothing failed, nothing is left open."""
 
     complete: bool
     file: str | None = None
@@ -158,6 +167,7 @@ class HaltReport(Frozen):
     open_orders: list[str] | None = None
     protective_orders: list[str] | None = None
     closing_orders: list[Order] | None = None
+    left_at_broker: list[LeftPosition] = []
     problems: list[HaltProblem]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
@@ -38,6 +38,7 @@ from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import order_id, write_decision
 from chordesk.tools.orders.flow import cancel_open
 from chordesk.tools.orders.previews import terms_of, write_preview
+from chordesk.tools.orders.reconciliation import position_here, settle
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
@@ -143,9 +144,18 @@ FILL_SECONDS = 5.0  # a broker acknowledges a market order first and fills it a 
 PAUSE_SECONDS = 0.5
 
 
-def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[str], list[str]]:
-    """Cancel open orders and close every position that the broker shows; return the ids of the closing orders, and of
-    orders whose cancellation the broker did not confirm: nothing is closed on their symbols.
+class Flattened(NamedTuple):
+    """orders: ids of the closing orders. left: ids of orders whose cancellation the broker did not confirm, so that
+    nothing is closed on their symbols. others: what the broker holds besides, which no order of the desk bought."""
+
+    orders: list[str]
+    left: list[str]
+    others: list[BrokerPosition]
+
+
+def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool = False) -> Flattened:
+    """Cancel open orders and close the positions that the desk's ledger has, as far as the broker shows them.
+    everything: close what else the broker shows, too.
 
     This process takes the account's lease, so that a trade worker submits nothing meanwhile, and releases it at the
     end. The orders are rows like any other, of a decision that a person made. Raises FencedOff when another process
@@ -155,7 +165,10 @@ def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[str], l
     left = _cancelled(context)
     with context.store.read() as session:
         busy = {load_order(session, id_).symbol for id_ in left}
-    held = [row for row in context.broker.state().positions if row.quantity and underlying_of(row.symbol) not in busy]
+    shown = _shown(context)
+    with context.store.read() as session:
+        closing, others = (shown, []) if everything else own_and_others(session, context.broker.name, shown)
+    held = [row for row in closing if underlying_of(row.symbol) not in busy]
     held.sort(key=lambda row: row.quantity > 0)  # written calls are bought back before the shares that cover them go
     quotes = {row.symbol: _price(context, row) for row in held}
     with context.store.session() as session:
@@ -168,7 +181,50 @@ def flatten(context: SubmissionContext, by: str, why: str) -> tuple[list[str], l
         _await_fills(context, group)
     with context.store.session() as session:
         accounts.release(session, context.broker.name, token)
-    return ids, left
+    return Flattened(ids, left, others)
+
+
+def _shown(context: SubmissionContext) -> list[BrokerPosition]:
+    """The broker's positions. Those that option events and splits of today left are the desk's once they are booked."""
+    state = context.broker.state()
+    settle(context.store, context.settings, state)
+    return [row for row in state.positions if row.quantity]
+
+
+def own_and_others(
+    session: Session, account: str, shown: Sequence[BrokerPosition]
+) -> tuple[list[BrokerPosition], list[BrokerPosition]]:
+    """Split the broker's positions into what the desk's ledger has and the rest, which the desk never bought: a person
+    may have an account for more than the desk."""
+    own, others = [], []
+    for row in shown:
+        theirs, ours = exact(row.quantity), position_here(session, account, row.symbol)
+        common = min(abs(theirs), abs(ours)) * (1 if theirs > 0 else -1) if theirs * ours > 0 else Decimal(0)
+        own += [row.model_copy(update={"quantity": float(common)})] if common else []
+        if theirs != common:
+            others.append(row.model_copy(update={"quantity": float(theirs - common)}))
+    return own, others
+
+
+def survey(
+    settings: Settings,
+    open_store: Callable[[], Store],
+    connect: Callable[[Store], tuple[MarketData, Broker]],
+) -> tuple[list[BrokerPosition], list[BrokerPosition]]:
+    """Return what a flatten would close and what else the broker shows, for a person who is to confirm it. Raises
+    DeskError where that cannot be known."""
+    try:
+        store = open_store()
+        _, broker = connect(store)
+        shown = [row for row in broker.state().positions if row.quantity]
+        with store.read() as session:
+            return own_and_others(session, broker.name, shown)
+    except SQLAlchemyError as error:
+        raise DatabaseDown(_no_answer(error)) from None
+
+
+def listed(rows: Sequence[BrokerPosition]) -> str:
+    return ", ".join(f"{row.symbol} {plain(row.quantity)}" for row in rows)
 
 
 def _cancelled(context: SubmissionContext) -> list[str]:
@@ -239,9 +295,10 @@ HALTED = "halted by a person"
 RESUMED = "resumed by a person"
 
 
-def confirmation(account: str) -> str:
-    """Return the words by which a person confirms that every position of an account is closed at market."""
-    return f"flatten {account}"
+def confirmation(account: str, *, everything: bool = False) -> str:
+    """Return the words by which a person confirms that the desk's positions of an account are closed at market, or all
+    that its broker shows."""
+    return f"flatten all of {account}" if everything else f"flatten {account}"
 
 
 class HaltListener(Protocol):
@@ -262,16 +319,21 @@ class HaltListener(Protocol):
     def positions_closed(self, orders: Sequence[Order], filled: Mapping[str, Decimal]) -> None:
         """Receive each order that closes a position, filled or not, and by id how much of it is."""
 
+    def others_left(self, positions: Sequence[BrokerPosition]) -> None:
+        """Receive what the broker holds besides, none of which the desk bought: it was not closed."""
+
     def failed(self, error: DeskError) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class HaltRequest:
-    """A person's request. by: the name for the record. close_positions: also sell or buy back every position."""
+    """A person's request. by: the name for the record. close_positions: also sell or buy back the desk's positions;
+    everything: and what else the broker shows."""
 
     by: str
     why: str = HALTED
     close_positions: bool = False
+    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,9 +439,10 @@ class _Halt:
             lease = FencingLease(store, broker.name, f"desk halt {self.request.by} {os.getpid()}")
             context = SubmissionContext(store, self.settings, market, broker, lease)
             if self.request.close_positions:
-                closing, left = flatten(context, self.request.by, self.request.why)
+                done = flatten(context, self.request.by, self.request.why, everything=self.request.everything)
+                closing, left = done.orders, done.left
             else:
-                closing, left = None, cancel_open(context)
+                done, closing, left = None, None, cancel_open(context)
         except DeskError as error:
             self.fail(error)
             if not connected:
@@ -397,6 +460,8 @@ class _Halt:
         if closing is not None:
             self.complete &= all(order.state == OrderState.FILLED for order in closed)
             self.listener.positions_closed(closed, filled)
+        if done is not None and done.others:
+            self.listener.others_left(done.others)
 
     def name_other_accounts(self, store: Store) -> None:
         close_positions, own = self.request.close_positions, self.settings.account

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import DatabaseDown, DeskError, NotWaiting, OrderError, UsageError
+from chordesk.models.orders import BrokerPosition
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
@@ -43,6 +44,7 @@ from chordesk.tasks.web.schemas import (
     HaltReport,
     Id,
     IdFilter,
+    LeftPosition,
     Limit,
     Offset,
     OrderRow,
@@ -188,6 +190,9 @@ class _Collected:
     def positions_closed(self, orders: Sequence[Order], filled: Mapping[str, Decimal]) -> None:
         self.found["closing_orders"] = list(orders)
 
+    def others_left(self, positions: Sequence[BrokerPosition]) -> None:
+        self.found["left_at_broker"] = [LeftPosition(symbol=row.symbol, quantity=row.quantity) for row in positions]
+
     def failed(self, error: DeskError) -> None:
         self.problems.append(HaltProblem(detail=str(error.args[0]), remedy=error.remedy))
 
@@ -203,15 +208,15 @@ _INCOMPLETE: dict[int | str, dict[str, Any]] = {
 @trading_router.post("/halt", responses=_INCOMPLETE)
 @decided_once
 def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
-    """Stop trading of every account now; with `flatten`, close its positions too.
+    """Stop trading of every account now; with `flatten`, close the desk's positions too.
 
     Nothing is submitted any more, waiting orders are denied, open ones of this service's broker are cancelled.
-    Flattening needs its confirmation and sells at market.
+    Flattening needs its confirmation and sells at market; with `all` it closes what else the broker holds.
     """
     _require_confirmation(body, context.settings.account)
     by, collected = f"{body.by} via the API", _Collected()
     log.warning("api.halt", by=by, flatten=body.flatten)
-    request = kill_switch.HaltRequest(by, body.why or kill_switch.HALTED, body.flatten)
+    request = kill_switch.HaltRequest(by, body.why or kill_switch.HALTED, body.flatten, body.all)
     result = kill_switch.halt(
         context.settings, request, lambda: context.store, lambda _: _connected(context.desk), collected
     )
@@ -228,7 +233,9 @@ def halt(context: Context, body: HaltBody, response: Response) -> HaltReport:
 
 def _require_confirmation(body: HaltBody, account: str) -> None:
     """Raise UsageError for a flatten that names another account than it would close the positions of, or none."""
-    wanted = kill_switch.confirmation(account)
+    if body.all and not body.flatten:
+        raise UsageError("`all` is about flatten; nothing was halted", remedy="send flatten too, or leave out `all`")
+    wanted = kill_switch.confirmation(account, everything=body.all)
     if body.flatten and body.confirm != wanted:
         given = "is missing" if body.confirm is None else f"is {body.confirm!r}"
         raise UsageError(

@@ -150,9 +150,11 @@ class Desk:
         ids = process_decision(self.store, settings, self.market, self.broker, decision_id, self.lease)
         return self.outcomes(ids)
 
-    def flatten(self, context: SubmissionContext, by: str, why: str) -> tuple[list[Outcome], list[str]]:
-        ids, left = flatten(context, by, why)
-        return self.outcomes(ids), left
+    def flatten(
+        self, context: SubmissionContext, by: str, why: str, *, everything: bool = False
+    ) -> tuple[list[Outcome], list[str]]:
+        done = flatten(context, by, why, everything=everything)
+        return self.outcomes(done.orders), done.left
 
     def outcomes(self, ids: Sequence[str]) -> list[Outcome]:
         return [Outcome(self.store, order_id) for order_id in ids]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlmodel import select
 
 from chordesk.models.errors import FencedOff, OrderError
-from chordesk.models.orders import BrokerState, DenialCode
+from chordesk.models.orders import BrokerPosition, BrokerState, DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Decision, Run
@@ -16,6 +17,7 @@ from chordesk.tools.orders import accounts, audit, halting, kill_switch
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.audit_reading import check_logs
 from chordesk.tools.orders.flow import maintain_orders
+from chordesk.tools.orders.kill_switch import flatten, listed
 from chordesk.tools.orders.submitting import SubmissionContext
 from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
@@ -61,6 +63,43 @@ def test_every_position_is_closed_while_the_account_is_halted(new_desk: NewDesk)
     assert (decision.author, decision.turn_id, decision.reasoning) == ("somebody@here", None, "fire")
     assert len(previews) == 3
     assert all(row.fence == 1 for row in desk.orders())
+
+
+class Shared:
+    """A broker whose account has more than the desk bought, as a person's own has."""
+
+    def __init__(self, desk: Desk, **more: float) -> None:
+        self.broker, self.more, self.name = desk.broker, more, desk.broker.name
+        self.real_money = desk.broker.real_money
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.broker, name)
+
+    def state(self) -> BrokerState:
+        state = self.broker.state()
+        held = {row.symbol: row.quantity for row in state.positions}
+        rows = held | {symbol: held.get(symbol, 0) + quantity for symbol, quantity in self.more.items()}
+        positions = [BrokerPosition(symbol=name, quantity=rows[name], average_cost=1) for name in rows]
+        return state.model_copy(update={"positions": positions})
+
+
+def test_what_the_desk_never_bought_is_named_and_left_unless_all_is_told_to_go(new_desk: NewDesk) -> None:
+    desk = new_desk(Tape({"AAA": 100.0, "BBB": 50.0, "CCC": 20.0, "DDD": 10.0}), allow_short=True)
+    desk.hold("AAA", 7, 100.0)
+    desk.hold("BBB", -3, 50.0)
+    desk.hold("DDD", 4, 10.0)
+    desk.broker = Shared(desk, AAA=5, BBB=10, CCC=2, DDD=-1)  # type: ignore[assignment]
+    _halt(desk)
+    done = flatten(_command(desk), "somebody", "fire")
+    closed = {(row.symbol, row.side, row.quantity) for row in desk.outcomes(done.orders)}
+    assert closed == {("AAA", "sell", 7), ("DDD", "sell", 3)}, (
+        "BBB is long there, so nothing of the desk's is to be bought"
+    )
+    assert {row.symbol: row.quantity for row in done.others} == {"AAA": 5, "BBB": 7, "CCC": 2}
+    assert listed(done.others) == "AAA 5, BBB 7, CCC 2"
+    rest, left = desk.flatten(_command(desk), "somebody", "fire", everything=True)
+    assert {(row.symbol, row.side, row.quantity) for row in rest} >= {("AAA", "sell", 5), ("CCC", "sell", 2)}
+    assert left == []
 
 
 @pytest.mark.both_databases

@@ -112,7 +112,8 @@ def test_a_flatten_is_confirmed_by_a_typed_line_and_a_halt_is_not(desk: Desk) ->
     assert "'flatten' does not confirm it, and nothing was halted" in wrong
     assert flag(desk) is None
     right = at_a_terminal(desk, "flatten paper")
-    assert "every position of account paper is closed at market" in right
+    assert "closed: AAPL 10" in right
+    assert "every position that the desk holds on account paper is closed at market" in right
     assert all_was_done(desk)
 
 

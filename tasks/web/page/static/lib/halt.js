@@ -10,7 +10,7 @@ import { MoneyNotice } from './orders.js';
 // the desk trade, is typed.
 const WAYS = {
   halt: { label: 'Halt…', title: 'Halt trading', action: 'Halt now', path: '/halt', body: {} },
-  flatten: { label: 'Halt and flatten…', title: 'Halt and close every position', action: 'Halt and flatten',
+  flatten: { label: 'Halt and flatten…', title: 'Halt and close the desk\'s positions', action: 'Halt and flatten',
     path: '/halt', body: { flatten: true }, word: 'flatten' },
   resume: { label: 'Resume…', title: 'Resume trading', action: 'Resume', path: '/resume', body: {}, word: 'resume' },
   reduce: { label: 'Resume, only reduce…', title: 'Resume, but only give exposure back',
@@ -54,8 +54,8 @@ export function Ask({ way, account, thrown, onClose }) {
         broker are cancelled, stops that protect positions stay.`
       : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce'
         ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
-      ${way === 'flatten' && html` <strong>Every position of this broker is closed at market.</strong> This cannot be
-        undone.`}</p>
+      ${way === 'flatten' && html` <strong>Every position that the desk holds at this broker is closed at market.</strong>
+        What else the broker holds stays. This cannot be undone.`}</p>
     <${Field} label="Reason, for the record (may be left out)" maxlength="500" value=${why} onText=${setWhy} /><//>`;
 }
 
@@ -74,6 +74,8 @@ function Report({ way, found }) {
     ${listed('Not confirmed as cancelled', found.open_orders)}${listed('Stops that stay', found.protective_orders)}
     ${found.closing_orders?.length > 0 && html`<p>Closing: ${found.closing_orders.map((one) =>
       html`${orderOf(one.id)} ${plain(one.symbol)} ${plain(one.state)} `)}</p>`}
+    ${found.left_at_broker.length > 0 && html`<p>Not the desk's, and left at the broker: ${found.left_at_broker.map(
+      (one) => html`${plain(one.symbol)} ${plain(one.quantity)} `)}</p>`}
     ${found.problems.map((one) => html`<p><strong>${textOf(one.detail)}</strong>: ${textOf(one.remedy)}</p>`)}</div>`;
 }
 
