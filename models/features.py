@@ -109,6 +109,9 @@ class Broker:
     # Times in force of orders of shares, by type of order; empty: all that `models/order_terms.py` has.
     takes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     options: bool = True  # it takes orders of contracts, and orders with legs
+    # Seconds from a send after which `lookup` knows the order if it ever comes. A protective order that is not known by
+    # then is placed again: too short a time sells the same shares twice.
+    knows_within: float = 86_400.0
 
     def __post_init__(self) -> None:
         """Raises ValueError for variables that are not a broker's to have, and for terms that are none."""
@@ -116,6 +119,8 @@ class Broker:
             if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN) or name.endswith("_FILE"):
                 reason = f"the broker {self.module} names {name!r} as a variable with a key of its own"
                 raise ValueError(f"{reason}: write capitals, such as ACME_API_KEY, and none of the desk's names")
+        if not 60.0 <= self.knows_within <= 86_400.0:
+            raise ValueError(f"the broker {self.module} has knows_within={self.knows_within}: give 60 to 86400 seconds")
         if self.takes:
             from chordesk.models.order_terms import wrong_terms
 

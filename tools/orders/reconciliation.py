@@ -161,7 +161,6 @@ ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 REMEMBERED = dt.timedelta(days=7)
 _DAY = dt.timedelta(days=1)
-_PROTECTION_WAITS = dt.timedelta(minutes=1)
 _CENT = Decimal("0.01")
 _NOT_ADOPTED = ("order", "blocked")
 
@@ -225,13 +224,21 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
 
 
 def _expire_unknown(order: Order, settings: Settings) -> BrokerAnswer | None:
-    """Return the end of an order that the broker does not know a day later. None before that. One that protects a
-    position ends a minute later, which is more than a request may take: it is needed, and a second one could not sell
-    the same shares."""
-    waits = _DAY if order.protects is None else _PROTECTION_WAITS
-    if order.state != OrderState.UNKNOWN or utcnow() - (order.sent_at or order.updated_at) < waits:
+    """Return the end of an order that the broker does not know a day later. None before that. A protective order is
+    needed, and ends once the broker would know it if it had come: its description says when. One that the broker knew
+    and no longer knows may stand all the same, as after the broker's restart: it has a day from then."""
+    if order.state != OrderState.UNKNOWN:
+        return None
+    waits, since = _DAY, order.sent_at or order.updated_at
+    if order.broker_order_id is not None:
+        since = order.updated_at
+    elif order.protects is not None:
+        waits = dt.timedelta(seconds=settings.sends_to.knows_within)
+    if utcnow() - since < waits:
         return None
     message = "the broker never knew this order, and its time is over"
+    if order.broker_order_id is not None:
+        message = f"the broker knew this order as {order.broker_order_id}, and has not for a day"
     return BrokerAnswer(status="expired", broker_order_id=None, fills=[], message=message)
 
 

@@ -142,7 +142,7 @@ def test_a_stop_that_never_arrived_is_replaced_once_it_cannot_arrive_any_more(de
     alpaca.faults = ["", "500"]
     bought(desk)
     assert [order.state for order in stops(desk)] == [OrderState.UNKNOWN]
-    for seconds, sends in ((0, 2), (50, 2), (60, 3)):
+    for seconds, sends in ((0, 2), (70, 2), (890, 2), (900, 3)):
         with desk.store.session() as session:
             lost = session.exec(select(Order).where(col(Order.protects).is_not(None))).one()
             sent_at = utcnow() - dt.timedelta(seconds=seconds)
@@ -152,6 +152,42 @@ def test_a_stop_that_never_arrived_is_replaced_once_it_cannot_arrive_any_more(de
         assert len(alpaca.bodies) == sends, f"{seconds} s after it was sent"
     assert working(alpaca) == [("stop", "10", "92")]
     covered(desk)
+
+
+def test_a_stop_that_comes_after_minutes_is_the_only_one(desk: Desk, alpaca: Alpaca) -> None:
+    alpaca.faults = ["", "500"]
+    bought(desk)
+    (lost,) = stops(desk)
+    sent_longer_ago(desk, dt.timedelta(minutes=5))
+    restart(desk)
+    a_pass(desk)
+    alpaca.take(alpaca.bodies[1])
+    restart(desk)
+    a_pass(desk)
+    assert (len(alpaca.bodies), working(alpaca)) == (2, [("stop", "10", "92")])
+    assert [(order.id, order.state) for order in stops(desk)] == [(lost.id, OrderState.SUBMITTED)]
+    covered(desk)
+
+
+def test_a_stop_that_the_broker_forgets_while_it_restarts_is_not_placed_again(desk: Desk, alpaca: Alpaca) -> None:
+    bought(desk)
+    sent_longer_ago(desk, dt.timedelta(days=9))
+    known, alpaca.orders = alpaca.orders, {}
+    for _ in range(2):
+        restart(desk)
+        a_pass(desk)
+    assert [order.state for order in stops(desk)] == [OrderState.UNKNOWN]
+    alpaca.orders = known
+    restart(desk)
+    a_pass(desk)
+    assert (len(alpaca.bodies), working(alpaca)) == (2, [("stop", "10", "92")])
+    assert [order.state for order in stops(desk)] == [OrderState.SUBMITTED]
+    covered(desk)
+
+
+def sent_longer_ago(desk: Desk, by: dt.timedelta) -> None:
+    with desk.store.session() as session:
+        session.exec(update(Order).where(col(Order.protects).is_not(None)).values(sent_at=utcnow() - by))
 
 
 def test_flattening_cancels_and_sells_once(desk: Desk, alpaca: Alpaca) -> None:
