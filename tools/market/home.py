@@ -46,7 +46,7 @@ _EXCHANGES: Mapping[str, str] = {
         "Hong Kong": "XHKG HKEX HKG HKSE", "Shanghai": "XSHG SHH SSE", "Shenzhen": "XSHE SHZ SZSE",
         "Seoul": "XKRX KRX KOE KSC", "Taipei": "XTAI TAI TWSE", "Mumbai": "XNSE XBOM NSE BSE NSI",
         "Sydney": "XASX ASX", "Singapore": "XSES SES SGX", "São Paulo": "BVMF SAO B3", "Johannesburg": "XJSE JSE JNB",
-        "currencies": "CCY CCC FX FOREX", "crypto": "CRYPTO",
+        "Toronto or Tokyo": "TSE", "currencies": "CCY CCC FX FOREX", "crypto": "CRYPTO",
     }.items()
     for code in codes.split()
 }  # fmt: skip
@@ -61,8 +61,31 @@ _KINDS = {
     "INDEX": "an index, which nobody trades",
     "MUTUALFUND": "a fund without a price on an exchange",
 }
-_PAIR = re.compile(r"[A-Z0-9]{1,10}[-/]([A-Z]{3,4})")
-_PENCE = {"GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
+_PAIR = re.compile(rf"[A-Z0-9]{{1,10}}[-/_]({_MONEY.pattern})(?:[:.-].*)?")
+_JOINED = re.compile(rf"[A-Z0-9]{{2,10}}?({_MONEY.pattern})")
+_SHORTEST_JOINED = 6  # characters: a US symbol without a class has five letters at most
+_PERPETUAL = re.compile(r"[A-Z0-9]{1,10}[-_/]?(?:PERP|SWAP)")
+_PENCE = {"USD": ("USX", "USc"), "GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
+# Bloomberg's marks of exchanges of other places, after a space: AZN LN, 7203 JT Equity.
+_BLOOMBERG: Mapping[str, str] = {
+    mark: place
+    for place, marks in {
+        "London": "LN", "Frankfurt": "GR GY", "Paris": "FP", "Amsterdam": "NA", "Brussels": "BB", "Milan": "IM",
+        "Madrid": "SM", "Zurich": "SW SE VX", "Stockholm": "SS", "Copenhagen": "DC", "Helsinki": "FH", "Oslo": "NO",
+        "Toronto": "CN CT", "Tokyo": "JP JT", "Hong Kong": "HK", "Shanghai": "CH CG", "Shenzhen": "CS",
+        "Seoul": "KS KP", "Taipei": "TT", "Mumbai": "IN IB IS", "Sydney": "AU AT", "Singapore": "SP",
+        "São Paulo": "BZ BS", "Johannesburg": "SJ",
+    }.items()
+    for mark in marks.split()
+}  # fmt: skip
+_MARKED = re.compile(r"[A-Z0-9./-]+ ([A-Z]{2})(?: EQUITY)?")
+# Words of exchanges' names beside the cities: London Stock Exchange, Euronext Paris, National Stock Exchange of India.
+_WORDS: Mapping[str, str] = {
+    **{place.upper(): place for place in (*_SUFFIXES.values(), *_BLOOMBERG.values())},
+    "EURONEXT": "Europe", "DEUTSCHE": "Frankfurt", "XETRA": "Frankfurt", "SWISS": "Zurich", "BOMBAY": "Mumbai",
+    "INDIA": "Mumbai", "KOREA": "Seoul", "JAPAN": "Tokyo", "TAIWAN": "Taipei", "AUSTRALIAN": "Sydney",
+    "BINANCE": "crypto", "COINBASE": "crypto", "KRAKEN": "crypto", "BITSTAMP": "crypto",
+}  # fmt: skip
 
 
 def foreign(
@@ -99,12 +122,26 @@ def _by_form(symbol: str) -> str | None:
         return _KINDS["CURRENCY"]
     if symbol.endswith("=F"):
         return _KINDS["FUTURE"]
-    if (pair := _PAIR.fullmatch(symbol)) is not None and _MONEY.fullmatch(pair[1]):
+    pair = _PAIR.fullmatch(symbol) or (_JOINED.fullmatch(symbol) if len(symbol) >= _SHORTEST_JOINED else None)
+    if pair is not None:
         return f"a pair of currencies (priced in {pair[1]})"
+    if _PERPETUAL.fullmatch(symbol) and len(symbol) >= _SHORTEST_JOINED:
+        return "a perpetual future"
+    return _listed_abroad(symbol)
+
+
+def _listed_abroad(symbol: str) -> str | None:
     stem, dot, suffix = symbol.rpartition(".")
     # A preferred share is written BAC.PR.L: its last letter is a series.
-    if dot and suffix in _SUFFIXES and not stem.endswith(".PR"):
-        return f"listed in {_SUFFIXES[suffix]} (.{suffix})"
+    place = _SUFFIXES.get(suffix) or (_EXCHANGES.get(suffix) if len(suffix) > 1 else None)
+    if dot and place is not None and not stem.endswith(".PR"):
+        return f"listed in {place} (.{suffix})"
+    before, mark, rest = (symbol.replace("_", ":", 1)).partition(":")
+    if mark and rest and before in _EXCHANGES:
+        return f"on the exchange {before} ({_EXCHANGES[before]})"
+    marked = _MARKED.fullmatch(symbol)
+    if marked is not None and marked[1] in _BLOOMBERG:
+        return f"listed in {_BLOOMBERG[marked[1]]} ({marked[1]})"
     return None
 
 
@@ -118,6 +155,14 @@ def _stated(currency: object, zone: object, exchange: object, kind: object) -> l
         found.append(f"priced in {money[:12]}" + (f", a hundredth of {whole}" if whole else ""))
     if place and place not in (HOME_ZONE, "US/Eastern", "EST", "EDT", "EST5EDT"):
         found.append(f"traded by the clock of {place[:40]}")
-    if code.upper() in _EXCHANGES:
-        found.append(f"on the exchange {code[:20]} ({_EXCHANGES[code.upper()]})")
+    if (city := _EXCHANGES.get(code.upper()) or _named(code)) is not None:
+        found.append(f"on the exchange {code[:40]} ({city})")
     return found
+
+
+def _named(exchange: str) -> str | None:
+    """Return the place of an exchange that is written out, such as Toronto Stock Exchange."""
+    written = " ".join(["", *re.findall(r"\w+", exchange.upper()), ""])
+    if " NYSE " in written:
+        return None  # NYSE Euronext was its name for six years
+    return next((place for words, place in _WORDS.items() if f" {words} " in written), None)

@@ -67,7 +67,8 @@ def test_a_blocked_account_is_reported(alpaca: Alpaca, broker: AlpacaBroker) -> 
 def test_an_account_or_a_position_in_other_money_is_reported_by_name() -> None:
     coin = SimpleNamespace(symbol="BTCUSD", asset_class=SimpleNamespace(value="crypto"), exchange=None)
     told = blocked_of(SimpleNamespace(status="ACTIVE", currency="EUR"), [coin])
-    assert told == "Alpaca reports of the account: its cash is priced in EUR, BTCUSD is a cryptocurrency"
+    pair = "BTCUSD is a pair of currencies (priced in USD), a cryptocurrency"
+    assert told == f"Alpaca reports of the account: its cash is priced in EUR, {pair}"
     share = SimpleNamespace(symbol="AAPL", asset_class=SimpleNamespace(value="us_equity"), exchange=None)
     assert blocked_of(SimpleNamespace(status="ACTIVE", currency="USD"), [share]) is None
 

@@ -28,7 +28,14 @@ from tests.tools.market.far_market import FarMarket
         ),
         ("SAP", {"exchange": "XETR"}, "on the exchange XETR (Frankfurt)"),
         ("VTSAX", {"currency": "USD", "kind": "MUTUALFUND"}, "a fund without a price on an exchange"),
-        ("AAA", {"currency": "USX"}, "priced in USX"),
+        ("AAA", {"currency": "USX"}, "priced in USX, a hundredth of USD"),
+        ("BTCUSDT", {}, "a pair of currencies (priced in USDT)"),
+        ("EURUSD", {}, "a pair of currencies (priced in USD)"),
+        ("ETH-PERP", {}, "a perpetual future"),
+        ("AZN.LON", {}, "listed in London (.LON)"),
+        ("LSE:AZN", {}, "on the exchange LSE (London)"),
+        ("7203 JT Equity", {}, "listed in Tokyo (JT)"),
+        ("SHOP", {"exchange": "Toronto Stock Exchange"}, "on the exchange Toronto Stock Exchange (Toronto)"),
     ],
 )
 def test_what_is_not_dollars_in_new_york_is_named(symbol: str, stated: dict[str, str], says: str) -> None:
@@ -40,11 +47,29 @@ def test_what_is_not_dollars_in_new_york_is_named(symbol: str, stated: dict[str,
 
 @pytest.mark.parametrize(
     "symbol",
-    ["AAPL", "BRK.B", "BRK-B", "BF.A", "LEN-B", "BAC-PL", "BAC.PR.L", "ABC.U", "ABC-UN", "ABC.WS", "A.B.C", "T", "L"],
+    [
+        "AAPL",
+        "BRK.B",
+        "BRK-B",
+        "BF.A",
+        "LEN-B",
+        "BAC-PL",
+        "BAC.PR.L",
+        "ABC.U",
+        "ABC-UN",
+        "ABC.WS",
+        "A.B.C",
+        "T",
+        "L",
+        "RDS.A",
+        "USD",
+        "USDT",
+        "AAPL US EQUITY",
+    ],
 )
 def test_classes_units_and_preferred_shares_of_new_york_are_not(symbol: str) -> None:
     assert foreign(symbol) is None
-    for exchange in ("NYSE", "NMS", "PCX", "BTS", "PNK", "XNAS", ""):
+    for exchange in ("NYSE", "NMS", "PCX", "BTS", "PNK", "XNAS", "New York Stock Exchange", "NYSE Euronext", ""):
         assert foreign(symbol, currency="USD", zone="America/New_York", exchange=exchange, kind="EQUITY") is None
 
 

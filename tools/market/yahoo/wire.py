@@ -52,7 +52,7 @@ class YahooWire:
             return frame, _stated(ticker)
 
         frame, stated = self._request(symbol, request)
-        require_home(symbol, **stated)
+        _require_dollars(symbol, stated)
         return frame
 
     def info(self, symbol: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class YahooWire:
             return frame, _stated(ticker)
 
         frame, stated = self._request(symbol, request)
-        require_home(symbol, **stated)
+        _require_dollars(symbol, stated)
         return frame
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
@@ -154,6 +154,14 @@ def _stated(ticker: Any) -> Section:
         "kind": "instrumentType",
     }
     return {ours: plain(meta.get(theirs)) for ours, theirs in names.items()}
+
+
+def _require_dollars(symbol: str, stated: Section) -> None:
+    """Raise MarketError for a chart that is not US dollars in New York, and for one that does not say its currency."""
+    require_home(symbol, **stated)
+    if stated["currency"] is None:
+        remedy = "leave it out, or wait until Yahoo states it: prices without a currency are not traded on"
+        raise MarketError(f"Yahoo states no currency of {symbol}", remedy=remedy)
 
 
 def yahoo_symbol(symbol: str) -> str:

@@ -385,6 +385,12 @@ def test_a_chart_that_is_not_dollars_in_new_york_prices_nothing(
     assert far.asked_for("/v8/finance/chart/BTC-USD") == 0, "a name that tells by itself is not asked for"
 
 
+def test_a_chart_without_a_currency_prices_nothing(market: YahooMarket, far: FarYahoo) -> None:
+    far.listed["AAPL"] = {"currency": ""}
+    with pytest.raises(MarketError, match="Yahoo states no currency of AAPL"):
+        market.fill_price("AAPL")
+
+
 def test_a_page_in_another_currency_gives_no_figures(market: YahooMarket, far: FarYahoo) -> None:
     far.infos["SHEL"] = {"currency": "GBP", "targetMeanPrice": 28.0}
     with pytest.raises(MarketError, match="SHEL is priced in GBP"):
