@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from chordesk.models.errors import MarketError
+from chordesk.models.exchanges import MONEY, PLACES, suffix_of
 
 HOME_REMEDY = (
     "the desk trades US dollars in New York alone: name the US listing, if there is one, such as AZN for AZN.L; a "
@@ -14,26 +15,6 @@ HOME_REMEDY = (
 )
 HOME_CURRENCY, HOME_ZONE = "USD", "America/New_York"
 
-# Suffixes of symbols as Yahoo writes them, each with the city. A suffix that is not here decides nothing: .A, .B and .C
-# are classes of US shares, .U, .W, .WS, .PR, .Q and .OB are American too, .US says what is so anyway.
-_SUFFIXES: Mapping[str, str] = {
-    suffix: place
-    for place, suffixes in {
-        "London": "L IL XC",
-        "Frankfurt": "F DE",
-        "Berlin": "BE", "Düsseldorf": "DU", "Hamburg": "HM", "Hanover": "HA", "Munich": "MU", "Stuttgart": "SG",
-        "Paris": "PA", "Amsterdam": "AS", "Brussels": "BR", "Lisbon": "LS", "Dublin": "IR", "Milan": "MI TI",
-        "Madrid": "MC", "Zurich": "SW VX", "Vienna": "VI", "Athens": "AT", "Stockholm": "ST", "Copenhagen": "CO",
-        "Helsinki": "HE", "Oslo": "OL", "Reykjavik": "IC", "Tallinn": "TL", "Riga": "RG", "Vilnius": "VS",
-        "Warsaw": "WA", "Budapest": "BD", "Istanbul": "IS", "Moscow": "ME", "Tel Aviv": "TA", "Riyadh": "SR SAU",
-        "Doha": "QA", "Cairo": "CA", "Johannesburg": "JO", "Toronto": "TO NE CN V", "Mexico City": "MX",
-        "São Paulo": "SA", "Buenos Aires": "BA", "Santiago": "SN", "Bogotá": "CL", "Caracas": "CR", "Lima": "LM",
-        "Tokyo": "T", "Hong Kong": "HK", "Shanghai": "SS SH", "Shenzhen": "SZ", "Seoul": "KS KQ",
-        "Taipei": "TW TWO", "Mumbai": "NS BO", "Singapore": "SI", "Bangkok": "BK", "Jakarta": "JK",
-        "Kuala Lumpur": "KL", "Manila": "PS", "Ho Chi Minh City": "VN", "Sydney": "AX XA", "Wellington": "NZ",
-    }.items()
-    for suffix in suffixes.split()
-}  # fmt: skip
 # Codes of exchanges of other places, as files and Yahoo write them beside a symbol. A code that is not here decides
 # nothing: the American ones are many, and go by other names at each source.
 _EXCHANGES: Mapping[str, str] = {
@@ -50,9 +31,6 @@ _EXCHANGES: Mapping[str, str] = {
     }.items()
     for code in codes.split()
 }  # fmt: skip
-_MONEY = re.compile(
-    "USD|EUR|GBP|JPY|CHF|CAD|AUD|NZD|CNY|HKD|SGD|KRW|INR|BRL|MXN|ZAR|SEK|NOK|DKK|TRY|BTC|ETH|USDT|USDC|BUSD|DAI"
-)
 _KINDS = {
     "CURRENCY": "an exchange rate",
     "CRYPTOCURRENCY": "a cryptocurrency",
@@ -61,8 +39,8 @@ _KINDS = {
     "INDEX": "an index, which nobody trades",
     "MUTUALFUND": "a fund without a price on an exchange",
 }
-_PAIR = re.compile(rf"[A-Z0-9]{{1,10}}[-/_]({_MONEY.pattern})(?:[:.-].*)?")
-_JOINED = re.compile(rf"[A-Z0-9]{{2,10}}?({_MONEY.pattern})")
+_PAIR = re.compile(rf"[A-Z0-9]{{1,10}}[-/_]({MONEY})(?:[:.-].*)?")
+_JOINED = re.compile(rf"[A-Z0-9]{{2,10}}?({MONEY})")
 _SHORTEST_JOINED = 6  # characters: a US symbol without a class has five letters at most
 _PERPETUAL = re.compile(r"[A-Z0-9]{1,10}[-_/]?(?:PERP|SWAP)")
 _PENCE = {"USD": ("USX", "USc"), "GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
@@ -81,7 +59,7 @@ _BLOOMBERG: Mapping[str, str] = {
 _MARKED = re.compile(r"[A-Z0-9./-]+ ([A-Z]{2})(?: EQUITY)?")
 # Words of exchanges' names beside the cities: London Stock Exchange, Euronext Paris, National Stock Exchange of India.
 _WORDS: Mapping[str, str] = {
-    **{place.upper(): place for place in (*_SUFFIXES.values(), *_BLOOMBERG.values())},
+    **{place.upper(): place for place in (*PLACES.values(), *_BLOOMBERG.values())},
     "EURONEXT": "Europe", "DEUTSCHE": "Frankfurt", "XETRA": "Frankfurt", "SWISS": "Zurich", "BOMBAY": "Mumbai",
     "INDIA": "Mumbai", "KOREA": "Seoul", "JAPAN": "Tokyo", "TAIWAN": "Taipei", "AUSTRALIAN": "Sydney",
     "BINANCE": "crypto", "COINBASE": "crypto", "KRAKEN": "crypto", "BITSTAMP": "crypto",
@@ -131,10 +109,9 @@ def _by_form(symbol: str) -> str | None:
 
 
 def _listed_abroad(symbol: str) -> str | None:
-    stem, dot, suffix = symbol.rpartition(".")
-    # A preferred share is written BAC.PR.L: its last letter is a series.
-    place = _SUFFIXES.get(suffix) or (_EXCHANGES.get(suffix) if len(suffix) > 1 else None)
-    if dot and place is not None and not stem.endswith(".PR"):
+    stem, _, suffix = symbol.rpartition(".")
+    place = PLACES[suffix] if suffix_of(symbol) else _EXCHANGES.get(suffix) if stem and len(suffix) > 1 else None
+    if place is not None:
         return f"listed in {place} (.{suffix})"
     before, mark, rest = (symbol.replace("_", ":", 1)).partition(":")
     if mark and rest and before in _EXCHANGES:
