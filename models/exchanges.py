@@ -43,7 +43,8 @@ class Exchange:
 
     code: str  # MIC; of pairs CRYPTO
     place: str
-    calendar: str  # of the library exchange_calendars
+    calendar: str  # of the library exchange_calendars, which refuses days before the first that it has recorded
+    recorded_since: str = "1990-01-01"
     zone: str
     currency: str  # of its prices; of pairs the quote is
     suffixes: tuple[str, ...] = ()
@@ -116,7 +117,8 @@ _ROWS = (
         steps=EUROPEAN, source=_EU,
     ),
     Exchange(
-        code="XTKS", place="Tokyo", calendar="XTKS", zone="Asia/Tokyo", currency="JPY", suffixes=("T",),
+        code="XTKS", place="Tokyo", calendar="XTKS", recorded_since="1997-01-01", zone="Asia/Tokyo", currency="JPY",
+        suffixes=("T",),
         # Of issues outside the TOPIX 500. The steps of its members are finer, and each of these is a multiple of them.
         steps=(
             _steps(
@@ -141,7 +143,8 @@ _ROWS = (
         "sizes of POEMS, seen 2026-11-28",
     ),
     Exchange(
-        code="XSHG", place="Shanghai", calendar="XSHG", zone="Asia/Shanghai", currency="CNY", suffixes=("SS",),
+        code="XSHG", place="Shanghai", calendar="XSHG", recorded_since="1990-12-03", zone="Asia/Shanghai",
+        currency="CNY", suffixes=("SS",),
         steps=(_steps(("0", "0.01")),), lot=100, source="SSE, Stock trading mechanism, 1.1.2, seen 2026-11-28",
     ),
     Exchange(
@@ -159,7 +162,8 @@ _ROWS = (
         source="TWSE, Operating rules, article 60, 2022-04-28",
     ),
     Exchange(
-        code="XNSE", place="Mumbai", calendar="XBOM", zone="Asia/Kolkata", currency="INR", suffixes=("NS",),
+        code="XNSE", place="Mumbai", calendar="XBOM", recorded_since="1997-01-01", zone="Asia/Kolkata", currency="INR",
+        suffixes=("NS",),
         # By the close of the month before: near a border a step may be the neighbour's.
         steps=(
             _steps(

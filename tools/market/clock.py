@@ -1,4 +1,4 @@
-"""Market clocks and the exchange's regular hours, and imports of the libraries with pandas that they need."""
+"""Market clocks and the regular hours of exchanges, and imports of the libraries with pandas that they need."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import datetime as dt
 import importlib
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import ModuleType
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError
-from chordesk.models.text import NEW_YORK
+from chordesk.models.exchanges import EXCHANGES, HOME
 
 # Imports of libraries that load pandas, without the pyarrow that pandas loads wherever it is installed.
 #
@@ -35,43 +38,51 @@ def import_arrowless(name: str) -> ModuleType:
             del sys.modules[_ARROW]
 
 
-EXCHANGE = "XNYS"
-FIRST_DAY = "1990-01-01"
-_DECIDES_BEFORE = dt.timedelta(minutes=5)  # a session's close
-_USUAL_CLOSE = dt.time(16)
+def exchange_day(moment: dt.datetime, exchange: str = HOME) -> dt.date:
+    """Return the date of a moment where an exchange is. exchange: the code of its row."""
+    return moment.astimezone(zone_of(exchange)).date()
 
 
-def exchange_day(moment: dt.datetime) -> dt.date:
-    return moment.astimezone(NEW_YORK).date()
+@cache
+def zone_of(exchange: str) -> ZoneInfo:
+    return ZoneInfo(EXCHANGES[exchange].zone)
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeHours:
-    """Regular sessions in ascending order with their opens and closes (UTC), early closes included."""
+    """Regular sessions in ascending order with their opens and closes (UTC), early closes included.
+
+    pauses: begins and ends of the lunch breaks of the sessions that have one, in ascending order.
+    """
 
     sessions: tuple[dt.date, ...]
     opens: tuple[dt.datetime, ...]
     closes: tuple[dt.datetime, ...]
+    exchange: str = HOME
+    pauses: tuple[tuple[dt.datetime, dt.datetime], ...] = ()
 
     def is_session(self, day: dt.date) -> bool:
         at = bisect.bisect_left(self.sessions, day)
         return at < len(self.sessions) and self.sessions[at] == day
 
     def open_of(self, session: dt.date) -> dt.datetime:
-        return self.opens[self._index(session)].astimezone(NEW_YORK)
+        return self._local(self.opens[self._index(session)])
 
     def close_of(self, session: dt.date) -> dt.datetime:
-        return self.closes[self._index(session)].astimezone(NEW_YORK)
+        return self._local(self.closes[self._index(session)])
 
     def is_open(self, now: dt.datetime) -> bool:
         at = bisect.bisect_right(self.opens, now) - 1
-        return at >= 0 and now < self.closes[at]
+        return at >= 0 and now < self.closes[at] and self._pause(now) is None
 
     def next_open(self, now: dt.datetime) -> dt.datetime:
+        """Return the first moment after now at which a session begins, or goes on after its break."""
+        if (pause := self._pause(now)) is not None:
+            return self._local(pause[1])
         at = bisect.bisect_right(self.opens, now)
         if at == len(self.opens):
             raise MarketError(f"the exchange calendar ends before {now:%Y-%m-%d}", remedy="update exchange-calendars")
-        return self.opens[at].astimezone(NEW_YORK)
+        return self._local(self.opens[at])
 
     def last_closed(self, now: dt.datetime) -> dt.date:
         at = bisect.bisect_right(self.closes, now)
@@ -94,67 +105,102 @@ class ExchangeHours:
             raise MarketError(reason, remedy="ask over fewer sessions, or update exchange-calendars")
         return self.sessions[at]
 
+    def _pause(self, now: dt.datetime) -> tuple[dt.datetime, dt.datetime] | None:
+        at = bisect.bisect_right(self.pauses, now, key=lambda pause: pause[0]) - 1
+        return self.pauses[at] if at >= 0 and now < self.pauses[at][1] else None
+
+    def _local(self, moment: dt.datetime) -> dt.datetime:
+        return moment.astimezone(zone_of(self.exchange))
+
     def _index(self, session: dt.date) -> int:
         at = bisect.bisect_left(self.sessions, session)
         if at == len(self.sessions) or self.sessions[at] != session:
-            raise MarketError(f"{session} is no session of {EXCHANGE}")
+            raise MarketError(f"{session} is no session of {self.exchange}")
         return at
 
 
-@lru_cache(maxsize=1)
-def exchange_hours() -> ExchangeHours:
-    """Return the New York Stock Exchange since 1990. Built once: the calendar library takes a second to import."""
-    calendar = import_arrowless("exchange_calendars").get_calendar(EXCHANGE, start=FIRST_DAY)
+def exchange_hours(exchange: str = HOME) -> ExchangeHours:
+    """Return the hours of an exchange, by the code of its row, since the day from which its calendar is recorded.
+
+    Built once a process: the calendar library takes a second to import, and a calendar 0.1 to 7 s.
+    """
+    return _hours(exchange)
+
+
+@cache
+def _hours(exchange: str) -> ExchangeHours:
+    row = EXCHANGES[exchange]
+    calendar = import_arrowless("exchange_calendars").get_calendar(row.calendar, start=row.recorded_since)
+    begun, ended = calendar.break_starts_nanos.tolist(), calendar.break_ends_nanos.tolist()
     return ExchangeHours(
         tuple(session.date() for session in calendar.sessions),
-        tuple(dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC) for nanos in calendar.opens_nanos.tolist()),
-        tuple(dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC) for nanos in calendar.closes_nanos.tolist()),
+        tuple(map(_moment, calendar.opens_nanos.tolist())),
+        tuple(map(_moment, calendar.closes_nanos.tolist())),
+        exchange,
+        tuple((_moment(start), _moment(end)) for start, end in zip(begun, ended, strict=True) if start > 0),
     )
 
 
-# Days on which the exchange may close early, as (month, first day, last day). Any other session closes at 16:00, which
-# spares most processes the second that the calendar takes; the tests hold this against the whole calendar.
-_MAY_CLOSE_EARLY = ((7, 2, 6), (11, 22, 30), (12, 23, 31))
+def _moment(nanos: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(nanos / 1e9, dt.UTC)
+
+
+class _UsualDay(NamedTuple):
+    """The close of an exchange, and the days on which it may be earlier, as (month, first day, last day)."""
+
+    close: dt.time
+    may_differ: tuple[tuple[int, int, int], ...]
+
+
+# Spares most processes the second that a calendar takes; the tests hold this against the whole calendar.
+_USUAL: Mapping[str, _UsualDay] = {HOME: _UsualDay(dt.time(16), ((7, 2, 6), (11, 22, 30), (12, 23, 31)))}
 
 
 @lru_cache(maxsize=4096)
-def usual_close(day: dt.date) -> dt.datetime:
-    """Return a session's own close; of a day without a session, the close that it would have."""
-    early = any(day.month == month and first <= day.day <= last for month, first, last in _MAY_CLOSE_EARLY)
-    if early and exchange_hours().is_session(day):
-        return exchange_hours().close_of(day)
-    return dt.datetime.combine(day, _USUAL_CLOSE, NEW_YORK)
+def usual_close(day: dt.date, exchange: str = HOME) -> dt.datetime:
+    """Return a session's own close; of a day without a session, the close that it would have, or a MarketError where
+    the exchange has no usual close."""
+    usual = _USUAL.get(exchange)
+    if usual is None:
+        return exchange_hours(exchange).close_of(day)
+    early = any(day.month == month and first <= day.day <= last for month, first, last in usual.may_differ)
+    if early and exchange_hours(exchange).is_session(day):
+        return exchange_hours(exchange).close_of(day)
+    return dt.datetime.combine(day, usual.close, zone_of(exchange))
 
 
-def decision_time(day: dt.date) -> dt.datetime:
-    """Return when a replay decides on a day, five minutes before the session's own close: at 15:55 New York time, and
-    at 12:55 where the exchange closes at 13:00."""
-    return usual_close(day) - _DECIDES_BEFORE
+def decision_time(day: dt.date, exchange: str = HOME) -> dt.datetime:
+    """Return when a replay decides on a day, some minutes before the session's own close: in New York at 15:55, and at
+    12:55 where it closes at 13:00; of pairs, which trade around the clock, at 23:55 UTC."""
+    return usual_close(day, exchange) - dt.timedelta(minutes=EXCHANGES[exchange].decides)
 
 
 class ReplayClock:
-    """Clock that stands still on one session: five minutes before its own close, or at its open.
+    """Clock that stands still on one session of an exchange: some minutes before its own close, or at its open.
 
-    By the former that day's bar counts as known: five minutes before the close stand for the close. Nothing later is.
-    At the open the newest bar is that of the session before.
+    By the former that day's bar counts as known: the last minutes stand for the close. Nothing later is. At the open
+    the newest bar is that of the session before. Of any other exchange a bar is known from its own close on.
     """
 
-    def __init__(self, day: dt.date, *, at_open: bool = False) -> None:
-        self.day = day
-        self._now = exchange_hours().open_of(day) if at_open else decision_time(day)
-        self._session = exchange_hours().until(day, 2)[0] if at_open else day
+    def __init__(self, day: dt.date, *, at_open: bool = False, exchange: str = HOME) -> None:
+        self.day, self.exchange = day, exchange
+        hours = exchange_hours(exchange) if at_open else None
+        self._now = hours.open_of(day) if hours else decision_time(day, exchange)
+        self._session = hours.until(day, 2)[0] if hours else day
 
     def now(self) -> dt.datetime:
         return self._now
 
-    def is_open(self) -> bool:
-        return exchange_hours().is_open(self._now)
+    def is_open(self, exchange: str | None = None) -> bool:
+        return exchange_hours(exchange or self.exchange).is_open(self._now)
 
-    def next_open(self) -> dt.datetime:
-        return exchange_hours().next_open(self._now)
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
+        return exchange_hours(exchange or self.exchange).next_open(self._now)
 
-    def session(self) -> dt.date:
-        return self._session
+    def session(self, exchange: str | None = None) -> dt.date:
+        if exchange in (None, self.exchange):
+            return self._session
+        return exchange_hours(exchange or self.exchange).last_closed(self._now)
 
 
 class LiveClock:
@@ -162,14 +208,17 @@ class LiveClock:
 
     day = None
 
+    def __init__(self, exchange: str = HOME) -> None:
+        self.exchange = exchange
+
     def now(self) -> dt.datetime:
-        return dt.datetime.now(NEW_YORK)
+        return dt.datetime.now(zone_of(self.exchange))
 
-    def is_open(self) -> bool:
-        return exchange_hours().is_open(self.now())
+    def is_open(self, exchange: str | None = None) -> bool:
+        return exchange_hours(exchange or self.exchange).is_open(self.now())
 
-    def next_open(self) -> dt.datetime:
-        return exchange_hours().next_open(self.now())
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
+        return exchange_hours(exchange or self.exchange).next_open(self.now())
 
-    def session(self) -> dt.date:
-        return exchange_hours().last_closed(self.now())
+    def session(self, exchange: str | None = None) -> dt.date:
+        return exchange_hours(exchange or self.exchange).last_closed(self.now())

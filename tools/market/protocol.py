@@ -83,21 +83,27 @@ class Intraday(NamedTuple):
 
 class MarketClock(Protocol):
     """Clock of a market. In a replay it stands five minutes before the close of `day`; live it is real time, and `day`
-    is None."""
+    is None.
+
+    exchange: the code of the exchange that is asked about; None is the clock's own, that of its run.
+    """
 
     @property
     def day(self) -> dt.date | None:
         """Return the day that is replayed."""
 
+    @property
+    def exchange(self) -> str: ...
+
     def now(self) -> dt.datetime: ...
 
-    def is_open(self) -> bool:
-        """Return whether the exchange's regular session is on."""
+    def is_open(self, exchange: str | None = None) -> bool:
+        """Return whether an exchange's regular session is on."""
 
-    def next_open(self) -> dt.datetime:
-        """Return the first regular open after now."""
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
+        """Return the first regular open after now, or the end of the break that is now."""
 
-    def session(self) -> dt.date:
+    def session(self, exchange: str | None = None) -> dt.date:
         """Return the last session whose daily bar is known now."""
 
 

@@ -27,19 +27,21 @@ def daily(symbol: str, close: Sequence[float], last: dt.date = TODAY, adjusted: 
 
 
 class FarClock:
+    exchange = "XNYS"
+
     def __init__(self, day: dt.date = TODAY) -> None:
         self.day = day
 
     def now(self) -> dt.datetime:
         return dt.datetime.combine(self.day, dt.time(15, 55), NEW_YORK)
 
-    def is_open(self) -> bool:
+    def is_open(self, exchange: str | None = None) -> bool:
         return True
 
-    def next_open(self) -> dt.datetime:
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
         return dt.datetime.combine(self.day + dt.timedelta(days=1), dt.time(9, 30), NEW_YORK)
 
-    def session(self) -> dt.date:
+    def session(self, exchange: str | None = None) -> dt.date:
         return self.day
 
 
@@ -53,10 +55,10 @@ class NowClock(FarClock):
     def now(self) -> dt.datetime:
         return self._now
 
-    def session(self) -> dt.date:
+    def session(self, exchange: str | None = None) -> dt.date:
         return self._session
 
-    def next_open(self) -> dt.datetime:
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
         return dt.datetime.combine(TODAY + dt.timedelta(days=3), dt.time(9, 30), NEW_YORK)
 
 

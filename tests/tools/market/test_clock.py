@@ -1,4 +1,4 @@
-""""""
+"""Clocks and the hours of exchanges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.errors import MarketError
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import LiveClock, ReplayClock, decision_time, exchange_hours
+from chordesk.tools.market.clock import LiveClock, ReplayClock, decision_time, exchange_day, exchange_hours
 
 
 def at(day: str, time: str) -> dt.datetime:
@@ -87,3 +87,63 @@ def test_sessions_after_one_and_between_two() -> None:
     assert hours.after(dt.date(2010, 3, 1), 10) == dt.date(2010, 3, 15)
     assert hours.between(dt.date(2010, 7, 2), dt.date(2010, 7, 6)) == (dt.date(2010, 7, 2), dt.date(2010, 7, 6))
     assert hours.between(dt.date(2010, 7, 3), dt.date(2010, 7, 5)) == ()
+
+
+# By the exchanges' own hours: 2010-08-12 of New York (15:55) is 20:55 in London, and 04:55 of the 13th in Tokyo.
+@pytest.mark.parametrize(
+    ("exchange", "session", "following"),
+    [
+        ("XLON", "2010-08-12", "2010-08-13T08:00:00+01:00"),
+        ("XTKS", "2010-08-12", "2010-08-13T09:00:00+09:00"),
+        ("XHKG", "2010-08-12", "2010-08-13T10:00:00+08:00"),
+        ("CRYPTO", "2010-08-11", "2010-08-13T00:00:00+00:00"),
+    ],
+)
+def test_of_another_exchange_a_bar_is_known_from_its_own_close(exchange: str, session: str, following: str) -> None:
+    clock = ReplayClock(dt.date(2010, 8, 12))
+    assert str(clock.session(exchange)) == session
+    assert clock.next_open(exchange).isoformat() == following
+    assert exchange_hours(exchange).close_of(clock.session(exchange)) <= clock.now()
+
+
+@pytest.mark.parametrize(
+    ("exchange", "day", "now"),
+    [
+        ("XLON", "2024-12-24", "2024-12-24T12:25:00+00:00"),  # a half day
+        ("XTKS", "2024-12-24", "2024-12-24T15:25:00+09:00"),
+        ("XHKG", "2024-12-24", "2024-12-24T11:55:00+08:00"),  # a half day without its break
+        ("CRYPTO", "2024-12-28", "2024-12-28T23:55:00+00:00"),  # a Saturday
+    ],
+)
+def test_a_replay_of_another_exchange_stands_before_its_own_close(exchange: str, day: str, now: str) -> None:
+    clock = ReplayClock(dt.date.fromisoformat(day), exchange=exchange)
+    assert (clock.now().isoformat(), clock.is_open(), str(clock.session())) == (now, True, day)
+    assert exchange_day(clock.now(), exchange) == clock.session()
+    at_open = ReplayClock(clock.day, exchange=exchange, at_open=True)
+    assert at_open.session() < clock.day, "at the open its own bar is not known"
+
+
+def test_in_a_lunch_break_an_exchange_is_closed() -> None:
+    hours = exchange_hours("XTKS")
+    for time, is_open in (("11:29", True), ("11:30", False), ("12:29", False), ("12:30", True)):
+        now = dt.datetime.fromisoformat(f"2024-12-24T{time}:00+09:00")
+        assert hours.is_open(now) is is_open
+        if not is_open:
+            assert hours.next_open(now).isoformat() == "2024-12-24T12:30:00+09:00"
+
+
+# Those whose calendars are built within half a second; Seoul takes seven.
+@pytest.mark.parametrize("exchange", ["XLON", "XETR", "XTKS", "XHKG", "XNSE", "XASX", "CRYPTO"])
+def test_opens_decisions_and_closes_follow_each_other(exchange: str) -> None:
+    hours = exchange_hours(exchange)
+    last = None
+    for session, begins, ends in list(zip(hours.sessions, hours.opens, hours.closes, strict=True))[-600:]:
+        decides = decision_time(session, exchange)
+        assert begins < decides < ends
+        assert hours.is_open(decides)
+        assert exchange_day(decides, exchange) == session
+        assert last is None or last <= begins
+        assert last is None or hours.next_open(last - dt.timedelta(seconds=1)) == begins
+        last = ends
+    if exchange == "CRYPTO":
+        assert hours.opens[1:] == hours.closes[:-1], "around the clock"

@@ -21,22 +21,23 @@ class TapeClock:
     at: dt.datetime = dt.datetime(2010, 8, 12, 15, 55, tzinfo=NEW_YORK)
     fails: bool = False
     day: dt.date | None = None
+    exchange: str = "XNYS"
 
     def now(self) -> dt.datetime:
         return self.at
 
-    def is_open(self) -> bool:
+    def is_open(self, exchange: str | None = None) -> bool:
         if self.fails:
             raise MarketError("no calendar")
         return self.at.weekday() < 5 and OPENING <= self.at.time() < CLOSING
 
-    def session(self) -> dt.date:
+    def session(self, exchange: str | None = None) -> dt.date:
         day = self.at.date()
         while day.weekday() >= 5:
             day -= dt.timedelta(days=1)
         return day
 
-    def next_open(self) -> dt.datetime:
+    def next_open(self, exchange: str | None = None) -> dt.datetime:
         day = self.at.replace(hour=9, minute=30, second=0)
         while day <= self.at or day.weekday() >= 5:
             day += dt.timedelta(days=1)

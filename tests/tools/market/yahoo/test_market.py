@@ -69,7 +69,7 @@ def test_a_quote_is_of_today_s_unfinished_bar(far: FarYahoo, tmp_path: Path) -> 
         def now(self) -> dt.datetime:
             return super().now().replace(hour=11)
 
-        def session(self) -> dt.date:
+        def session(self, exchange: str | None = None) -> dt.date:
             return TODAY - dt.timedelta(days=1)
 
     market = build_yahoo(tmp_path, Morning(), far.session())
