@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.pulse import TurnLimits
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
-from chordesk.agents.roles import ROLES
+from chordesk.agents.roles import PROMPTS, ROLES
 from chordesk.models import features
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
@@ -28,7 +27,6 @@ from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.text import fenced
 from chordesk.tools.toolsets import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
 
-PROMPTS = Path(__file__).parent / "prompts"
 HITS_WANTED = 6  # most names that a lens is to put forward from one shard
 
 
@@ -102,7 +100,7 @@ def subject_block(subject: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    more = [Path(one.__file__).parent / "prompts" for _, packages in features.parts("prompts") for one in packages]
+    more = [folder for _, folder in features.folders("prompts", "prompts")]
     # Plain text for a model, not HTML: escaping would only garble it.
     # A prompt of a user is a template too: it reads what it is given, and nothing else.
     environment = SandboxedEnvironment(

@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -442,7 +442,7 @@ def require_roles(settings: Settings) -> None:
     """Check the settings that name roles, and the libraries of their runtimes. Raises SettingError."""
     given = {name for name, field in Settings.model_fields.items() if getattr(settings, name) != field.default}
     features.require_on(given)
-    for _, checks in features.parts("requires", given):
+    for _, checks in features.parts("requires", given, kind=Callable):
         for check in checks:
             check(settings)
     for runtime in sorted(runtimes_of(settings) - APP_SERVERS):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from chordesk.agents.analysts import (
@@ -147,16 +148,45 @@ _OWN: Mapping[str, Role] = {
 }  # fmt: skip
 
 
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+def _prompts() -> dict[str, set[str]]:
+    """Return the names of the prompts of each package; the desk's own are those of "". A package with a name that there
+    is already is left out: which of the two a role had would depend on their order."""
+    found = {"": _names(PROMPTS)}
+    for feature, folder in features.folders("prompts", "prompts"):
+        mine = _names(folder)
+        if again := sorted(mine & set().union(*found.values())):
+            features.skip(feature, f"among the prompts there is {again[0]} already")
+        else:
+            found.setdefault(feature.name, set()).update(mine)
+    return found
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
 def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
-    found = dict(own)
-    for feature, given in features.parts("roles"):
-        features.add(found, feature, {role.key: role for roles in given for role in roles}, "roles")
+    found, prompts = dict(own), _prompts()
+    for feature, given in features.parts("roles", kind=Role, many=True):
+        roles = [role for some in given for role in some]
+        if twice := sorted(key for key, times in Counter(role.key for role in roles).items() if times > 1):
+            features.skip(feature, f"among its roles {twice[0]} is there twice")
+            continue
+        known = prompts[""] | prompts.get(feature.name, set())
+        if without := [name for role in roles for name in (role.prompt, role.question) if name not in known]:
+            features.skip(feature, f"it has no prompt {without[0]}")
+            continue
+        features.add(found, feature, {role.key: role for role in roles}, "roles")
         if without := [lens for lens in feature.lenses if f"screener_{lens}" not in found]:
             features.skip(feature, f"its lens {without[0]} has no role screener_{without[0]}")
-    for feature, tools in features.parts("tools"):
+    for feature, tools in features.parts("tools", kind=ToolSpec):
         known = {tool.name for role in found.values() for tool in role.tools}
-        if again := sorted(known.intersection(tool.name for tool in tools)):
-            features.skip(feature, f"among the tools there is {', '.join(again)} already")
+        names = [tool.name for tool in tools]
+        if again := sorted(name for name in names if name in known or names.count(name) > 1):
+            features.skip(feature, f"among the tools there is {', '.join(dict.fromkeys(again))} already")
         elif strange := sorted({key for keys in feature.tools.values() for key in keys} - found.keys()):
             features.skip(feature, f"its tools are for {', '.join(strange)}, and there is no such role")
         else:

@@ -12,9 +12,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import (
+    Distribution,
+    EntryPoint,
+    PackageNotFoundError,
+    distributions,
+    entry_points,
+    requires,
+    version,
+)
+from pathlib import Path
+from threading import get_ident
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from chordesk.models.descriptions import NAME, NAME_RULE, is_ours, misfit, said, unknown_member, wrong_kind
 from chordesk.models.errors import NotConfigured, SettingError, UsageError
 
 if TYPE_CHECKING:
@@ -231,7 +243,7 @@ class Skipped:
     remedy: str
 
     def __str__(self) -> str:
-        return f"the feature {self.name} of {self.where} is left out: {self.why}"
+        return f"the feature {self.name or repr('')} of {self.where} is left out: {self.why}"
 
 
 @dataclass(slots=True)
@@ -242,43 +254,138 @@ class _Found:
     places: dict[str, str] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     left: set[str] = field(default_factory=set)  # names of packages' features that are off, and were not loaded
+    # Features that were in force until a part of them was needed: tables that were made before still have their parts.
+    dropped: dict[str, tuple[Feature, Skipped]] = field(default_factory=dict)
+
+
+_ENTWINED = "{} loads the desk while it is described: import that where it is used, beside Feature only what describes"
+# By thread, the place of the description that it loads.
+_LOADING: dict[int, str] = {}
 
 
 @cache
 def _found() -> _Found:
+    if (place := _LOADING.get(get_ident())) is not None:
+        raise ImportError(_ENTWINED.format(place))
     found = _Found()
     for module in OWN:
         feature: Feature = import_module(module).FEATURE
         found.features[feature.name] = feature
-    for entry in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
-        where = f"{entry.dist.name} {entry.dist.version} ({entry.value})" if entry.dist is not None else entry.value
-        try:
-            if entry.name in named_off():  # the remedy for one that breaks the desk
-                found.left.add(entry.name)
-                continue
-            feature = entry.load()
-            why, remedy = _wrong(entry.name, feature, found)
-        except Exception as error:
-            why, remedy = f"{type(error).__name__}: {error}", f"upgrade or uninstall its package, or set {OFF}"
-        if why:
-            found.skipped.append(Skipped(entry.name, where, why, remedy))
+    for entry in _entries(found):
+        if entry.name in named_off():  # the remedy for one that breaks the desk
+            found.left.add(entry.name)
         else:
-            found.features[entry.name], found.places[entry.name] = feature, where
+            _take(entry, found)
+    _leave_taken_aliases(found)
     return found
+
+
+def _entries(found: _Found) -> list[EntryPoint]:
+    """Return the packages' entry points by name. A package whose list of them cannot be read is left out."""
+    try:
+        entries = list(entry_points(group=GROUP))
+    except Exception:  # one package's file keeps those of all others from being read
+        entries = []
+        for package in distributions():
+            try:
+                entries += package.entry_points.select(group=GROUP)
+            except Exception as error:
+                why = f"its entry_points.txt cannot be read: {said(error)}"
+                found.skipped.append(Skipped("of any name", _named(package), why, "correct or uninstall it"))
+    return sorted(entries, key=lambda one: (one.name, one.value, _named(one.dist) if one.dist else ""))
+
+
+def _named(package: Distribution) -> str:
+    try:
+        text = f"{package.metadata['Name'] or ''} {package.version}"
+    except Exception:  # its METADATA is damaged
+        text = ""
+    return text if text[:1].strip() else f"a package without a name in {package.locate_file('')}"
+
+
+def _take(entry: EntryPoint, found: _Found) -> None:
+    """Load the description that an entry point names, or leave it out."""
+    where = f"{_named(entry.dist)} ({entry.value})" if entry.dist is not None else entry.value
+    remedy = f"upgrade or uninstall its package, or set {OFF}={entry.name}"
+    try:
+        _LOADING[get_ident()] = entry.value
+        why, other = _misnamed(entry, found)
+        if not why:
+            feature = entry.load()
+            why, other = _wrong(entry.name, feature, found)
+        remedy = other or remedy
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        why = _ENTWINED.format(entry.value) if _is_entwined(error) else said(error)
+        if member := unknown_member(error):
+            why, remedy = f"this chordesk {_here()} knows no {member}", "upgrade chordesk, or install an older version"
+    finally:
+        _LOADING.pop(get_ident(), None)
+    if why:
+        found.skipped.append(Skipped(entry.name, where, why, remedy))
+    else:
+        found.features[entry.name], found.places[entry.name] = feature, where
+
+
+def _is_entwined(error: BaseException) -> bool:
+    """Whether a description loaded a module of the desk that asks for descriptions, and so is not loaded yet."""
+    signs = ("loads the desk while it is", "partially initialized module 'chordesk")
+    return isinstance(error, ImportError) and any(sign in str(error) for sign in signs)
+
+
+def _here() -> str:
+    try:
+        return version("chordesk")
+    except PackageNotFoundError:  # the desk runs from a folder
+        return ""
+
+
+def _misnamed(entry: EntryPoint, found: _Found) -> tuple[str, str]:
+    if not NAME.fullmatch(entry.name):
+        return f"its name is {entry.name!r}, and a name is {NAME_RULE}", "correct its package"
+    if entry.name in found.features:
+        return f"{found.places.get(entry.name, 'the desk itself')} has this name", "uninstall one of the two packages"
+    if EntryPoint.pattern.match(entry.value) is None or not entry.attr:
+        return f"its entry point is {entry.value!r}, and MODULE:FEATURE is due", "correct its package"
+    return "", ""
 
 
 def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
     """Return what is wrong with a package's description and the remedy; two empty texts where nothing is."""
     if not isinstance(feature, Feature) or feature.name != name:
         return f"its entry point is no Feature of the name {name}", "correct its package"
-    if name in found.features:
-        return f"{found.places.get(name, 'the desk itself')} has this name", "uninstall one of the two packages"
+    if why := misfit(feature):
+        return why, f"correct its package, or set {OFF}={name}"
+    for own, known in found.features.items():
+        if own not in found.places and name in known.aliases:
+            return f"{name} is another name of the desk's feature {own}", "rename it in its package, or uninstall it"
     if feature.needs:
-        from packaging.specifiers import SpecifierSet
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-        if (here := version("chordesk")) not in SpecifierSet(feature.needs, prereleases=True):
-            return f"it needs chordesk {feature.needs}, and this is {here}", "install the version of it for this one"
+        try:
+            fits = _here() in SpecifierSet(feature.needs, prereleases=True)
+        except InvalidSpecifier:
+            return f"its needs are {feature.needs!r}, and a range such as '>=0.3,<0.4' is due", "correct its package"
+        if not fits:
+            reason = f"it needs chordesk {feature.needs}, and this is {_here()}"
+            return reason, "install the version of it for this one"
     return "", ""
+
+
+def _leave_taken_aliases(found: _Found) -> None:
+    """Leave out each package with an alias that is another feature's name, or an alias of one before it: to switch
+    that one off would switch off both."""
+    for name, place in list(found.places.items()):
+        for other, feature in found.features.items():
+            names = {other, *feature.aliases} if other not in found.places or other < name else {other}
+            if other != name and (taken := sorted(names.intersection(found.features[name].aliases))):
+                why = f"its alias {taken[0]} is a name of the feature {other}"
+                found.skipped.append(
+                    Skipped(name, place, why, f"correct or uninstall its package, or set {OFF}={name}")
+                )
+                del found.features[name], found.places[name]
+                break
 
 
 def named_off() -> tuple[str, ...]:
@@ -306,10 +413,13 @@ def skipped() -> list[Skipped]:
 def skip(feature: Feature, why: str) -> None:
     found = _found()
     if feature.name not in found.places:
+        if feature.name in found.dropped:
+            return
         raise ValueError(f"the feature {feature.name}: {why}")
-    del found.features[feature.name]
     remedy = f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
-    found.skipped.append(Skipped(feature.name, found.places.pop(feature.name), why, remedy))
+    left = Skipped(feature.name, found.places.pop(feature.name), why, remedy)
+    found.dropped[feature.name] = found.features.pop(feature.name), left
+    found.skipped.append(left)
 
 
 def require_known() -> None:
@@ -364,32 +474,93 @@ def load(place: str) -> Any:
     return getattr(import_module(module), name) if name else import_module(module)
 
 
-def part(what: str, name: str, place: str) -> Any:
-    """Return a part that a table has by name. Raises SettingError for one of a package that cannot be loaded."""
+def _loaded(feature: Feature, place: str, kind: Any, *, many: bool = False) -> Any:
+    """Load a part of a feature. One of a package is of its kind, or the package is left out: raises SettingError."""
     try:
-        return load(place)
-    except Exception as error:
-        for feature in in_force():
-            if feature.name in _found().places and name in getattr(feature, what):
-                skip(feature, f"{type(error).__name__}: {error}")
-                raise SettingError(str(skipped()[-1]), remedy=skipped()[-1].remedy) from None
-        raise
+        found = load(place)
+        why = wrong_kind(found, kind, place, many=many) if feature.name in _found().places else ""
+    except BaseException as error:
+        if feature.name not in _found().places or is_ours(error):
+            raise
+        why = said(error)
+    if why:
+        skip(feature, why)
+        raise _left_out(feature)
+    return found
 
 
-def parts(what: str, given: Collection[str] | None = None) -> Iterator[tuple[Feature, list[Any]]]:
-    """A package of which a part cannot be loaded is left out. given: only the parts of features with one of these
-    settings, or with none at all."""
+def _left_out(feature: Feature) -> SettingError:
+    left = _found().dropped[feature.name][1]
+    return SettingError(str(left), remedy=left.remedy)
+
+
+def part(what: str, name: str, place: str, kind: Any = object) -> Any:
+    """Return a part that a table has by name. Raises SettingError for one of a package that cannot be loaded, or is of
+    another kind."""
+    for feature in (*in_force(), *(one for one, _ in _found().dropped.values())):
+        if name in getattr(feature, what) and place in _places(getattr(feature, what)[name]):
+            if feature.name in _found().dropped:
+                raise _left_out(feature)
+            return _loaded(feature, place, kind)
+    return load(place)
+
+
+def refuse(what: str, name: str, why: str) -> None:
+    """Leave out the package that has a name in a member of its description, and raise SettingError."""
+    feature = next(one for one in in_force() if name in getattr(one, what))
+    skip(feature, why)
+    raise _left_out(feature)
+
+
+def _places(entry: Any) -> Collection[str]:
+    """Return the places of an entry of a description: itself, several, or what a Command or another one has."""
+    if isinstance(entry, str):
+        return (entry,)
+    return entry if isinstance(entry, tuple) else [getattr(entry, name) for name in entry.__slots__]
+
+
+def parts(
+    what: str, given: Collection[str] | None = None, kind: Any = object, *, many: bool = False
+) -> Iterator[tuple[Feature, list[Any]]]:
+    """A package of which a part cannot be loaded, or is of another kind, is left out. given: only the parts of
+    features with one of these settings, or with none at all. many: each part is a tuple of the kind."""
     for feature in in_force():
         if given is not None and feature.settings and not set(feature.settings).intersection(given):
             continue
         try:
-            loaded = [load(place) for place in getattr(feature, what)]
-        except Exception as error:
-            if feature.name not in _found().places:
+            loaded = [_loaded(feature, place, kind, many=many) for place in getattr(feature, what)]
+        except SettingError:
+            if feature.name not in _found().dropped:
                 raise
-            skip(feature, f"{type(error).__name__}: {error}")
             continue
         yield feature, loaded
+
+
+def entries(what: str, name: str, kind: Any) -> Iterator[tuple[Feature, Any]]:
+    """Return the parts that features have by a name that several may have. A package of which one cannot be loaded, or
+    is of another kind, is left out."""
+    for feature in in_force():
+        for place in getattr(feature, what).get(name, ()):
+            if feature.name in _found().dropped:  # for what its first one is
+                break
+            try:
+                found = _loaded(feature, place, kind)
+            except SettingError:
+                if feature.name not in _found().dropped:
+                    raise
+                break
+            yield feature, found
+
+
+def folders(what: str, name: str) -> Iterator[tuple[Feature, Path]]:
+    """Return a folder of each package that a member of the descriptions names. One that has none is left out."""
+    for feature, packages in parts(what, kind=ModuleType):
+        for package in packages:
+            inside = (Path(place) / name for place in getattr(package, "__path__", ()))
+            if (folder := next((one for one in inside if one.is_dir()), None)) is None:
+                skip(feature, f"{package.__name__}, which its {what} have, is no package with a folder {name}")
+                break
+            yield feature, folder
 
 
 def added(own: Mapping[str, T], what: str) -> dict[str, T]:
@@ -402,20 +573,71 @@ def added(own: Mapping[str, T], what: str) -> dict[str, T]:
 
 def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str) -> None:
     if again := sorted(table.keys() & more.keys()):
-        skip(feature, f"among the {what} there is {', '.join(again)} already")
+        skip_taken(feature, what, again[0])
     else:
         table.update(more)
 
 
+def skip_taken(feature: Feature, what: str, name: str) -> None:
+    """Leave out a package that has a name again, with the one that has it first."""
+    others = (one.name for one in in_force() if one.name != feature.name and name in getattr(one, what))
+    first = next(others, None)
+    skip(feature, f"among the {what} there is {name} already{f', of the feature {first}' if first else ''}")
+
+
+# The views of the page that are of no feature, as its `app.js` has them: by path the key, if it has one.
+PAGE = {
+    "/": "d", "/runs": "r", "/runs/:run": "", "/runs/:run/compare/:other": "", "/symbols": "y", "/symbols/:symbol": "",
+    "/reports/:report": "", "/verdicts/:verdict": "", "/orders": "o", "/orders/:order": "", "/approvals": "p",
+    "/account": "a", "/accounts/:account": "", "/threads": "t", "/threads/:thread": "", "/turns/:turn": "",
+    "/fleet": "f", "/settings": "s",
+}  # fmt: skip
+
+
 def views() -> list[tuple[Feature, View]]:
-    """Return the views of features. A package with a path that there is already is left out."""
-    found: dict[str, tuple[Feature, View]] = {}
+    """Return the views of features. A package with a path or a key that there is already is left out."""
+    found: list[tuple[Feature, View]] = []
+    known = {_shape(path) for path in PAGE}
+    keys = {key: path for path, key in PAGE.items() if key}
     for feature in in_force():
-        if again := [one.path for one in feature.views if one.path in found]:
+        mine, here = {_shape(one.path): one for one in feature.views}, {one.key for one in feature.views if one.key}
+        if again := [one.path for shape, one in mine.items() if shape in known]:
             skip(feature, f"among the views there is {again[0]} already")
+        elif wrong := [one.path for one in feature.views if not one.path.startswith("/")]:
+            skip(feature, f"its view {wrong[0]!r} has a path that does not begin with /")
+        elif taken := sorted(here & keys.keys()):
+            skip(feature, f"its view has the key {taken[0]}, which goes to {keys[taken[0]]}")
+        else:
+            found += [(feature, one) for one in feature.views]
+            known.update(mine)
+            keys |= {one.key: one.path for one in feature.views if one.key}
+    return found
+
+
+def _shape(path: str) -> str:
+    return "/".join(":" if part.startswith(":") else part for part in path.split("/"))
+
+
+def lost_views() -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with views of packages whose file is not there, and the remedy. The page names such a view
+    where it is asked for, and the others work."""
+    files = {feature.name: folder for feature, folder in folders("pages", "page")}
+    for feature, view in views():
+        name = view.module.removeprefix(f"of/{feature.name}/")
+        if feature.name not in _found().places:
             continue
-        found.update((one.path, (feature, one)) for one in feature.views)
-    return list(found.values())
+        if name == view.module:
+            why = f"has the module {view.module!r}, and of/{feature.name}/FILE is due"
+        elif feature.name not in files:
+            why = "has a file, and the feature has no pages"
+        elif (file := files[feature.name] / f"{name}.js").is_file():
+            continue
+        else:
+            why = f"has no file {file}"
+        yield (
+            f"the view {view.path} of the feature {feature.name} {why}",
+            f"correct its package, or set {OFF}={feature.name}",
+        )
 
 
 def places(what: str) -> set[str]:

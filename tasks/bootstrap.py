@@ -373,7 +373,7 @@ class Desk:
 
     @part
     def wraps(self) -> list[Wrap]:
-        return [wrap(self) for _, found in features.parts("wraps") for wrap in found]
+        return [wrap(self) for _, found in features.parts("wraps", kind=type) for wrap in found]
 
     def disguise_of(self, run_id: str) -> Disguise | None:
         """Return what hides the run from its models; None where nothing does."""
@@ -388,7 +388,7 @@ class Desk:
         return self._part(RUNTIME_PARTS[name], lambda: self._of_feature(name))
 
     def _of_feature(self, name: str) -> Runtime:
-        build = features.part("runtimes", name, RUNTIMES[name].build)
+        build = features.part("runtimes", name, RUNTIMES[name].build, kind=Callable)
         runtime: Runtime = build(self.settings, self.name, self.recorder if self.records else None)
         self.loop.submit(runtime.start()).result(LIBRARY_SECONDS)
         return runtime
@@ -524,7 +524,7 @@ class Desk:
         _ = self.market
         for name in runtimes_of(self.settings) if turns and self.settings.cassettes != "replay" else ():
             if name in RUNTIMES and RUNTIMES[name].library:
-                features.load(RUNTIMES[name].library)()
+                features.part("runtimes", name, RUNTIMES[name].library, kind=Callable)()
 
     def close(self, grace_seconds: float = 5.0) -> None:
         """Stop what was started here; app-servers first, for they are processes."""

@@ -12,7 +12,7 @@ import typer
 from typer.models import OptionInfo, TyperInfo
 
 from chordesk.models import features
-from chordesk.models.errors import SettingError
+from chordesk.models.descriptions import said
 
 # What the functions of its added options returned, of the command that runs.
 _ADDED: ContextVar[Mapping[str, Any]] = ContextVar("added", default={})  # noqa: B039
@@ -44,22 +44,24 @@ def _extend(app: typer.Typer, asked: str) -> None:
         return
     own = inspect.signature(command.callback, eval_str=True)
     flags, names, functions = _flags(own.parameters.values()), set(own.parameters), []
-    for feature in features.in_force():
-        for place in feature.options.get(asked, ()):
-            try:
-                function = features.part("options", asked, place)
-            except SettingError:  # the feature is left out, as `desk doctor` says: the command works without it
-                break
-            more = inspect.signature(function, eval_str=True).parameters
-            new = [one for name, one in more.items() if name not in own.parameters]
-            again = sorted((_flags(new) & flags) | ({one.name for one in new} & names))
-            if again:
-                features.skip(feature, f"the command {asked} has {again[0]} already")
-                break
+    for feature, function in features.entries("options", asked, Callable):
+        if why := _unreadable(function):
+            features.skip(feature, f"its option of the command {asked} cannot be read: {why}")
+            continue
+        more = inspect.signature(function, eval_str=True).parameters
+        new = [one for name, one in more.items() if name not in own.parameters]
+        if again := sorted((_flags(new) & flags) | ({one.name for one in new} & names)):
+            features.skip(feature, f"the command {asked} has {again[0]} already")
+        elif due := [one.name for one in new if one.default is one.empty]:
+            features.skip(
+                feature, f"its option {due[0]} of the command {asked} has no default, so that all must give it"
+            )
+        else:
             flags, names = flags | _flags(new), names | {one.name for one in new}
-            functions.append((function, tuple(more), new))
-    if functions:
-        command.callback = _extended(command.callback, own, functions)
+            functions.append((feature.name, function, tuple(more), new))
+    left = {one.name for one in features.in_force()}
+    if kept := [(function, given, new) for name, function, given, new in functions if name in left]:
+        command.callback = _extended(command.callback, own, kept)
 
 
 def _join(group: TyperInfo) -> None:
@@ -70,20 +72,41 @@ def _join(group: TyperInfo) -> None:
     app.registered_commands = [*app.registered_commands]
     group.typer_instance = app
     known = {_name(one) for one in app.registered_commands}
-    for feature in features.in_force():
-        try:
-            more = [
-                one
-                for place in feature.subcommands.get(name, ())
-                for one in features.part("subcommands", name, place).commands.registered_commands
-            ]
-        except SettingError:
-            continue
+    for feature, module in features.entries("subcommands", name, "commands"):
+        more = module.commands.registered_commands
         if again := sorted(known & set(map(_name, more))):
             features.skip(feature, f"the command {name} {again[0]} is there already")
             continue
+        if wrong := {_name(one): why for one in more if (why := _unreadable(one.callback))}:
+            features.skip(feature, "; ".join(f"desk {name} {one} cannot be read: {why}" for one, why in wrong.items()))
+            continue
         app.registered_commands.extend(more)
         known.update(map(_name, more))
+
+
+def require_commands(commands: typer.Typer, names: Iterable[str]) -> None:
+    """Raise SettingError where a package's module has not the commands that its description names, or the parser cannot
+    read them."""
+    found = {_name(one): one.callback for one in commands.registered_commands}
+    found |= dict.fromkeys(map(_group_name, commands.registered_groups))
+    for name in names:
+        if name not in found:
+            features.refuse("commands", name, f"its module has no command {name}, but {', '.join(found) or 'none'}")
+        if why := _unreadable(found[name]):
+            features.refuse("commands", name, f"desk {name} cannot be read: {why}")
+
+
+def _unreadable(command: Callable[..., Any] | None) -> str:
+    """Return why the parser cannot read a function's parameters, such as an annotation that is nowhere."""
+    if command is None:  # of a group
+        return ""
+    alone = typer.Typer(add_completion=False)
+    try:
+        alone.command()(command)
+        typer.main.get_command(alone)
+    except Exception as error:
+        return said(error, placed=False)
+    return ""
 
 
 def _group_name(group: TyperInfo) -> str:

@@ -95,8 +95,10 @@ def build(*names: str) -> typer.Typer:
     wanted = names or tuple(COMMANDS)
     modules = {COMMANDS[name].module: name for name in wanted}  # once, if it has several of them
     for module, name in modules.items():
-        commands: typer.Typer = features.part("commands", name, module).commands
+        commands: typer.Typer = features.part("commands", name, module, kind="commands").commands
         own = [one for one in wanted if COMMANDS[one].module == module]
+        if not module.startswith("chordesk."):
+            options.require_commands(commands, own)
         app.add_typer(options.with_features(commands, own))
     return app
 

@@ -31,7 +31,8 @@ def features_found(context: CheckContext) -> Check:
     """Check that every installed feature is in force, and that nothing waits or is kept for one that is not."""
     kinds.run_kinds()  # loads the features' workflows
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
-    wrong = [(str(each), each.remedy) for each in features.skipped()] + list(_of_no_feature(context))
+    lost = list(features.lost_views())
+    wrong = [(str(each), each.remedy) for each in features.skipped()] + lost + list(_of_no_feature(context))
     if not wrong:
         return ok(found)
     details, remedies = zip(*wrong, strict=True)
@@ -82,7 +83,20 @@ _OWN = (
     CheckEntry("server", model.server, 600, slow=True),
     CheckEntry("model", model.model, 600, turn=True, slow=True),  # after the server, where there is one
 )
-ALL = (*_OWN, *(check for _, checks in features.parts("checks") for check in checks))
+
+
+def _with_features(own: tuple[CheckEntry, ...]) -> tuple[CheckEntry, ...]:
+    found = {one.name: one for one in own}
+    for feature, checks in features.parts("checks", kind=CheckEntry):
+        names = [one.name for one in checks]
+        if again := [name for name in names if name in found or names.count(name) > 1]:
+            features.skip(feature, f"among the checks of desk doctor there is {again[0]} already")
+        else:
+            found |= {one.name: one for one in checks}
+    return tuple(found.values())
+
+
+ALL = _with_features(_OWN)
 
 
 def _tell(line: str) -> None:

@@ -146,9 +146,8 @@ def turns_of(kind: str, params: Mapping[str, Any], settings: Settings, held: int
     if workflow is None or workflow.turns is None:
         return {}
     found = dict(workflow.turns(params, settings, held))
-    for feature in features.in_force():
-        for place in feature.turn_counts.get(kind, ()):
-            found |= features.part("turn_counts", kind, place)(params, settings, held)
+    for _, count in features.entries("turn_counts", kind, Callable):
+        found |= count(params, settings, held)
     return found
 
 

@@ -101,7 +101,7 @@ def _benchmark(name: str) -> Benchmark:
     if name not in places:
         remedy = f"there are {', '.join(sorted(places))}"
         raise UsageError(f"no benchmark has the name {name}", remedy=remedy)
-    found: Benchmark = features.part("benchmarks", name, places[name])
+    found: Benchmark = features.part("benchmarks", name, places[name], kind="measure")
     return found
 
 

@@ -3,6 +3,7 @@ whose shutdown no reader of events can delay."""
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from functools import cache
 from typing import Any
 
 import orjson
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 from starlette.middleware.gzip import GZipMiddleware
@@ -43,7 +45,7 @@ from chordesk.tasks.worker.messages import WorkerNotifier
 VERSION = "1"  # of the interface
 SMALL_BYTES = 1_000  # what fits one packet gains nothing by compression
 GZIP_LEVEL = 4
-ROUTERS = (
+_OWN = (
     desk.router,
     desk.fleet_router,
     desk.schedule_router,
@@ -58,8 +60,31 @@ ROUTERS = (
     orders.trading_router,
     events.router,
     desk.session_router,
-    *(router for _, routers in features.parts("routes") for router in routers),
 )
+
+
+def _with_features(own: tuple[APIRouter, ...]) -> tuple[APIRouter, ...]:
+    """Add the routes of features. A package with a route that there is already is left out: it would never be asked."""
+    found = list(own)
+    known = {one for router in own for one in _routes(router)}
+    for feature, routers in features.parts("routes", kind=APIRouter):
+        new = [one for router in routers for one in _routes(router)]
+        if again := [one for one in new if one in known or new.count(one) > 1]:
+            features.skip(feature, f"among the routes there is {' '.join(again[0])} already")
+            continue
+        found += routers
+        known.update(new)
+    return tuple(found)
+
+
+def _routes(router: APIRouter) -> list[tuple[str, str]]:
+    """Return method and path of each route; which name a path gives its parts is the same to a request."""
+    routes = (route for route in router.routes if isinstance(route, APIRoute))
+    return [(method, _PART.sub("{}", route.path)) for route in routes for method in sorted(route.methods or ())]
+
+
+_PART = re.compile(r"{[^}]*}")
+ROUTERS = _with_features(_OWN)
 
 
 def routed() -> FastAPI:

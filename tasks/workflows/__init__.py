@@ -4,7 +4,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from chordesk.models import features
-from chordesk.tasks.engine.kinds import Kinds
+from chordesk.tasks.engine.kinds import Kinds, Workflow
 
 
 def every_kind() -> Kinds:
@@ -16,7 +16,7 @@ def every_kind() -> Kinds:
     for module in iter_modules(__path__, f"{__name__}."):
         if module.name not in of_features:
             found.add(getattr(import_module(module.name), "WORKFLOWS", ()))
-    for feature, given in features.parts("workflows"):
+    for feature, given in features.parts("workflows", kind=Workflow, many=True):
         try:
             found.add([workflow for workflows in given for workflow in workflows])
         except ValueError as error:

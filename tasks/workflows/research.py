@@ -142,7 +142,7 @@ def researchers(settings: Settings) -> dict[str, list[str]]:
     played."""
     for role in research_roles(settings):
         if role in GRAPH_ROLES and GRAPH_ROLES[role].requires:
-            features.load(GRAPH_ROLES[role].requires)(settings)
+            features.part("graph_roles", role, GRAPH_ROLES[role].requires, kind=Callable)(settings)
     return {"roles": list(research_roles(settings)), "required_roles": list(required_roles(settings))}
 
 
@@ -207,7 +207,8 @@ def candidate_steps(
 
 def _first_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
     if role in GRAPH_ROLES:
-        step: NewStep = features.load(GRAPH_ROLES[role].step)(parent, symbol, payload)
+        play = features.part("graph_roles", role, GRAPH_ROLES[role].step, kind=Callable)
+        step: NewStep = play(parent, symbol, payload)
         return step
     return NewStep(StepKind.REPORT, parent, symbol, role, payload)
 

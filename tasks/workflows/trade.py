@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -119,7 +119,7 @@ def require_same_market(run: Run, market: MarketData) -> None:
 def _of_features(session: Session, run_id: str) -> dict[str, Any]:
     """Return what features tell the trader of a run."""
     found: dict[str, Any] = {}
-    for _, functions in features.parts("brief"):
+    for _, functions in features.parts("brief", kind=Callable):
         for function in functions:
             found |= function(session, run_id)
     return found

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from chordesk.agents.prompting import PROMPTS, instructions, require_prompts
-from chordesk.agents.roles import ROLES
+from chordesk.agents.prompting import instructions, require_prompts
+from chordesk.agents.roles import PROMPTS, ROLES
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run, snapshot

@@ -23,7 +23,7 @@ def load_plugin(noun: str, modules: Mapping[str, str], name: str) -> Any:
         raise UsageError(f"there is no {noun} {name!r}", remedy=remedy)
     require_source(name.partition("-")[0])
     try:
-        return features.part(f"{noun}s", name, modules[name])
+        return features.part(f"{noun}s", name, modules[name], kind="build")
     except ModuleNotFoundError as missing:
         command = f"pip install chordesk[{name.partition('-')[0]}]"
         reason = f"DESK_{noun.upper()}={name} with `{command}` ({missing.name} is not installed)"

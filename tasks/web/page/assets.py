@@ -96,12 +96,8 @@ class _InParts(Response):
 
 
 def _of_features() -> dict[str, Path]:
-    folders = (
-        (feature.name, Path(package.__file__).parent / "page")
-        for feature, packages in features.parts("pages")
-        for package in packages
-    )
-    return {f"of/{name}/{file}": path for name, folder in folders for file, path in files(folder).items()}
+    folders = list(features.folders("pages", "page"))
+    return {f"of/{one.name}/{file}": path for one, folder in folders for file, path in files(folder).items()}
 
 
 _FILES = files() | _of_features()

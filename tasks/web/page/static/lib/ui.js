@@ -270,11 +270,14 @@ export function TablePanel({ title, label = title, className, id, tools, from, m
 /** A component of a view's module, loaded when it is needed. of: [module, component]; given: its properties. */
 export function Later({ of: [module, component, feature], what = module, given }) {
   const place = module.includes('/') ? `../${module}.js` : `../views/${module}.js`;
-  const found = useResource(() => import(place).catch((error) => {
+  const found = useResource(() => import(place).then((loaded) => {
+    if (!loaded[component]) throw new Error(`${place.replace(/^\.\./, '')} has no component ${component}`);
+    return loaded;
+  }).catch((error) => {
     const other = feature ? `, or correct, upgrade or switch off the feature ${feature}` : '';
-    throw new Problem({ title: 'The view does not load', detail: String(error.message),
+    throw new Problem({ title: 'The view does not load', detail: String(error?.message ?? error),
       remedy: `is the desk up? Try again when it is${other}` });
-  }), [module]);
+  }), [module, component]);
   return html`<${Loaded} from=${found} what=${what}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
 }
 

@@ -1,0 +1,126 @@
+"""What is wrong with the description of a feature that a package has, and why one of its parts does not load, in one
+line each. `models.features` leaves such a package out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # of a feature, and of what it adds by name
+NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
+# Members with names as their keys.
+NAMED = ("graph_roles", "lenses", "commands", "markets", "brokers", "runtimes", "benchmarks")
+LONGEST = 300  # characters of what an error says
+_UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+_NOUNS = {"str": "text", "int": "number", "ModuleType": "module", "Callable": "function", "type": "class"}
+_DESK = "chordesk."  # with what begins the name of each module of the desk
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether a process is told to end, by its signal or by the desk's own code, and no package ends it."""
+    if isinstance(error, KeyboardInterrupt) or type(error).__module__.startswith(_DESK):
+        return not isinstance(error, Exception)
+    frames = _frames(error)
+    return isinstance(error, SystemExit) and bool(frames) and frames[-1][2].startswith((_DESK, "__main__"))
+
+
+def said(error: BaseException, *, placed: bool = True) -> str:
+    """Return an error in one line: its type, what it says, and where in the package it was raised."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception as again:  # its own text fails
+        text = f"it says nothing, for {type(again).__name__}"
+    cut = f"{text[:LONGEST]}..." if len(text) > LONGEST else text
+    where = _where(error) if placed and not isinstance(error, SyntaxError) else ""  # its text has the line
+    return f"{type(error).__name__}{f': {cut}' if cut else ''}{f' ({where})' if where else ''}"
+
+
+def unknown_member(error: BaseException) -> str | None:
+    """Return the member of a description that this version of the desk does not know."""
+    found = _UNKNOWN.fullmatch(str(error)) if type(error) is TypeError else None
+    return f"{found[1]}({found[2]}=...)" if found is not None else None
+
+
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    found, at = [], error.__traceback__
+    while at is not None:
+        name = str(at.tb_frame.f_globals.get("__name__", ""))
+        found.append((at.tb_frame.f_code.co_filename, at.tb_lineno, name))
+        at = at.tb_next
+    return found
+
+
+def _where(error: BaseException) -> str:
+    """Return file and line: the last ones in the folder of the package, for beyond that the library's code is shown."""
+    apart = (f"{_DESK}models.features", f"{_DESK}models.descriptions", "importlib")
+    frames = [one for one in _frames(error) if not one[0].startswith("<") and not one[2].startswith(apart)]
+    if not frames:
+        return ""
+    folder = os.path.dirname(frames[0][0])
+    file, line, _ = next(one for one in reversed(frames) if one[0].startswith(folder))
+    return f"{Path(file).name}, line {line}"
+
+
+def misfit(feature: Any) -> str:
+    """Return which member of a description has a value of another type than it takes, or a name that is none; an empty
+    text where all fit."""
+    for name, why in _members(feature):
+        if why:
+            return f"its {name} {why}"
+    for what in NAMED:
+        if wrong := [name for name in getattr(feature, what) if not NAME.fullmatch(name)]:
+            return f"its {what} have {wrong[0]!r}, and a name is {NAME_RULE}"
+    if wrong := [name for name in feature.aliases if not NAME.fullmatch(name)]:
+        return f"its aliases have {wrong[0]!r}, and a name is {NAME_RULE}"
+    return ""
+
+
+def _members(value: Any) -> list[tuple[str, str]]:
+    hints = get_type_hints(type(value))
+    return [(one.name, _misfit(getattr(value, one.name), hints[one.name])) for one in fields(value)]
+
+
+def _misfit(value: Any, hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple and inner[-1:] == (...,):
+        if isinstance(value, str):
+            return f"is the text {value!r}; of one entry the tuple is ({value!r},)"
+        if not isinstance(value, tuple | list):
+            return f"is {value!r}, and a tuple is due"
+        return next((f"has {one!r}, which {why}" for one in value if (why := _misfit(one, inner[0]))), "")
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            return f"is {value!r}, and a dict is due"
+        for key, one in value.items():
+            if why := _misfit(key, inner[0]):
+                return f"has the key {key!r}, which {why}"
+            if why := _misfit(one, inner[1]):
+                return f"has {key!r}, which {why}"
+        return ""
+    if not isinstance(hint, type) or isinstance(value, hint):
+        if is_dataclass(value) and not isinstance(value, type):
+            return next((f"has a {name} that {why}" for name, why in _members(value) if why), "")
+        return ""
+    return f"is {value!r}, and {_noun(hint)} is due"
+
+
+def _noun(hint: type) -> str:
+    name = _NOUNS.get(hint.__name__, hint.__name__)
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+def wrong_kind(value: Any, kind: Any, place: str, *, many: bool = False) -> str:
+    """Return why a part is none of its kind, a type or the name that it has; an empty text where it is one. many: a
+    tuple of such."""
+    if isinstance(kind, str):
+        return "" if hasattr(value, kind) else f"{place} has no {kind}"
+    if many and not isinstance(value, tuple | list):
+        return f"{place} is {_noun(type(value))}, and a tuple of {kind.__name__} is due"
+    for one in value if many else (value,):
+        if not isinstance(one, kind):
+            return f"{place} {'has' if many else 'is'} {_noun(type(one))}, and {_noun(kind)} is due"
+    return ""

@@ -1,0 +1,191 @@
+"""Packages that do not fit: each is left out with one line that names it, the place and the remedy; the rest works."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from chordesk.models import features
+from chordesk.tasks.web.page.assets import STATIC
+from tests.features.test_switched_off import desk, python
+from tests.stack import processes
+
+HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, View\n"
+LATE = "ZeroDivisionError: division by zero (late_part.py, line 1)"
+LONG = "x" * 2000
+# By name of the feature: what its description has, or what its module has in place of one, and what the line about it
+# says.
+WRONG = {
+    # that does not load
+    "raising": ("1 / 0\n", "ZeroDivisionError: division by zero (wrong_raising.py, line 2)"),
+    "exits": ("raise SystemExit(3)\n", "SystemExit: 3 (wrong_exits.py, line 2)"),
+    "garbled": ("def\n", "SyntaxError: invalid syntax (wrong_garbled.py, line 2)"),
+    "lacking": ("import no_such_library\n", "ModuleNotFoundError: No module named 'no_such_library'"),
+    "endless": ("def again(): again()\nagain()\n", "RecursionError: maximum recursion depth exceeded (wrong"),
+    "lengthy": (f"raise ValueError('''{LONG}\nand more''')\n", "ValueError: xxx"),
+    "mute": ("class Mute(Exception):\n    def __str__(self): 1 / 0\nraise Mute\n", "Mute: it says nothing, for Zero"),
+    "base": ("class Base(BaseException): pass\nraise Base('gone')\n", "Base: gone (wrong_base.py, line 3)"),
+    "entwined": ("from chordesk.models.settings import Settings\n", "wrong_entwined:FEATURE loads the desk while it"),
+    # whose description is none, or of another version
+    "stranger": ("FEATURE = 1\n", "its entry point is no Feature of the name stranger"),
+    "nameless": ("", "AttributeError: module 'wrong_nameless' has no attribute 'FEATURE'"),
+    "renamed": ("FEATURE = Feature('other')\n", "its entry point is no Feature of the name renamed"),
+    "newer": ("needs='>=99'", "it needs chordesk >=99, and this is"),
+    "ranged": ("needs='99'", "its needs are '99', and a range such as '>=0.3,<0.4' is due"),
+    "future": ("dreams=('a:B',)", "knows no Feature(dreams=...)"),
+    # with members of another type
+    "letters": ("roles='abc:ROLES'", "its roles is the text 'abc:ROLES'; of one entry the tuple"),
+    "numbered": ("routes=(1,)", "its routes has 1, which is 1, and a text is due"),
+    "listed": ("commands=('a', 'b')", "its commands is ('a', 'b'), and a dict is due"),
+    "plain": ("commands={'a': 'b'}", "its commands has 'a', which is 'b', and a Command is due"),
+    "inner": ("views=(View('/inner', 'A', 1),)", "has a module that is 1, and a text is due"),
+    "spaced": ("commands={'a b': Command('a', 'Run', 'b')}", "its commands have 'a b', and a name"),
+    # with names that are there already
+    "board": ("needs=''", "the desk itself has this name"),
+    "masks": ("needs=''", "masks is another name of the desk's feature measure"),
+    "nicked": ("aliases=('board',)", "its alias board is a name of the feature board"),
+    "nicks": ("aliases=('good',)", "its alias good is a name of the feature good"),
+    "screens": ("commands={'screen': Command('a', 'Run', 'b')}", "there is screen already"),
+    "goods": (
+        "commands={'good': Command('good_part', 'Run', 'b')}",
+        "among the commands there is good already, of the feature good",
+    ),
+    "markets": ("markets={'yahoo': Market('a')}", "among the markets there is yahoo already"),
+    "again": ("roles=('again_roles:ROLES',)", "among the roles there is risk already"),
+    "tooled": (
+        "tools={'chordesk.tools.model_tools.signals:SIGNALS_GET': ('risk',)}",
+        "among the tools there is signals_get already",
+    ),
+    "running": ("workflows=('again_roles:WORKFLOWS',)", "the kind of run 'screen' is declared twice"),
+    "spoken": ("options={'stop': ('spoken_part:add',)}", "the command stop has --voice already"),
+    "leaky": ("subcommands={'runs': ('spoken_part',)}", "the command runs show is there already"),
+    "routed": ("routes=('routed_part:router',)", "among the routes there is GET /runs/{} already"),
+    "viewer": ("views=(View('/scores', 'A', 'of/viewer/a'),)", "views there is /scores already"),
+    "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
+    "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /"),
+    "checked": ("checks=('routed_part:CHECK',)", "of desk doctor there is redis already"),
+    # with parts that are not there, or of another kind
+    "lost": ("roles=('no_such_module:ROLES',)", "No module named 'no_such_module'"),
+    "halfway": ("roles=('again_roles',)", "again_roles is a module, and a tuple of Role is due"),
+    "mixed": ("roles=('routed_part:MIXED',)", "routed_part:MIXED has a number, and a Role is due"),
+    "routeless": ("routes=('routed_part:MIXED',)", "is a tuple, and an APIRouter is due"),
+    "lensed": ("lenses={'calm': 'calm names'}", "its lens calm has no role screener_calm"),
+    "silent": ("roles=('again_roles:SILENT',)", "it has no prompt silent.md"),
+    "folderless": ("prompts=('again_roles',)", "is no package with a folder prompts"),
+    "demanding": ("options={'stop': ('spoken_part:due',)}", "its option due of the command stop"),
+    "unread": ("options={'stop': ('spoken_part:unread',)}", "NameError: name 'Nowhere' is not"),
+    # of which a part is wrong that is loaded only where it is used
+    "late": ("commands={'late': Command('late_part', 'Run', 'b')}, markets={'late': Market('late_part')}", ""),
+    "empty": ("commands={'empty': Command('empty_part', 'Run', 'b')}", ""),
+    "marketless": ("markets={'marketless': Market('empty_part')}", ""),
+    "good": ("commands={'good': Command('spoken_part', 'Run', 'b')}", ""),
+}  # fmt: skip
+PARTS = {
+    "again_roles": (
+        "from chordesk.plugins import validator, Workflow\n"
+        "ROLES = (validator('risk'),)\nSILENT = (validator('silent'),)\nWORKFLOWS = (Workflow('screen'),)\n"
+    ),
+    "spoken_part": (
+        "from __future__ import annotations\nimport typer\nfrom typing import Annotated\n"
+        "def add(voice: Annotated[str, typer.Option()] = ''): pass\n"
+        "def due(due: Annotated[str, typer.Option()]): pass\n"
+        "def unread(that: Nowhere = ''): pass\n"
+        "commands = typer.Typer()\n@commands.command()\ndef show(): pass\n"
+        "@commands.command()\ndef good(): print('good')\n"
+    ),
+    "routed_part": (
+        "from fastapi import APIRouter\nfrom chordesk.tasks.doctor.check import CheckEntry, ok\n"
+        "router = APIRouter()\n@router.get('/runs/{id}')\ndef run(id: str): pass\n"
+        "CHECK, MIXED = CheckEntry('redis', lambda context: ok(''), 1), (1,)\n"
+    ),
+    "late_part": "1 / 0\n",
+    "empty_part": "import typer\ncommands = typer.Typer()\n",
+}
+# Entry points: a second one of a name, and those that are none.
+ENTRIES = {
+    "wrong-twin": "good = wrong_good:FEATURE",
+    "wrong-upper": "Upper = wrong_good:FEATURE",
+    "wrong-blank": " = wrong_good:FEATURE",
+    "wrong-value": "valued = a b",
+}
+LOOK = """
+import json
+from chordesk.agents.roles import ROLES
+from chordesk.models import features
+from chordesk.models.errors import DeskError
+from chordesk.models.settings import Settings
+from chordesk.tasks.cli.root import COMMANDS, build
+from chordesk.tasks.doctor import checklist
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.web.app import ROUTERS
+from chordesk.tools.market.factory import build_market
+
+def refusal(asked, *given):
+    try:
+        asked(*given)
+    except DeskError as error:
+        return str(error)
+
+build("stop"), build("runs"), features.views(), kinds.run_kinds()
+left = [(each.name, str(each), each.remedy) for each in features.skipped()]
+refused = [("empty", refusal(build, "empty"))]
+refused += [(name, refusal(build_market, Settings(market=name))) for name in ("marketless", "late")]
+print(json.dumps([[*ROLES], [*COMMANDS], left, [*refused, ("late", refusal(build, "late"))]]))
+"""
+_MEMBER = re.compile(r"\w+=")
+
+
+def written(folder: Path) -> None:
+    """Write the packages as pip would have installed them."""
+    for name, (text, _) in WRONG.items():
+        whole = f"FEATURE = Feature({name!r}, {text})\n" if _MEMBER.match(text) else text
+        (folder / f"wrong_{name}.py").write_text(HEAD + whole, encoding="utf-8")
+    for name, text in PARTS.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    entries = {f"wrong-{name}": f"{name} = wrong_{name}:FEATURE" for name in WRONG} | ENTRIES
+    for name, entry in entries.items():
+        about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (about / "entry_points.txt").write_text(f"[chordesk.features]\n{entry}\n", encoding="utf-8")
+
+
+def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Path) -> None:
+    written(tmp_path)
+    with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
+        looked = python(found, "-c", LOOK)
+        assert looked.returncode == 0, looked.stderr
+        roles_here, commands, skipped, refused = json.loads(looked.stdout)
+        assert {"risk", "voice_weaver"} <= set(roles_here)
+        assert {"screen", "board", "good"} <= set(commands)
+        expected = {name: text for name, (_, text) in WRONG.items() if text}
+        lines = {}
+        for name, line, remedy in skipped:
+            assert line.startswith(f"the feature {name or repr('')} of wrong-"), line
+            assert (line.count("\n"), bool(remedy), len(line) < 600) == (0, True, True), line
+            lines[name] = line
+        assert lines.keys() == expected.keys() | {"", "Upper", "valued", "good"}
+        for name, why in expected.items():
+            where = f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: "
+            assert lines[name].startswith(where)
+            assert why in lines[name]
+        assert "its name is 'Upper', and a name is a small letter" in lines["Upper"]
+        assert "its name is ''" in lines[""]
+        assert "its entry point is 'a b', and MODULE:FEATURE is due" in lines["valued"]
+        assert lines["good"].endswith("wrong-good 1.0 (wrong_good:FEATURE) has this name")
+        whys = ("its module has no command empty, but none", "empty_part has no build", *(LATE,) * 2)
+        for (name, line), why in zip(refused, whys, strict=True):
+            assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: {why}")
+        good = desk(found, "good")
+        assert (good.returncode, good.stdout) == (0, "good\n")
+        for command, environ, why in (("screen", {"DESK_MARKET": "raising"}, WRONG["raising"][1]), ("late", {}, LATE)):
+            refusal = desk(found, command, **environ)
+            assert (refusal.returncode, "Traceback" in refusal.stderr) == (2, False), refusal.stderr
+            assert f"is left out: {why}" in " ".join(refusal.stderr.split())
+
+
+def test_the_views_that_packages_may_not_have_are_those_of_the_page() -> None:
+    text = (STATIC / "app.js").read_text(encoding="utf-8")
+    found = re.findall(r"\{ path: '([^']+)', name: '\w+',(?: menu: true,)?(?: key: '(\w)',)? module", text)
+    assert dict(found) == features.PAGE
