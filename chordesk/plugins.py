@@ -40,22 +40,38 @@ if TYPE_CHECKING:
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import NotConfigured as NotConfigured
     from chordesk.models.errors import UsageError as UsageError
+    from chordesk.models.events import EventType as EventType
+    from chordesk.models.events import event as event
     from chordesk.models.features import BrokerEntry as BrokerEntry
     from chordesk.models.features import Command as Command
+    from chordesk.models.features import Denial as Denial
     from chordesk.models.features import Feature as Feature
     from chordesk.models.features import GraphRole as GraphRole
     from chordesk.models.features import MarketEntry as MarketEntry
+    from chordesk.models.features import NoticeWords as NoticeWords
+    from chordesk.models.features import Program as Program
+    from chordesk.models.features import RuntimeEntry as RuntimeEntry
     from chordesk.models.features import View as View
+    from chordesk.models.notices import note as note
+    from chordesk.models.orders import OrderTicket as OrderTicket
+    from chordesk.models.orders import RiskContext as RiskContext
     from chordesk.models.settings import Settings as Settings
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.runs import Run as Run
     from chordesk.models.tables.runs import Step as Step
+    from chordesk.models.tables.runtime import Notice as Notice
     from chordesk.tasks.bootstrap import Desk as Desk
     from chordesk.tasks.cli.shell import Json as Json
     from chordesk.tasks.cli.show.runs import progress_line as progress_line
     from chordesk.tasks.cli.start import Wait as Wait
     from chordesk.tasks.cli.start import connected as connected
     from chordesk.tasks.cli.start import see as see
+    from chordesk.tasks.doctor.check import Check as Check
+    from chordesk.tasks.doctor.check import CheckContext as CheckContext
+    from chordesk.tasks.doctor.check import CheckEntry as CheckEntry
+    from chordesk.tasks.doctor.check import fail as fail
+    from chordesk.tasks.doctor.check import ok as ok
+    from chordesk.tasks.doctor.check import warn as warn
     from chordesk.tasks.engine.kinds import StepSpec as StepSpec
     from chordesk.tasks.engine.kinds import Workflow as Workflow
     from chordesk.tasks.engine.leases import HeldStep as HeldStep

@@ -173,7 +173,7 @@ def _within(parts: Iterable[str]) -> str:
 
 def event_types() -> str:
     """Return a list of the types of a run's events that have a comment in the source, then the names of the rest."""
-    notes = dict(re.findall(r'= "([a-z.]+)"  # (.*)', inspect.getsource(EventType)))
+    notes = dict(re.findall(r'= "([a-z.]+)"  # (.*)', inspect.getsource(EventType))) | EventType.of_features()
     explained = "\n".join(f"- {code(name)}: {note}" for name, note in notes.items())
     return explained + "\n\nThe others: " + ", ".join(code(one.value) for one in EventType if one not in notes) + "."
 

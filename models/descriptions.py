@@ -14,6 +14,8 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # of a feature, and of what it adds
 NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
 # Members with names as their keys.
 NAMED = ("graph_roles", "lenses", "commands", "markets", "brokers", "runtimes", "benchmarks")
+# Members whose keys begin with the feature's name and this mark.
+OWNED = {"event_kinds": r"\.", "notice_kinds": "_", "denials": "_"}
 LONGEST = 300  # characters of what an error says
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _NOUNS = {"str": "text", "int": "number", "ModuleType": "module", "Callable": "function", "type": "class"}
@@ -74,6 +76,10 @@ def misfit(feature: Any) -> str:
     for what in NAMED:
         if wrong := [name for name in getattr(feature, what) if not NAME.fullmatch(name)]:
             return f"its {what} have {wrong[0]!r}, and a name is {NAME_RULE}"
+    for what, mark in OWNED.items():
+        form = re.compile(rf"{re.escape(feature.name)}{mark}[a-z][a-z0-9_]{{0,39}}")
+        if wrong := [name for name in getattr(feature, what) if not form.fullmatch(name)]:
+            return f"its {what} have {wrong[0]!r}, and a name there begins with {feature.name}{mark.strip(chr(92))}"
     if wrong := [name for name in feature.aliases if not NAME.fullmatch(name)]:
         return f"its aliases have {wrong[0]!r}, and a name is {NAME_RULE}"
     return ""

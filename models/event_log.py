@@ -13,10 +13,11 @@ from sqlmodel import Session
 
 from chordesk.models import notices
 from chordesk.models.errors import HistoryTrimmed
-from chordesk.models.events import MOST, Batch, Envelope, batches, rows_of
+from chordesk.models.events import MOST, Batch, Envelope, EventType, batches, rows_of
 from chordesk.models.tables.columns import insert_for, utcnow
 from chordesk.models.tables.runtime import EventBatch, EventHead
 
+_OWN = frozenset(EventType)
 # Keys of a session's info: events to store before its commit, and batches to publish after it.
 _TO_ADD, _ADDED = "events_to_add", "events_added"
 _batches: Table = EventBatch.__table__  # type: ignore[attr-defined]
@@ -27,7 +28,11 @@ def append(session: Session, events: Iterable[Envelope]) -> None:
     """Add events to this transaction, each run's in the order given. They get their sequences just before the commit
     (`write`), so that a transaction may append several times and still holds no run's head while it works on other
     rows."""
-    session.info.setdefault(_TO_ADD, []).extend(events)
+    given = list(events)
+    for one in given:
+        if one.type not in _OWN and not one.type.is_known:
+            raise ValueError(f"{one.type} is no type of event: the feature describes it in event_kinds, and is on")
+    session.info.setdefault(_TO_ADD, []).extend(given)
 
 
 def hand_over(session: Session, whole: Session) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import Annotated, Any, Self
 
 import orjson
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from sqlmodel import SQLModel
 
 from chordesk.models.answers import Frozen, acts
+from chordesk.models.descriptions import NAME
+from chordesk.models.kinds import OpenKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall, Turn
-
-if TYPE_CHECKING:
-    from chordesk.models.tables.board import Episode
 
 # The run id of events that belong to no run, such as a halted account.
 DESK = "desk"
@@ -27,8 +25,8 @@ DESK = "desk"
 TEXT_LIMIT = 500  # characters of a text in a payload
 
 
-class Domain(StrEnum):
-    """Subject of an event."""
+class Domain(OpenKind, form=NAME.pattern, member="event_kinds"):
+    """Subject of an event. Each feature with events has one of its own name."""
 
     RUN = "run"
     THREAD = "thread"
@@ -41,9 +39,15 @@ class Domain(StrEnum):
     ARTIFACT = "artifact"
     DESK = "desk"  # its machines
 
+    @classmethod
+    def of_features(cls) -> dict[str, Any]:
+        found = super().of_features()
+        own = [one.value for one in cls]
+        return {name.partition(".")[0]: "" for name in found if name.partition(".")[0] not in own}
 
-class EventType(StrEnum):
-    """Every type, as `domain.name`."""
+
+class EventType(OpenKind, form=rf"{NAME.pattern}\.[a-z][a-z0-9_]{{0,39}}", member="event_kinds"):
+    """Every type, as `domain.name`. Features have more."""
 
     domain: Domain
 
@@ -79,14 +83,24 @@ class EventType(StrEnum):
     APPROVAL_DECIDED = "approval.decided"
     APPROVAL_EXPIRED = "approval.expired"
     ARTIFACT_STORED = "artifact.stored"  # payload.id, kind, digest, run, turn: a tool gave a turn a picture
-    ARTIFACT_WRITTEN = "artifact.written"  # payload.id, kind, digest, run, number: code wrote an episode's content
 
     DESK_FORGED = "desk.forged"  # payload.process, count, why: messages that the desk did not sign were dropped
     DESK_ROOM = "desk.room"  # of a resource of a host. payload.state: short, out (no step is taken) or enough
     DESK_PROCESS = "desk.process"  # payload.process, state: frozen, dead, unreachable, or runs and gone after these
 
     def __init__(self, value: str) -> None:
+        self._entered(value)
+
+    def _entered(self, value: str) -> None:
         self.domain = Domain(value.partition(".")[0])
+
+
+def _known(asked: EventType | Domain) -> EventType | Domain:
+    return type(asked).require(asked)
+
+
+# What may be asked for: of stored events there may be others, of features that are gone.
+KnownType = Annotated[EventType | Domain, AfterValidator(_known)]
 
 
 class Envelope(Frozen):
@@ -279,21 +293,6 @@ def called(row: ToolCall, turn: Turn) -> Envelope:
         turn=turn.id,
         role=turn.role,
         subject=turn.subject,
-    )
-
-
-def written(row: Episode) -> Envelope:
-    data = row.content.encode()
-    return event(
-        EventType.ARTIFACT_WRITTEN,
-        row.run_id,
-        row.created_at,
-        id=row.run_id,
-        kind="text/markdown",
-        digest=hashlib.sha256(data).hexdigest(),
-        size=len(data),
-        run=row.run_id,
-        number=row.number,
     )
 
 

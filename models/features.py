@@ -140,10 +140,6 @@ class Broker:
                 raise ValueError(f"the broker {self.module} {wrong}")
 
 
-# Names for packages, in which `Broker` is what such a module makes.
-MarketEntry, BrokerEntry = Market, Broker
-
-
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """A model runtime."""
@@ -156,6 +152,10 @@ class Runtime:
     by_provider: bool = False
     # by provider: the variables that may hold its key
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+# Names for packages, in which `Broker` and `Runtime` are what such a module makes.
+MarketEntry, BrokerEntry, RuntimeEntry = Market, Broker, Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,30 @@ class Program:
     where: str  # for people
     setting: str = ""  # where it is set, the process runs, and always without one
     stop_seconds: int = 4  # from SIGTERM to SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeWords:
+    """The words of a kind of notice. one, several: titles of a message with one of them, and after a count; sentence:
+    "module:function" that returns the text of a `Notice`, by default its subject."""
+
+    purpose: str
+    one: str
+    several: str
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A rule of a feature that denies orders, in force where the feature is; it can only make the desk stricter. rule:
+    "module:function" of the ticket, its RiskContext and the settings, which returns None or (reason, measured, limit).
+    One that fails denies. exits: it binds orders that only reduce, too."""
+
+    denies: str  # the refused orders
+    remedy: str
+    rule: str
+    settings: tuple[str, ...] = ()  # names of those that decide
+    exits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +241,10 @@ class Feature:
     # the command, and may do the command's work in its place and raise typer.Exit.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     subcommands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by core group: modules with `commands`
+    event_kinds: Mapping[str, str] = field(default_factory=dict)  # FEATURE.name of what it writes, with its purpose
+    notice_kinds: Mapping[str, NoticeWords] = field(default_factory=dict)  # by FEATURE_name
+    denials: Mapping[str, Denial] = field(default_factory=dict)  # by code, FEATURE_name
+    documents: tuple[str, ...] = ()  # its pages: of the desk's own below docs/, of a package addresses
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.
     requires: tuple[str, ...] = ()

@@ -43,7 +43,10 @@ _NOTABLE = _OF_STEPS | {
 
 
 def note(session: Session, notice: Notice) -> None:
-    """Add a notice to this transaction; of those with the same key, the first alone is written."""
+    """Add a notice to this transaction; of those with the same key, the first alone is written. Raises ValueError for
+    a kind that no feature here describes."""
+    if not NoticeKind(notice.kind).is_known:
+        raise ValueError(f"{notice.kind} is no kind of notice: the feature describes it in notice_kinds, and is on")
     session.info.setdefault(_TO_NOTE, []).append(notice)
 
 

@@ -10,9 +10,12 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
+from chordesk.models.kinds import OpenKind
 
-class NoticeKind(StrEnum):
-    """What happened. Each channel gets all of them, or those that DESK_NOTIFY_KINDS names for it."""
+
+class NoticeKind(OpenKind, member="notice_kinds"):
+    """What happened; features have more. Each channel gets all of them, or those that DESK_NOTIFY_KINDS names for
+    it."""
 
     ORDER_WAITING = "order_waiting"  # for a person
     REQUEST_WAITING = "request_waiting"  # a model's, in the middle of a turn, for a person
@@ -41,6 +44,16 @@ URGENT = frozenset({NoticeKind.HALT, NoticeKind.ORDER_UNKNOWN})
 ALONE = frozenset({NoticeKind.HALT})
 # The kind of a message in place of several that were held back.
 SUMMARY = "summary"
+
+
+class _Every(frozenset[NoticeKind]):
+    """All kinds, those too that a feature brought which is gone since."""
+
+    def __contains__(self, kind: object) -> bool:
+        return True
+
+
+EVERY = _Every(NoticeKind)
 
 
 class NotificationState(StrEnum):
@@ -139,7 +152,7 @@ def channel_urls(text: str) -> dict[str, str]:
 
 def kinds_by_channel(text: str) -> ByChannel[frozenset[NoticeKind]]:
     """From `KIND,KIND` for all channels and `CHANNEL=KIND,KIND`, separated by ;. Raises ValueError."""
-    return _by_channel(text, frozenset(NoticeKind), _kinds)
+    return _by_channel(text, EVERY, _kinds)
 
 
 def quiet_by_channel(text: str) -> ByChannel[QuietHours | None]:
@@ -172,11 +185,11 @@ def readable_zone(text: str) -> str:
 
 def _kinds(value: str) -> frozenset[NoticeKind]:
     if value == ALL:
-        return frozenset(NoticeKind)
+        return EVERY
     names = [name.strip() for name in value.split(",")]
     for name in names:
-        if name not in list(NoticeKind):
-            raise ValueError(f"{name!r} is no kind: write all, or some of {', '.join(NoticeKind)}")
+        if name not in (known := NoticeKind.known()):
+            raise ValueError(f"{name!r} is no kind: write all, or some of {', '.join(known)}")
     return frozenset(NoticeKind(name) for name in names)
 
 

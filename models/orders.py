@@ -7,12 +7,12 @@ import json
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
 from chordesk.models.answers import Frozen, Instrument, Rating
+from chordesk.models.kinds import OpenKind
 from chordesk.models.market import OrderLeg, Price, Quote
 from chordesk.models.order_terms import OrderType, TimeInForce
 from chordesk.models.states import TradingState
@@ -21,9 +21,9 @@ Amount = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class DenialCode(StrEnum):
-    """Reasons for which an action becomes no order. Every code has a test that triggers it and one just inside the
-    limit."""
+class DenialCode(OpenKind, member="denials"):
+    """Reasons for which an action becomes no order; features have more. Every code has a test that triggers it and one
+    just inside the limit."""
 
     NO_VERDICT = "no_verdict"
     NOT_TRADABLE = "not_tradable"

@@ -29,6 +29,9 @@ FEATURE = Feature(
         "stop": (f"{_TASKS}.command_options:stop_voice",),
     },
     policies=("chordesk.agents.board.policies",),
+    event_kinds={
+        "artifact.written": "payload.id, kind, digest, run, number: code wrote an episode's content",
+    },
     settings=("episode", "rounds", "voices", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),

@@ -410,11 +410,11 @@ risk_commands = typer.Typer(
 @looks("no limits yet")
 def codes(as_json: Json = False) -> None:
     """List every denial code: what it refuses, if it binds exits, the limit in force."""
-    from chordesk.tools.risk.codes import CODES
+    from chordesk.tools.risk.codes import meanings
 
     loaded = load()
     home = loaded.settings.home
-    rows = [(code.value, meaning, dict(meaning.limits(loaded.settings))) for code, meaning in CODES.items()]
+    rows = [(code.value, meaning, dict(meaning.limits(loaded.settings))) for code, meaning in meanings().items()]
     plain = [
         {"code": code, "denies": meaning.denies, "binds_exits": meaning.exits, "settings": limits}
         for code, meaning, limits in rows

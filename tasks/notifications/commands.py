@@ -80,7 +80,7 @@ def _overview(found: NotificationsState) -> RenderableType:
 def _channel(one: ChannelRow) -> tuple[str, ...]:
     from chordesk.models.notifications import NoticeKind
 
-    kinds = "all" if len(one.kinds) == len(NoticeKind) else ", ".join(one.kinds)
+    kinds = "all" if set(NoticeKind) <= set(one.kinds) else ", ".join(one.kinds)
     last = f"{one.last_sent_at:%Y-%m-%d %H:%M:%S}" if one.last_sent_at is not None else ""
     counts = (str(one.waiting), str(one.sent), str(one.given_up))
     return (one.name, one.service, kinds, one.quiet or "", *counts, last)

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from chordesk.models import features
+from chordesk.models.descriptions import said
 from chordesk.models.errors import DatabaseUnsound
 from chordesk.models.events import DESK
+from chordesk.models.features import NoticeWords
 from chordesk.models.home import AWAY_REMEDY
+from chordesk.models.kinds import OF_NONE
 from chordesk.models.notifications import SUMMARY, NoticeKind
 from chordesk.models.room import HOME, SOUNDNESS
 from chordesk.models.states import RunState, TradingState
@@ -93,7 +97,8 @@ class Wording:
 
     def line(self, notice: Notice) -> str:
         """Return the sentence of a notice, with its time and a link to where a person can look at it."""
-        sentence = _SENTENCES[NoticeKind(notice.kind)](notice, self)
+        worded = _SENTENCES.get(NoticeKind(notice.kind))
+        sentence = worded(notice, self) if worded is not None else _of_feature(notice)
         return f"{self.time(notice.occurred_at)}: {sentence}{self._link(notice)}"
 
     def time(self, at: dt.datetime) -> str:
@@ -109,8 +114,29 @@ def title(tally: Mapping[str, int]) -> str:
     if len(tally) > 1:
         return f"Desk: {sum(tally.values())} more events"
     ((kind, count),) = tally.items()
-    one, several = _TITLES[kind]
+    one, several = _TITLES.get(kind) or _titles_of_feature(kind)
     return f"Desk: {one}" if count == 1 else f"Desk: {count} {several}"
+
+
+def _titles_of_feature(kind: str) -> tuple[str, str]:
+    words: NoticeWords | None = NoticeKind.of_features().get(kind)
+    named = f"{kind.replace('_', ' ')}, {OF_NONE}"
+    return (quoted(words.one), quoted(words.several)) if words is not None else (named, f"times {named}")
+
+
+def _of_feature(notice: Notice) -> str:
+    """Return the sentence of a kind that a feature has; of one that is gone or fails, its kind and its subject."""
+    kind, plain = notice.kind.replace("_", " "), f": {quoted(notice.subject, 120)}" if notice.subject else ""
+    words: NoticeWords | None = NoticeKind.of_features().get(notice.kind)
+    if words is None:
+        return f"{kind}, {OF_NONE}{plain}"
+    if not words.sentence:
+        return f"{quoted(words.one)}{plain}"
+    try:
+        found = features.part("notice_kinds", notice.kind, words.sentence, kind=Callable)(notice)
+        return quoted(found, 300)
+    except Exception as error:
+        return f"{quoted(words.one)}{plain}, and its words fail: {quoted(said(error), 120)}"
 
 
 def body(tally: Mapping[str, int], lines: Sequence[str], kind: str) -> str:

@@ -34,7 +34,7 @@ from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.previews import price_moved, terms_of, verify
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
 from chordesk.tools.risk.check import RULES, Measured, measured
-from chordesk.tools.risk.codes import CODES, variable_name
+from chordesk.tools.risk.codes import meaning, meanings, variable_name
 from chordesk.tools.risk.conduct import halted
 from chordesk.tools.risk.exposure import book_exposures, exposures, price_of
 from chordesk.tools.rogue_calls import RogueRow
@@ -192,11 +192,11 @@ def _row(
     figure: str | None = None,
     denied: Denied | None = None,
 ) -> CheckRow:
-    names = dict.fromkeys(name for code in codes for name in CODES[code].settings)
+    names = dict.fromkeys(name for code in codes for name in meaning(code).settings)
     return CheckRow(
         codes=list(codes),
         denied_as=denied.code if denied else None,
-        denies=[CODES[code].denies for code in codes],
+        denies=[meaning(code).denies for code in codes],
         limits={variable_name(name): kept.get(name) for name in names},
         answer=answer,
         figure=denied.measured if denied else figure,
@@ -337,7 +337,7 @@ class LimitsView(Frozen):
 def limits_view(session: Session, settings: Settings) -> LimitsView:
     rows = [
         LimitRow(code=code, denies=one.denies, exits=one.exits, limits=dict(one.limits(settings)))
-        for code, one in CODES.items()
+        for code, one in meanings().items()
     ]
     return LimitsView(limits=rows, approval=settings.approval, mandates=mandate_states(session, settings))
 

@@ -19,7 +19,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, TypeAdapter, 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import DatabaseDown, UsageError
-from chordesk.models.events import DESK, Domain, Envelope, EventType
+from chordesk.models.events import DESK, Envelope, KnownType
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import feed
 from chordesk.tasks.events.feed import DeskPlace, Placed
@@ -54,7 +54,7 @@ class Subscribe(_Request):
     run: _Key | None = None
     since: int = Field(default=0, ge=0, le=MOST_SEQUENCE)
     after: _Place | None = None
-    types: list[EventType | Domain] = Field(default_factory=list, max_length=50)
+    types: list[KnownType] = Field(default_factory=list, max_length=50)
     bodies: bool = True
     deltas: bool = False
 

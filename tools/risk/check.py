@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from chordesk.models import features
+from chordesk.models.descriptions import said
+from chordesk.models.features import Denial
 from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext
 from chordesk.models.orders import DenialCode as Code
 from chordesk.models.settings import Settings
 from chordesk.tools.risk import amounts, conduct
-from chordesk.tools.risk.exposure import Rule, only_reduces
+from chordesk.tools.risk.codes import deny
+from chordesk.tools.risk.exposure import Rule, only_reduces, opening_only
+
+
+def _of_features() -> dict[Rule, tuple[Code, ...]]:
+    """Return the rules of features that are in force. They come last: an order that the desk denies is not shown to
+    them."""
+    found = Code.of_features()
+    return {_rule(Code(name), one): (Code(name),) for name, one in found.items()}
+
+
+def _rule(code: Code, of_feature: Denial) -> Rule:
+    def rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+        try:
+            decide = features.part("denials", code, of_feature.rule, kind=Callable)
+            found = decide(ticket, context, limits)
+            return None if found is None else deny(code, *map(str, found))
+        except Exception as error:  # what cannot be judged is not sent
+            return deny(code, f"its rule {of_feature.rule} fails: {said(error)}", "no answer", of_feature.remedy)
+
+    return rule if of_feature.exits else opening_only(rule)
+
 
 # Each rule in its order, with the codes that it may deny with.
 RULES: Mapping[Rule, tuple[Code, ...]] = {
@@ -45,6 +69,7 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
     conduct.rate_rule: (Code.ORDER_RATE,),
     conduct.daily_count_rule: (Code.TRADES_PER_DAY,),
     conduct.market_open_rule: (Code.MARKET_CLOSED,),
+    **_of_features(),
 }
 
 

@@ -6,6 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chordesk.models.features import Denial
+from chordesk.models.kinds import OF_NONE
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.orders import DenialCode as Code
 from chordesk.models.settings import Settings
@@ -114,6 +116,20 @@ CODES: Mapping[Code, CodeMeaning] = {
     ),
     Code.MANDATE_EXCEEDED: CodeMeaning("more than the mandate allows: money, orders, symbols or hours", exits=True),
 }
+
+
+def meaning(code: Code) -> CodeMeaning:
+    """Return what a code means, of a feature too."""
+    if (known := CODES.get(code)) is not None:
+        return known
+    found: Denial | None = Code.of_features().get(code)
+    if found is None:
+        return CodeMeaning(f"an order by a rule {OF_NONE}")
+    return CodeMeaning(f"{found.denies}; {found.remedy}", found.settings, found.exits)
+
+
+def meanings() -> dict[Code, CodeMeaning]:
+    return {code: meaning(code) for code in (*CODES, *map(Code, Code.of_features()))}
 
 
 def deny(code: DenialCode, reason: str, measured: str, limit: str) -> Denied:

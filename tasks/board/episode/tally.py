@@ -4,6 +4,7 @@ books for an account."""
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from chordesk.agents.board.voices import VOICES, voice_of
 from chordesk.models import event_log
 from chordesk.models.board import ROUNDS, VoicePosition
 from chordesk.models.errors import NotConfigured
-from chordesk.models.events import written
+from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.groups import by_key
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import (
@@ -259,7 +260,7 @@ def _write(session: Session, run: Run, found: EpisodeTally, now: dt.datetime) ->
         summary=summary,
         created_at=utcnow(),
     )
-    event_log.append(session, [written(row)])
+    event_log.append(session, [_written(row)])
     session.add(row)
     for asked in session.exec(select(EpisodeQuestion).where(EpisodeQuestion.run_id == run.id)):
         asked.blind, asked.informed = (_chance(found, number, asked.label) for number in ROUNDS)
@@ -271,3 +272,21 @@ def _chance(found: EpisodeTally, number: int, label: str) -> float | None:
 
 def _standing(session: Session, run: Run, one: VoiceStanding, now: dt.datetime) -> VoiceStanding:
     return replace(one, skill=karma_of(session, run.account, one.voice, now) or 0.0)
+
+
+WRITTEN = EventType("artifact.written")  # as the description of the feature has it
+
+
+def _written(row: Episode) -> Envelope:
+    data = row.content.encode()
+    return event(
+        WRITTEN,
+        row.run_id,
+        row.created_at,
+        id=row.run_id,
+        kind="text/markdown",
+        digest=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        run=row.run_id,
+        number=row.number,
+    )

@@ -211,7 +211,7 @@ RUN_CHARS, VALUE_CHARS = 14, 90
 
 def event_line(one: Envelope, *, with_run: bool) -> Text:
     """Return local time, sequence, type and payload in a line. with_run: add the run's id, for several runs' events."""
-    colour = "red" if one.type.value.endswith(_ILL) else _COLOURS[one.domain]
+    colour = "red" if one.type.value.endswith(_ILL) else _COLOURS.get(one.domain, "")
     which = f"{one.run_id if one.run_id == DESK else one.run_id[:RUN_CHARS]:<{RUN_CHARS}}  " if with_run else ""
     return Text.assemble(
         (f"{one.occurred_at.astimezone():%H:%M:%S}  ", "dim"),
@@ -219,6 +219,7 @@ def event_line(one: Envelope, *, with_run: bool) -> Text:
         (f"{one.sequence if one.sequence is not None else '':>5}  ", "dim"),
         (f"{one.type.value:<18}", colour),
         _payload(one.payload),
+        f"  ({one.type.note})" if one.type.note else "",
     )
 
 

@@ -24,7 +24,7 @@ from chordesk.models import event_log
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
-from chordesk.models.events import DESK, Domain, Envelope, EventType
+from chordesk.models.events import DESK, Domain, Envelope, EventType, KnownType
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import feed
 from chordesk.tasks.events.feed import DeskPlace, Placed, is_over
@@ -160,7 +160,7 @@ LastPlace = Annotated[
     Place | SkipJsonSchema[None], Header(alias="Last-Event-ID", description="the same as after, and takes precedence")
 ]
 Deltas = Annotated[bool, Query(description="also a model's text while it is written; never stored, without an id")]
-Types = Annotated[list[EventType | Domain], Query(alias="type", description="types of events, or whole domains")]
+Types = Annotated[list[KnownType], Query(alias="type", description="types of events, or whole domains")]
 Runs = Annotated[
     list[Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z_.-]+$")]],
     Query(
