@@ -29,17 +29,22 @@ if TYPE_CHECKING:
     from chordesk.agents.rulebook.cases import symbols_of as symbols_of
     from chordesk.agents.rulebook.policies.validators import UNDECIDED as UNDECIDED
     from chordesk.agents.runtime import Conversation as Conversation
+    from chordesk.agents.runtime import ConversationSpec as ConversationSpec
+    from chordesk.agents.runtime import ProcessStatus as ProcessStatus
     from chordesk.agents.runtime import Runtime as Runtime
+    from chordesk.agents.runtime import TurnResult as TurnResult
     from chordesk.agents.subjects import AnalystSubject as AnalystSubject
     from chordesk.agents.subjects import ResearchSubject as ResearchSubject
     from chordesk.agents.subjects import SkepticSubject as SkepticSubject
     from chordesk.agents.subjects import validator_subject as validator_subject
     from chordesk.models.analysis import ValidatorOutput as ValidatorOutput
+    from chordesk.models.answers import Usage as Usage
     from chordesk.models.answers import Wire as Wire
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import NotConfigured as NotConfigured
     from chordesk.models.errors import UsageError as UsageError
+    from chordesk.models.event_log import append_events as append_events
     from chordesk.models.events import EventType as EventType
     from chordesk.models.events import event as event
     from chordesk.models.features import BrokerEntry as BrokerEntry

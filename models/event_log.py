@@ -35,6 +35,9 @@ def append(session: Session, events: Iterable[Envelope]) -> None:
     session.info.setdefault(_TO_ADD, []).extend(given)
 
 
+append_events = append  # its name for packages
+
+
 def hand_over(session: Session, whole: Session) -> None:
     """Let the transaction that this one is a part of store its events and notices."""
     append(whole, session.info.pop(_TO_ADD, ()))

@@ -1,14 +1,16 @@
-"""A package of others, installed with pip: its tool, role, workflow, command, market and broker on a desk of real
-processes; and packages that do not fit, which are left out with a line each."""
+"""A package of others that brings one of each, installed with pip, on a desk of real processes; switched off, and
+uninstalled with its rows left."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ import pytest
 from sqlmodel import select
 
 from chordesk import plugins
+from chordesk.models import event_log, features
 from chordesk.models.database.store import Store
-from chordesk.models.tables.runs import Run, Step, ToolCall, Turn
+from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
+from chordesk.models.tables.runtime import Notice
 from tests.features.test_switched_off import desk, python
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
+OFF = {"DESK_FEATURES_OFF": "toys"}
 PACKAGE = Path(__file__).parents[1] / "toy" / "package"
 
 
@@ -80,6 +85,13 @@ def test_its_workflow_runs_through_real_workers(toys: Processes, runs: list[dict
     assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}, "no sweep was needed"
     (total,) = [step.result["value"] for step in steps if step.kind == "toy_total"]
     assert total == 2 * 2 * (1 + 4 + 9)
+    store = Store(toys.settings.database)
+    with store.read() as session:
+        events = [(one.domain, one.payload) for one in event_log.read(session, found["run_id"], 0, 100)]
+        (notice,) = session.exec(select(Notice).where(Notice.run_id == found["run_id"], Notice.kind == "toy_added"))
+    store.close()
+    assert ("toy", {"total": total}) in events
+    assert notice.subject == str(total)
 
 
 def test_its_notes_and_its_end_follow_from_what_it_declares(runs: list[dict[str, Any]]) -> None:
@@ -140,6 +152,109 @@ def test_its_brokers_key_reaches_the_trade_worker_alone(toys: Processes) -> None
         assert shown == (("********", "TOY_BROKER_KEY (environment)") if given else (None, "not set"))
     trailing = desk(toys, "config", DESK_BROKER="toy", DESK_PROTECT="trail:8%")
     assert (trailing.returncode, "takes no trailing stop that is gtc" in trailing.stderr) == (2, True)
+
+
+def test_a_role_has_its_turns_on_its_runtime(toys: Processes) -> None:
+    found = printed(toys, "research", "IBM", "--json", DESK_ROLE_MODELS="toy=toyish:any")
+    store = Store(toys.settings.database)
+    with store.read() as session:
+        turns = dict(session.exec(select(Turn.role, Turn.model).where(Turn.run_id == found["run_id"])).all())
+        reports = session.exec(select(Report.summary).where(Report.role == "toy")).all()
+    store.close()
+    assert turns["toy"] == "toyish:any"
+    assert "A toy says yes." in reports
+
+
+def test_its_rows_are_shown_where_it_is_gone(toys: Processes, runs: list[dict[str, Any]]) -> None:
+    gone = {"PYTHONPATH": ""}
+    shown = desk(toys, "runs", "show", runs[0]["run_id"], **gone)
+    assert (shown.returncode, "toy" in shown.stdout) == (0, True), shown.stderr
+    watched = desk(toys, "watch", runs[0]["run_id"], **gone)
+    assert (watched.returncode, "toy.added" in watched.stdout) == (0, True), watched.stderr
+    assert "of a feature that is not installed or is off" in " ".join(watched.stdout.split())
+
+
+# What is in force of each thing that a feature may bring.
+IN_FORCE = """
+import json, os
+from pathlib import Path
+from types import SimpleNamespace
+from typer.testing import CliRunner
+from chordesk.agents import prompting
+from chordesk.agents.role_models import RUNTIMES
+from chordesk.agents.roles import GRAPH_ROLES, ROLES, TOOLS
+from chordesk.agents.rulebook.policies import POLICIES
+from chordesk.models import features
+from chordesk.models.events import EventType
+from chordesk.models.notifications import NoticeKind
+from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS, Settings
+from chordesk.models.settings.sources import load
+from chordesk.tasks.cli.root import COMMANDS, build, outline
+from chordesk.tasks.doctor import checklist
+from chordesk.tasks.engine import kinds
+from chordesk.tasks.services import plan
+from chordesk.tasks.web.app import ROUTERS
+from chordesk.tasks.web.page import assets
+from chordesk.tools.risk.check import RULES
+from chordesk.tools.risk.codes import meanings
+
+def printed(*arguments):
+    done = CliRunner().invoke(build(arguments[0]), arguments)
+    return [done.stdout] if done.exit_code == 0 else []
+
+def named(what):
+    return [part.__name__ for _, parts in features.parts(what) for part in parts]
+
+order = SimpleNamespace(symbol="ZZT")
+params = {"lenses": [], "symbols": ["IBM"], "roles": [], "max_candidates": 1}
+found = {
+    "aliases": [alias for one in features.in_force() for alias in one.aliases],
+    "roles": [*ROLES], "graph_roles": [*GRAPH_ROLES], "tools": [*TOOLS], "lenses": [*KNOWN_LENSES],
+    "prompts": prompting._environment().list_templates(), "policies": [*POLICIES], "workflows": [*kinds.run_kinds()],
+    "steps": [spec.kind for spec in kinds.steps()], "commands": [*COMMANDS],
+    "help": [line.split()[1] for line in CliRunner().invoke(outline(), ["--help"]).stdout.splitlines() if "│ " in line],
+    "turn_counts": [*kinds.turns_of("screen", params, Settings())], "brief": named("brief"),
+    "options": printed("stop", "--toy"), "subcommands": printed("runs", "toys"),
+    "event_kinds": EventType.known(), "notice_kinds": NoticeKind.known(), "denials": [*meanings()],
+    "rules": [rule(order, None, None).reason for rule, codes in RULES.items() if "toy_shy" in codes],
+    "checks": [one.name for one in checklist.ALL], "preflight": named("preflight"), "wraps": named("wraps"),
+    "programs": [one.name for one in plan.make(load(), os.environ, Path(), plan.Choice()).programs],
+    "routes": [route.path for router in ROUTERS for route in router.routes],
+    "views": [view.path for _, view in features.views()], "lost views": [line for line, _ in features.lost_views()],
+    "pages": [name for name in assets._FILES if name.startswith("of/")],
+    "markets": [*MARKETS], "brokers": [*BROKERS], "runtimes": [*RUNTIMES],
+    "benchmarks": [*features.added({}, "benchmarks")], "skipped": [str(one) for one in features.skipped()],
+}
+print(json.dumps(found))
+"""
+BROUGHT = {
+    "aliases": {"toys"}, "roles": {"toy", "screener_toy"}, "graph_roles": {"toy_graph"}, "tools": {"toy_range"},
+    "lenses": {"toy"}, "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
+    "workflows": {"toy", "toys"}, "commands": {"toy"}, "help": {"toy"}, "turn_counts": {"toy"}, "brief": {"brief"},
+    "steps": {"toy_split", "toy_square", "toy_sum", "toy_double", "toy_total", "toy_play", "toys_open", "toys_sum"},
+    "options": {"the toys are stopped\n"}, "subcommands": {"toys\n"}, "event_kinds": {"toy.added"},
+    "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "checks": {"toys"},
+    "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "routes": {"/toys"},
+    "views": {"/toys", "/toys/lost"}, "pages": {"of/toy/toys.js"}, "markets": {"toy"}, "brokers": {"toy"},
+    "runtimes": {"toyish"}, "benchmarks": {"toy"},
+}  # fmt: skip
+# Members of a description that say how it is used, and bring nothing.
+SAID = {"name", "needs", "modules", "uses", "requires", "settings", "documents"}
+
+
+def test_each_thing_that_it_brings_is_there_while_it_is_on(installed: Path) -> None:
+    members = {one.name for one in dataclasses.fields(features.Feature)} - SAID
+    assert members - BROUGHT.keys() == set(), "the package brings one of each"
+    with processes(forked=False) as found:
+        found.environ["PYTHONPATH"] = str(installed)
+        with ThreadPoolExecutor(2) as pool:
+            looks = list(pool.map(lambda environ: python(found, "-c", IN_FORCE, **environ), ({}, OFF)))
+        assert [looked.returncode for looked in looks] == [0, 0], [looked.stderr for looked in looks]
+        on, off = ({name: set(of) for name, of in json.loads(one.stdout.splitlines()[-1]).items()} for one in looks)
+    (lost,) = on.pop("lost views")
+    assert lost.startswith("the view /toys/lost of the feature toy has no file ")
+    assert {name: more for name, names in on.items() if (more := names - off[name])} == BROUGHT
+    assert all(names <= on.get(name, names) for name, names in off.items())
 
 
 def test_what_waits_for_a_package_that_is_gone_is_named(installed: Path) -> None:

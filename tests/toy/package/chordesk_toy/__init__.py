@@ -1,17 +1,46 @@
-"""A package that adds to the desk one of each: a tool, a role, a workflow with its command, a market, a broker
-and a benchmark."""
+"""A package that adds one of each thing that a feature may bring."""
 
-from chordesk.plugins import BrokerEntry, Command, Feature, MarketEntry
+from chordesk.plugins import (
+    BrokerEntry,
+    Command,
+    Denial,
+    Feature,
+    GraphRole,
+    MarketEntry,
+    NoticeWords,
+    Program,
+    RuntimeEntry,
+    View,
+)
 
 FEATURE = Feature(
     name="toy",
     needs=">=0.2,<1",
+    aliases=("toys",),
+    uses=("measure",),
     roles=("chordesk_toy.roles:ROLES",),
+    graph_roles={
+        "toy_graph": GraphRole("quick", "chordesk_toy.hooks:play", requires="chordesk_toy.hooks:require_playable")
+    },
     tools={"chordesk_toy.tools:TOY_RANGE": ("toy", "risk")},
+    lenses={"toy": "names that are toys"},
     prompts=("chordesk_toy",),
     policies=("chordesk_toy.policies",),
     workflows=("chordesk_toy.workflow:WORKFLOWS",),
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
+    turn_counts={"screen": ("chordesk_toy.hooks:turns_of_screen",)},
+    brief=("chordesk_toy.hooks:brief",),
+    options={"stop": ("chordesk_toy.hooks:stop_toy",)},
+    subcommands={"runs": ("chordesk_toy.run_commands",)},
+    event_kinds={"toy.added": "payload.total: a run of toys was added up"},
+    notice_kinds={"toy_added": NoticeWords("a run of toys came to a total", "Toys were added up", "sums of toys")},
+    denials={"toy_shy": Denial("a symbol that begins with ZZ", "trade another", "chordesk_toy.hooks:shy", exits=True)},
+    checks=("chordesk_toy.hooks:CHECK",),
+    preflight=("chordesk_toy.hooks:find_toys",),
+    programs=(Program("toy", ("runs", "toys"), "toys"),),
+    routes=("chordesk_toy.routes:router",),
+    views=(View("/toys", "Toys", "of/toy/toys", menu=True, key="q"), View("/toys/lost", "Lost", "of/toy/lost")),
+    pages=("chordesk_toy",),
     markets={"toy": MarketEntry("chordesk_toy.market", replays=True)},
     brokers={
         "toy": BrokerEntry(
@@ -22,5 +51,9 @@ FEATURE = Feature(
             options=False,
         )
     },
+    runtimes={
+        "toyish": RuntimeEntry("chordesk_toy", "pip install chordesk-toy", "chordesk_toy.runtime:build"),
+    },
+    wraps=("chordesk_toy.runtime:ToyWrap",),
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
 )

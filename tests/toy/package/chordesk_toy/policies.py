@@ -1,6 +1,6 @@
-"""The policy of the toy role."""
+"""The policies of the toy's roles."""
 
-from chordesk.plugins import PREFIX, UNDECIDED, Call, Case, Payload, policy
+from chordesk.plugins import PREFIX, UNDECIDED, Call, Case, Payload, policy, symbols_of
 
 
 @policy("toy")
@@ -16,3 +16,9 @@ def toy(case: Case) -> Call | Payload:
         "keyRisks": [],
         "thesis": UNDECIDED,
     }
+
+
+@policy("screener_toy")
+def screener_toy(case: Case) -> Call | Payload:
+    first = {"instrument": "equity", "confidence": "medium", "thesis": f"{PREFIX} a toy."}
+    return {"candidates": [{"symbol": symbol, **first} for symbol in symbols_of(case.subject)[:1]]}

@@ -1,5 +1,5 @@
-"""The role of the toy, which calls its tool."""
+"""The roles of the toy: one that calls its tool, and its lens."""
 
-from chordesk.plugins import SIGNALS_GET, validator
+from chordesk.plugins import SIGNALS_GET, screener, validator
 
-ROLES = (validator("toy", SIGNALS_GET, after="quick"),)
+ROLES = (validator("toy", SIGNALS_GET, after="quick"), screener("screener_toy"))

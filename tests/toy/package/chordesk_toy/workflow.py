@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlmodel import select
+from sqlmodel import Session, select
 
 from chordesk.plugins import (
     ChildRun,
@@ -14,15 +14,20 @@ from chordesk.plugins import (
     DeskApp,
     Done,
     Ending,
+    EventType,
     HeldStep,
     NewStep,
+    Notice,
     Run,
     Step,
     StepSpec,
     UsageError,
     Workflow,
+    append_events,
+    event,
     named_step,
     new_run,
+    note,
     open_run,
 )
 
@@ -91,7 +96,17 @@ def double(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def total(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    return Done({"value": sum(part.result["value"] for part in children(desk, step))})
+    found = sum(part.result["value"] for part in children(desk, step))
+
+    def tell(session: Session) -> None:
+        append_events(session, [event(EventType("toy.added"), step.run_id, total=found)])
+        note(session, Notice(key=f"toy:{step.id}", kind="toy_added", subject=str(found), run_id=step.run_id))
+
+    return Done({"value": found}, also=tell)
+
+
+def play(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+    return Done({"played": step.subject})
 
 
 def children(desk: Desk, step: ClaimedStep) -> list[Any]:
@@ -107,7 +122,8 @@ WORKFLOWS = (
             StepSpec("toy_square", "screen", square, title="squares", fan_out="group"),
             StepSpec("toy_sum", "ops", add_up, spine=True, join=True),
             StepSpec("toy_double", "research", double, title="doubles", fan_out="chord", body="toy_total"),
-            StepSpec("toy_total", "ops", total, spine=True, join=True),
+            StepSpec("toy_total", "ops", total, spine=True, join=True, after="both hands", writes=("notice",)),
+            StepSpec("toy_play", "research", play),
         ),
     ),
     Workflow(

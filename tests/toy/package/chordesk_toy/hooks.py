@@ -1,0 +1,63 @@
+"""What the desk asks of the toy: turns, the trader's subject, options, checks, a rule and a graph's role."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from sqlmodel import Session
+
+from chordesk.plugins import (
+    Check,
+    CheckContext,
+    CheckEntry,
+    NewStep,
+    OrderTicket,
+    RiskContext,
+    Settings,
+    UsageError,
+    ok,
+)
+
+
+def turns_of_screen(params: Mapping[str, Any], settings: Settings, held: int) -> Mapping[str, int]:
+    return {"toy": 7}
+
+
+def brief(session: Session, run_id: str) -> dict[str, Any]:
+    return {"toys": {"run": run_id}}
+
+
+def stop_toy(toy: Annotated[bool, typer.Option("--toy", help="Stop the toys alone.")] = False) -> None:
+    if toy:
+        typer.echo("the toys are stopped")
+        raise typer.Exit
+
+
+def check(context: CheckContext) -> Check:
+    return ok("all toys are there")
+
+
+CHECK = CheckEntry("toys", check, 5)
+
+
+def find_toys(settings: Settings) -> None:
+    if os.environ.get("TOYS") == "lost":
+        raise UsageError("the toys are lost", remedy="find them")
+
+
+def shy(ticket: OrderTicket, context: RiskContext, limits: Settings) -> tuple[str, str, str] | None:
+    if not ticket.symbol.startswith("ZZ"):
+        return None
+    return f"{ticket.symbol} is shy", ticket.symbol[:2], "another beginning"
+
+
+def require_playable(settings: Settings) -> None:
+    if os.environ.get("TOYS") == "lost":
+        raise UsageError("no toy can play", remedy="find them")
+
+
+def play(parent: str, symbol: str, payload: dict[str, Any]) -> NewStep:
+    return NewStep("toy_play", parent, symbol, "toy_graph", payload)
