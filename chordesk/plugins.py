@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chordesk.agents.subjects import SkepticSubject as SkepticSubject
     from chordesk.agents.subjects import validator_subject as validator_subject
     from chordesk.models.analysis import ValidatorOutput as ValidatorOutput
+    from chordesk.models.answers import Frozen as Frozen
     from chordesk.models.answers import Usage as Usage
     from chordesk.models.answers import Wire as Wire
     from chordesk.models.database.store import Store as Store
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.runs import Run as Run
     from chordesk.models.tables.runs import Step as Step
+    from chordesk.models.tables.runs import Turn as Turn
     from chordesk.models.tables.runtime import Notice as Notice
     from chordesk.tasks.bootstrap import Desk as Desk
     from chordesk.tasks.cli.shell import Json as Json
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
     from chordesk.tasks.engine.steps import named_step as named_step
     from chordesk.tasks.reading.runs import progress as progress
     from chordesk.tasks.reading.runs import view as view
+    from chordesk.tasks.web.context import Context as Context
+    from chordesk.tasks.web.security import JsonRoute as JsonRoute
     from chordesk.tasks.worker.messages import DeskApp as DeskApp
     from chordesk.tasks.worker.turns import retry_of as retry_of
     from chordesk.tasks.worker.turns import run_role as run_role

@@ -193,7 +193,7 @@ def routes() -> str:
 
 
 EXAMPLE = DOCS.parent / "chordesk" / "example"
-LANGUAGES = {".py": "python", ".toml": "toml", ".md": ""}
+LANGUAGES = {".py": "python", ".js": "js", ".toml": "toml", ".md": ""}
 
 
 def example_package() -> str:

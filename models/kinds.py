@@ -58,7 +58,7 @@ class OpenKind(StrEnum):
         """Return a known kind by its text. Raises ValueError."""
         if text not in (names := cls.known()):
             other = features.remedy_for(cls._member, text)
-            raise ValueError(f"{text!r} is not known here: choose among {', '.join(names)}, or {other}")
+            raise ValueError(f"{str(text)!r} is not known here: choose among {', '.join(names)}, or {other}")
         return cls(text)
 
     @classmethod

@@ -1,6 +1,6 @@
-"""An example package: a tool, three roles with a lens, a workflow with its command, a market. Each loads where used."""
+"""An example package: a tool, three roles with a lens, a workflow with its command and its view, a market."""
 
-from chordesk.plugins import Command, Feature, MarketEntry
+from chordesk.plugins import Command, Feature, MarketEntry, View
 
 FEATURE = Feature(
     name="range",
@@ -12,5 +12,8 @@ FEATURE = Feature(
     policies=("chordesk_range.policies",),
     workflows=("chordesk_range.workflow:WORKFLOWS",),
     commands={"checkup": Command("chordesk_range.commands", "Run", "Ask for a note on one symbol's range.")},
+    routes=("chordesk_range.routes:router",),
+    views=(View("/checkups", "Check-ups", "of/range/checkups", part="Checkups", menu=True, key="u"),),
+    pages=("chordesk_range",),
     markets={"echo": MarketEntry("chordesk_range.market", replays=True)},
 )
