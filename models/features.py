@@ -217,6 +217,29 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A part of a run beside the core's. read: "module:function" of a session and a Run; the type that it is annotated
+    to return is the part's JSON schema. where: "run" in the view of a run, also as its command ends, "detail" in
+    `desk runs show` and `GET /runs/RUN` alone, "report" in its written report alone.
+
+    All else may be left out, and is used for a part that is not empty. text: "module:function" of the part, returns
+    what a terminal shows, a renderable of rich or None. missing: "module:function" of the part, yields what a report
+    lacks, each a dict of what, reason and perhaps symbol and role. template: "package:NAME", where the package's folder
+    `templates` has NAME.html and NAME.md, in which `one` is the part.
+
+    page: "FILE:COMPONENT" of the page, FILE as a View's module; the component gets {run, detail, query, changed}.
+    kinds: of runs for which the page has it in place of candidates, empty or not."""
+
+    read: str
+    where: str = "detail"
+    text: str = ""
+    missing: str = ""
+    template: str = ""
+    page: str = ""
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What a feature adds. Of a module "module", of an object "module:name"."""
 
@@ -237,6 +260,10 @@ class Feature:
     turn_counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Functions of a session and a run's id that return parts of the trader's subject by name, none that are empty.
     brief: tuple[str, ...] = ()
+    shown: Mapping[str, Shown] = field(default_factory=dict)  # parts of a run by name
+    # Functions of a `chain.Builder`, the id of the run that was researched and a symbol: each adds what it knows of
+    # the way to the symbol's orders, and returns the ids of the nodes on which a decision rests.
+    lineage: tuple[str, ...] = ()
     # By the name of a command, functions whose parameters become options of it. Each is called with them before
     # the command, and may do the command's work in its place and raise typer.Exit.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -448,6 +475,11 @@ def skip(feature: Feature, why: str) -> None:
     left = Skipped(feature.name, found.places.pop(feature.name), why, remedy)
     found.dropped[feature.name] = found.features.pop(feature.name), left
     found.skipped.append(left)
+
+
+def is_own(feature: Feature) -> bool:
+    """Return whether it is the desk's own and no package's."""
+    return feature.name not in _found().places
 
 
 def require_known() -> None:

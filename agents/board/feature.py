@@ -1,6 +1,6 @@
 """The forecasting board with its venues: questions, signals, voices and scores."""
 
-from chordesk.models.features import Command, Feature, View
+from chordesk.models.features import Command, Feature, Shown, View
 
 _TASKS = "chordesk.tasks.board"
 FEATURE = Feature(
@@ -23,6 +23,18 @@ FEATURE = Feature(
     },
     turn_counts={"screen": ("chordesk.agents.board.voices:turns_of_screen",)},
     brief=(f"{_TASKS}.episode.rounds:brief_of_trader",),
+    shown={
+        "episode": Shown(f"{_TASKS}.board_view:tally_of", "run", text=f"{_TASKS}.board_display:tally_report"),
+        "voices": Shown(
+            f"{_TASKS}.board_view:voices_of_run",
+            text=f"{_TASKS}.board_display:voices_report",
+            missing=f"{_TASKS}.board_view:left_out",
+            page="views/board:BoardPart",
+            kinds=("episode",),
+        ),
+        "board": Shown(f"{_TASKS}.board_view:board_or_none", "report", template=f"{_TASKS}:board"),
+    },
+    lineage=(f"{_TASKS}.board_view:lineage",),
     options={
         "backtest": (f"{_TASKS}.command_options:rounds",),
         "experiment": (f"{_TASKS}.command_options:rounds",),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sqlmodel import Session, col, select
 
@@ -23,6 +26,9 @@ from chordesk.models.tables.board import (
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Run, Step, Turn, research_run
 from chordesk.models.tables.runtime import RuntimeConversation
+
+if TYPE_CHECKING:
+    from chordesk.tasks.reading.chain import Builder
 
 
 class VoiceRow(Frozen):
@@ -83,6 +89,15 @@ def _row(step: Step, turn: Turn | None, conversation: RuntimeConversation | None
     )
 
 
+def left_out(rows: Sequence[VoiceRow]) -> Iterator[dict[str, str]]:
+    """Yield what a report lacks of the voices."""
+    for row in rows:
+        if row.reason:
+            yield {"what": "voice", "reason": f"round {row.round}: {row.reason}", "role": row.voice}
+        for line in row.left_out:
+            yield {"what": "forecast", "reason": f"left out: {line}", "role": row.voice}
+
+
 class ShownQuestion(BoardQuestion):
     """A question of the board with its outcome. state: open, resolved or void; outcome: null until it is resolved."""
 
@@ -138,6 +153,23 @@ def board_view(session: Session, run: Run) -> BoardView:
     )
 
 
+def board_or_none(session: Session, run: Run) -> BoardView | None:
+    """Return the board of a run with rounds of voices, and None of any other."""
+    try:
+        return board_view(session, run)
+    except UsageError:
+        return None
+
+
+def tally_of(session: Session, run: Run) -> Row[Episode] | None:
+    return session.get(Episode, run.id)
+
+
+def voices_of_run(session: Session, run: Run) -> list[VoiceRow]:
+    """Return each voice in each round, with its conversation."""
+    return voice_rows(session, run.id)
+
+
 def _questions(session: Session, run_id: str) -> list[ShownQuestion]:
     asked = board_questions(session, run_id)
     rows = session.exec(select(Question).where(col(Question.id).in_([one.id for one in asked]))).all()
@@ -185,3 +217,46 @@ ROUND_PREFIX = "round-"
 
 def round_of(subject: str) -> int:
     return int(subject.removeprefix(ROUND_PREFIX))
+
+
+def lineage(made: Builder, run_id: str, symbol: str) -> list[str]:
+    """Add the forecasts on a symbol, with the signals that they cite."""
+    rows = made.session.exec(
+        select(Forecast, Question, Turn)
+        .join(Question, col(Question.id) == col(Forecast.question_id))
+        .join(Turn, col(Turn.id) == col(Forecast.turn_id))
+        .where(Forecast.run_id == run_id)
+        .order_by(col(Forecast.round), col(Forecast.voice), col(Question.id))
+    ).all()
+    own = [row for row in rows if symbol in row[1].subjects]
+    cited: dict[str, list[tuple[SignalCitation, Signal | None]]] = defaultdict(list)
+    for citation, signal in made.session.exec(
+        select(SignalCitation, Signal)
+        .join(Signal, col(Signal.id) == col(SignalCitation.signal_id), isouter=True)  # it may cite what is not there
+        .where(col(SignalCitation.forecast_id).in_([row[0].id for row in own]))
+        .order_by(col(SignalCitation.ordinal))
+    ).all():
+        cited[citation.forecast_id].append((citation, signal))
+    return [_add_forecast(made, forecast, question, turn, cited[forecast.id]) for forecast, question, turn in own]
+
+
+def _add_forecast(
+    made: Builder, row: Forecast, question: Question, turn: Turn, cited: Sequence[tuple[SignalCitation, Signal | None]]
+) -> str:
+    causes = [
+        made.add(
+            "signal", signal.id, signal.headline, (), signal.created_at,
+            signal.model_dump(include={"tool", "state", "headline", "source", "as_of"}),
+        )
+        for _, signal in cited
+        if signal is not None
+    ]  # fmt: skip
+    names = {"voice", "round", "question_id", "probability", "baseline", "because", "author"}
+    citations = {"label", "stance", "claim", "counts", "reason", "signal_id"}
+    facts = {
+        **row.model_dump(include=names),
+        "text": question.text,
+        "citations": [citation.model_dump(include=citations) for citation, _ in cited],
+    }
+    label = f"{row.voice}, round {row.round}: {row.probability:.1%} against {row.baseline:.1%} on {question.text}"
+    return made.add("forecast", row.id, label, causes, None, facts, turn)

@@ -72,8 +72,8 @@ def board(
 
     With its signals, and the citations of each forecast.
     """
+    from chordesk.tasks.board.board_display import board_report
     from chordesk.tasks.board.board_view import board_view
-    from chordesk.tasks.cli.show.results import board_report
 
     store = opened()[1]
     with store.read() as session:

@@ -85,7 +85,7 @@ def show(
 
 
 def _report(home: Path, run: RunDetail) -> RenderableType:
-    from chordesk.tasks.cli.show.results import grounding_report, voices_report
+    from chordesk.tasks.cli.show.results import grounding_report
     from chordesk.tasks.cli.show.runs import (
         artifacts_report,
         attempts_report,
@@ -93,6 +93,7 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         document_line,
         progress_line,
         run_report,
+        shown_parts,
     )
 
     pictures = artifacts_report(run.artifacts, home)
@@ -101,7 +102,7 @@ def _report(home: Path, run: RunDetail) -> RenderableType:
         run_report(run, home),
         grounding,
         pictures,
-        voices_report(run.voices),
+        *shown_parts(run, "detail"),
         conversations_report(run.conversations),
         attempts_report(run.steps),
         document_line(run.document),

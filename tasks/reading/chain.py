@@ -13,12 +13,12 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
 from chordesk.models.groups import by_key
 from chordesk.models.states import StepKind
-from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import (
@@ -37,6 +37,7 @@ from chordesk.models.tables.runs import (
     VerdictReport,
     research_run,
 )
+from chordesk.tasks.reading.run_parts import call
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
 from chordesk.tools.scoring.verdict_calibration import lenses_of
@@ -297,7 +298,7 @@ def by_code(author: str | None) -> bool:
 def chain(session: Session, run: Run, symbol: str, order_id: str | None = None) -> Chain:
     """Return the chain of a symbol in a run; for a trade the research is its source run's. order_id: of that order
     alone. Raises NotFound when the run has no such symbol."""
-    symbol, made = symbol.strip().upper(), _Chain(session)
+    symbol, made = symbol.strip().upper(), Builder(session)
     candidate, verdict = made.research(research_run(run), symbol)
     basis = made.hits(candidate) if candidate is not None else []
     reports = made.reports(research_run(run), symbol, verdict, basis)
@@ -306,7 +307,7 @@ def chain(session: Session, run: Run, symbol: str, order_id: str | None = None) 
         facts = verdict.model_dump(include={"rating", "confidence", "summary", "key_risks", "missing", "pooled"})
         label = f"{verdict.rating} ({verdict.confidence})"
         basis = [made.add("verdict", verdict.id, label, basis, verdict.created_at, facts)]
-    basis = [*basis, *made.analyses(research_run(run), symbol, basis), *made.forecasts(research_run(run), symbol)]
+    basis = [*basis, *made.analyses(research_run(run), symbol, basis), *of_features(made, research_run(run), symbol)]
     made.orders(run.id, symbol, order_id, basis)
     if candidate is None and not any(node.kind == "order" for node in made.nodes.values()):
         raise NotFound(f"run {run.id} has no candidate {symbol}", remedy=f"`desk runs show {run.id}` lists them")
@@ -315,11 +316,20 @@ def chain(session: Session, run: Run, symbol: str, order_id: str | None = None) 
     return Chain(run_id=run.id, source_run=source, symbol=symbol, nodes=list(made.nodes.values()), edges=edges)
 
 
-class _Chain:
+def of_features(made: Builder, run_id: str, symbol: str) -> list[str]:
+    """Return the ids of nodes that features add, on which a decision rests."""
+    found: list[str] = []
+    for feature, functions in features.parts("lineage"):
+        for function in functions:
+            found += call(feature, "lineage", function, made, run_id, symbol) or ()
+    return found
+
+
+class Builder:
     """The nodes by id, each added once."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self._rogue: dict[str, list[RogueRow]] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], None] = {}
@@ -341,18 +351,18 @@ class _Chain:
 
     def _rogue_of(self, turn: Turn) -> list[RogueRow]:
         if turn.run_id not in self._rogue:
-            self._rogue[turn.run_id] = rogue_calls.of_run(self._session, turn.run_id)
+            self._rogue[turn.run_id] = rogue_calls.of_run(self.session, turn.run_id)
         return [one for one in self._rogue[turn.run_id] if one.step_id == turn.step_id]
 
     def research(self, run_id: str, symbol: str) -> tuple[Candidate | None, Verdict | None]:
         wanted = select(Candidate).where(Candidate.run_id == run_id, Candidate.symbol == symbol)
-        candidate = self._session.exec(wanted).one_or_none()
+        candidate = self.session.exec(wanted).one_or_none()
         if candidate is None:
             return None, None
-        return candidate, self._session.exec(select(Verdict).where(Verdict.candidate_id == candidate.id)).one_or_none()
+        return candidate, self.session.exec(select(Verdict).where(Verdict.candidate_id == candidate.id)).one_or_none()
 
     def hits(self, candidate: Candidate) -> list[str]:
-        rows = self._session.exec(
+        rows = self.session.exec(
             select(ScreenHit, Turn)
             .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))
             .join(Turn, col(Turn.id) == col(ScreenHit.turn_id))
@@ -378,21 +388,21 @@ class _Chain:
             wanted = wanted.where(Report.run_id == run_id, Report.symbol == symbol, Step.kind == StepKind.GRAPH)
         return [
             self._report(report, turn, step, causes)
-            for report, turn, step in self._session.exec(wanted.order_by(col(Turn.started_at), col(Report.role))).all()
+            for report, turn, step in self.session.exec(wanted.order_by(col(Turn.started_at), col(Report.role))).all()
         ]
 
     def _report(self, report: Report, turn: Turn, step: Step, causes: Sequence[str]) -> str:
         turns: Sequence[Turn] = [turn]
         if step.kind == StepKind.GRAPH:  # all turns of the graph made it
             of_graph = select(Turn).join(Step).where(Turn.run_id == report.run_id, Turn.subject == report.symbol)
-            turns = self._session.exec(of_graph.where(Step.kind == StepKind.GRAPH)).all()
-        calls = self._session.exec(
+            turns = self.session.exec(of_graph.where(Step.kind == StepKind.GRAPH)).all()
+        calls = self.session.exec(
             select(ToolCall.id, ToolCall.tool, ToolCall.success)
             .join(Turn)
             .where(col(ToolCall.turn_id).in_([one.id for one in turns]))
             .order_by(col(Turn.started_at), col(ToolCall.ordinal), col(ToolCall.id))
         ).all()
-        pictures = self._session.exec(
+        pictures = self.session.exec(
             select(Artifact.digest, Artifact.kind)
             .join(Turn, col(Turn.id) == col(Artifact.turn_id))
             .where(Turn.step_id == report.step_id)
@@ -408,7 +418,7 @@ class _Chain:
         return self.add("report", report.id, f"{report.role}: {stance_of(report)}", causes, None, facts, turn)
 
     def analyses(self, run_id: str, symbol: str, causes: Sequence[str]) -> list[str]:
-        row = self._session.exec(
+        row = self.session.exec(
             select(Analysis).where(Analysis.run_id == run_id, Analysis.symbol == symbol)
         ).one_or_none()
         if row is None:
@@ -416,51 +426,9 @@ class _Chain:
         quotes = (row.figures.get("contract") or {}).get("source")
         names = {"strategy", "recommendation", "contract", "headline", "author", "reasons"}
         label = f"{row.strategy}: {row.recommendation} {row.contract or ''}".rstrip()
-        turn = self._session.get(Turn, row.turn_id) if row.turn_id is not None else None  # without a text there is none
+        turn = self.session.get(Turn, row.turn_id) if row.turn_id is not None else None  # without a text there is none
         facts = {**row.model_dump(include=names), "quotes": quotes}
         return [self.add("analysis", row.id, label, causes, row.created_at, facts, turn)]
-
-    def forecasts(self, run_id: str, symbol: str) -> list[str]:
-        rows = self._session.exec(
-            select(Forecast, Question, Turn)
-            .join(Question, col(Question.id) == col(Forecast.question_id))
-            .join(Turn, col(Turn.id) == col(Forecast.turn_id))
-            .where(Forecast.run_id == run_id)
-            .order_by(col(Forecast.round), col(Forecast.voice), col(Question.id))
-        ).all()
-        own = [row for row in rows if symbol in row[1].subjects]
-        cited: dict[str, list[tuple[SignalCitation, Signal | None]]] = defaultdict(list)
-        for citation, signal in self._session.exec(
-            select(SignalCitation, Signal)
-            .join(
-                Signal, col(Signal.id) == col(SignalCitation.signal_id), isouter=True
-            )  # it may cite what is not there
-            .where(col(SignalCitation.forecast_id).in_([row[0].id for row in own]))
-            .order_by(col(SignalCitation.ordinal))
-        ).all():
-            cited[citation.forecast_id].append((citation, signal))
-        return [self._forecast(forecast, question, turn, cited[forecast.id]) for forecast, question, turn in own]
-
-    def _forecast(
-        self, row: Forecast, question: Question, turn: Turn, cited: Sequence[tuple[SignalCitation, Signal | None]]
-    ) -> str:
-        causes = [
-            self.add(
-                "signal", signal.id, signal.headline, (), signal.created_at,
-                signal.model_dump(include={"tool", "state", "headline", "source", "as_of"}),
-            )
-            for _, signal in cited
-            if signal is not None
-        ]  # fmt: skip
-        names = {"voice", "round", "question_id", "probability", "baseline", "because", "author"}
-        citations = {"label", "stance", "claim", "counts", "reason", "signal_id"}
-        facts = {
-            **row.model_dump(include=names),
-            "text": question.text,
-            "citations": [citation.model_dump(include=citations) for citation, _ in cited],
-        }
-        label = f"{row.voice}, round {row.round}: {row.probability:.1%} against {row.baseline:.1%} on {question.text}"
-        return self.add("forecast", row.id, label, causes, None, facts, turn)
 
     def orders(self, run_id: str, symbol: str, order_id: str | None, basis: Sequence[str]) -> None:
         wanted = (
@@ -473,7 +441,7 @@ class _Chain:
         )
         if order_id is not None:
             wanted = wanted.where(Order.id == order_id)
-        rows = self._session.exec(wanted).all()
+        rows = self.session.exec(wanted).all()
         made = [(row[0], self._order(row[0], row[1], row[2], row[3], basis)) for row in rows]
         for order, last in made:  # after all orders: one that protects may be among them
             self._fills(order, last)
@@ -482,7 +450,7 @@ class _Chain:
         self, order: Order, decision: Decision, preview: Preview | None, approval: Approval | None, basis: Sequence[str]
     ) -> str:
         why = decision.reason_of(order.ordinal)
-        turn = self._session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
+        turn = self.session.get(Turn, decision.turn_id) if decision.turn_id is not None else None  # a person decided
         facts = decision.model_dump(include={"status", "author", "reasoning"})
         label = f"{decision.status} by {decision.author}{f': {why}' if why else ''}"
         decided = self.add("decision", decision.id, label, basis, decision.created_at, facts, turn)
@@ -510,7 +478,7 @@ class _Chain:
         return last
 
     def _fills(self, order: Order, last: str) -> None:
-        for fill in self._session.exec(
+        for fill in self.session.exec(
             select(Fill).where(Fill.order_id == order.id).order_by(col(Fill.filled_at), col(Fill.id))
         ).all():
             facts = fill.model_dump(
@@ -519,7 +487,7 @@ class _Chain:
             label = f"{fill.side} {fill.quantity:g} at {fill.price:g}"
             self.add("fill", fill.id, label, [last], fill.created_at, facts)
         names = {"state", "side", "quantity", "order_type", "stop_price", "limit_price"}
-        for stop in protecting(self._session, order):
+        for stop in protecting(self.session, order):
             label = f"{stop.side} {stop.order_type} of {stop.quantity or 0:g}: {stop.state}"
             facts = {"order_id": order.id, **stop.model_dump(include=names)}
             self.add("protection", stop.id, label, [order.id], stop.created_at, facts)

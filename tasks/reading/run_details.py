@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 from pydantic import computed_field, model_validator
 from sqlmodel import Session, col, func, select
@@ -32,17 +33,14 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.board.board_view import VoiceRow, voice_rows
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
-
-if TYPE_CHECKING:
-    pass
 
 _DID = {
     RunKind.SCREEN: "screened {symbols}",
@@ -186,8 +184,8 @@ def written_document(session: Session, run_id: str) -> RunDocumentCopy | None:
 
 class RunDetail(RunView):
     """The view of a run, what it did as one sentence, its progress and cost so far, its steps with each attempt, their
-    conversations and pictures, where the figures of its reports came from, each voice in each round with its
-    conversation, its rogue calls, and where its own report was written, null where it is written nowhere."""
+    conversations and pictures, where the figures of its reports came from, its rogue calls, and where its own
+    report was written, null where it is written nowhere. Features add parts of their own."""
 
     said: str
     progress: Progress
@@ -196,15 +194,19 @@ class RunDetail(RunView):
     conversations: list[Row[RuntimeConversation]]
     artifacts: list[ArtifactRow]
     grounded: list[GroundedReport]
-    voices: list[VoiceRow]
     rogue: list[RogueRow]
     document: Row[RunDocumentCopy] | None
 
 
+@cache
+def detail_type() -> type[RunDetail]:
+    return run_parts.widened(RunDetail, "run", "detail")
+
+
 def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
     """settings: of this process; their prices count."""
-    whole = view(session, run)
-    return RunDetail(
+    whole, made = view(session, run), detail_type()
+    return made(
         **dict(whole),
         said=outcome(session, run),
         progress=progress(session, run.id, settings),
@@ -213,9 +215,9 @@ def detail(session: Session, settings: Settings, run: Run) -> RunDetail:
         conversations=conversations(session, run.id),
         artifacts=artifacts(session, run.id),
         grounded=grounded_reports(session, run),
-        voices=voice_rows(session, run.id),
         rogue=rogue_calls.of_run(session, run.id),
         document=written_document(session, run.id),
+        **run_parts.read(session, run, made, "detail"),
     )
 
 
@@ -391,8 +393,13 @@ class RunCourse(Frozen):
     table: CandidateTable
 
 
+@cache
+def course_type() -> type[RunCourse]:
+    return run_parts.widened(RunCourse, run=detail_type())
+
+
 def course(session: Session, settings: Settings, run: Run) -> RunCourse:
-    return RunCourse(
+    return course_type()(
         run=detail(session, settings, run).model_copy(update={"steps": []}),
         funnel=funnel(session, run),
         timeline=timeline(session, run),

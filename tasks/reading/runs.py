@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from sqlmodel import Session, col, func, select
@@ -33,7 +34,6 @@ from chordesk.models.states import (
     StepKind,
     StepState,
 )
-from chordesk.models.tables.board import Episode
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import (
@@ -58,6 +58,7 @@ from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.owners import PLAYER
 from chordesk.tasks.engine.steps import open_runs_below
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.chain import judged
 from chordesk.tasks.reading.reports import AnalysisRow, analyses
@@ -244,8 +245,9 @@ class Progress(Frozen):
 class RunView(Frozen):
     """A whole run. A trade run has its source run's candidates, and `judged_by` is that run's model; `settings`: at its
     opening, None for a run of an older version; `portfolio`: if orders were filled. `portfolio_research`, `analyses`,
-    `episode`, `backtest` and `graphs`: for runs of these kinds. role_models: the roles with another model than
-    `model`."""
+    `backtest` and `graphs`: for runs of these kinds. role_models: the roles with another model than `model`.
+
+    Features add parts of their own."""
 
     run_id: str
     kind: str
@@ -271,7 +273,6 @@ class RunView(Frozen):
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
-    episode: Row[Episode] | None
     backtest: BacktestView | None
     graphs: list[GraphRow]
 
@@ -377,10 +378,15 @@ def _phase(roles: set[str]) -> str:
     return next((role for role in reversed(validators()) if role in roles), Phase.QUICK)
 
 
+@cache
+def view_type() -> type[RunView]:
+    return run_parts.widened(RunView, "run")
+
+
 def view(session: Session, run: Run) -> RunView:
     decision = session.exec(select(Decision).where(Decision.run_id == run.id)).one_or_none()
-    source, ledger = run.params.get("source_run"), run.summary.get("portfolio")
-    return RunView.of(
+    source, ledger, made = run.params.get("source_run"), run.summary.get("portfolio"), view_type()
+    return made.of(
         run,
         run_id=run.id,
         source_run=source,
@@ -396,9 +402,9 @@ def view(session: Session, run: Run) -> RunView:
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
         analyses=analyses(session, run),
-        episode=session.get(Episode, run.id),
         backtest=backtest_view(session, run),
         graphs=graph_rows(session, run),
+        **run_parts.read(session, run, made, "run"),
     )
 
 

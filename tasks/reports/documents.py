@@ -23,9 +23,9 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.approvals import waiting
-from chordesk.tasks.board.board_view import BoardView, board_view
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import (
     EquityCurve,
     EquityDay,
@@ -71,6 +71,7 @@ from chordesk.tasks.reports.schema import (
     Totals,
     TradingChange,
     pages_of,
+    run_document_type,
 )
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
@@ -302,7 +303,7 @@ _SHOWN = 260  # marks of an account, the newest up to the run's day
 
 
 def run_document(desk: Desk, run_id: str) -> RunDocument:
-    context = market_context(desk, run_id)
+    context, made = market_context(desk, run_id), run_document_type()
     with desk.store.read() as session:
         run = session.get_one(Run, run_id)
         whole = detail(session, desk.settings, run)
@@ -313,7 +314,7 @@ def run_document(desk: Desk, run_id: str) -> RunDocument:
         sources = Sources(session, pages, context, run, whole, table)
         symbols = dossiers(sources)
         found = [*missing_of_run(whole), *[item for one in symbols for item in one.missing]]
-        return RunDocument(
+        return made(
             title=f"{run.kind} {run.id[:16]}",
             made_at=utcnow(),
             in_flight=run.state not in RUN_FINAL,
@@ -325,8 +326,8 @@ def run_document(desk: Desk, run_id: str) -> RunDocument:
             funnel=[Stage.of(one, stage=one.stage) for one in funnel(session, run).stages],
             symbols=symbols,
             unresearched=_unresearched(sources, {one.symbol for one in symbols}),
-            board=_board(session, run),
             equity=_equity(session, run),
+            **run_parts.read(session, run, made, "report"),
         )
 
 
@@ -341,13 +342,6 @@ def _steps(session: Session, run: Run, own: list[TimelineStep]) -> list[Timeline
 def _unresearched(found: Sources, known: set[str]) -> list[OrderLine]:
     orders = orders_by_symbol(found)
     return [order_line(one, found.pages) for name, rows in orders.items() if name not in known for one in rows]
-
-
-def _board(session: Session, run: Run) -> BoardView | None:
-    try:
-        return board_view(session, run)
-    except UsageError:
-        return None
 
 
 def _equity(session: Session, run: Run) -> EquityCurve | None:
@@ -712,11 +706,9 @@ def _of_kind(detail: RunDetail) -> Iterator[MissingItem]:
     for graph in detail.graphs:
         if graph.reason:
             yield MissingItem(what="graph", reason=f"{graph.graph}: {graph.reason}")
-    for voice in detail.voices:
-        if voice.reason:
-            yield MissingItem(what="voice", reason=f"round {voice.round}: {voice.reason}", role=voice.voice)
-        for line in voice.left_out:
-            yield MissingItem(what="forecast", reason=f"left out: {line}", role=voice.voice)
+    for part, value in run_parts.given(detail, "run", "detail"):
+        if part.shown.missing:
+            yield from (MissingItem(**one) for one in part.call(part.shown.missing, value) or ())
     for analysis in detail.analyses:
         for check in analysis.analysis.checks:
             if check["state"] == "unknown":

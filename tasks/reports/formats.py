@@ -13,16 +13,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from chordesk.models import features
 from chordesk.models import text as text_module
 from chordesk.models.text import NEW_YORK, inert, json_shown, new_york, utc_seconds
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
 from chordesk.tasks.reading.runs import BacktestView
 from chordesk.tasks.reading.symbols import Candle
-from chordesk.tasks.reports.schema import FORMAT, ChartMark, Document, Dossier, MarkKind, PageLinks, PriceChart
+from chordesk.tasks.reports.schema import (
+    FORMAT,
+    ChartMark,
+    Document,
+    Dossier,
+    MarkKind,
+    PageLinks,
+    PriceChart,
+    RunDocument,
+)
 from chordesk.tools.charts.scale import price_ticks
 
 NONE = "-"
@@ -226,15 +237,15 @@ def _marks(marks: Sequence[ChartMark], bars: Sequence[Candle], across: Axis, up:
         at = bisect.bisect_right(days, day) - 1
         if at < 0:
             continue  # before the first session that is drawn
-        shown = one.price is not None and up.low <= one.price <= up.high
-        if shown and one.price is not None:
+        drawn = one.price is not None and up.low <= one.price <= up.high
+        if drawn and one.price is not None:
             y = up.at(one.price)
         else:
             y = 8.0 + 11 * min(stacked.get(at, 0), 3)
             stacked[at] = stacked.get(at, 0) + 1
         place = f"translate({number(across.at(at))} {number(y)})"
         label = escape(one_line(f"{day} {one.label}"))
-        line = "" if shown else f'<path class="stem" d="M{number(across.at(at))} {number(y + 6)}V{_CANDLES_BOTTOM}"/>'
+        line = "" if drawn else f'<path class="stem" d="M{number(across.at(at))} {number(y + 6)}V{_CANDLES_BOTTOM}"/>'
         sign = f'<path class="mark {one.kind}" transform="{place}" d="{SIGNS[one.kind]}">'
         yield f"{line}{sign}<title>{label}</title></path>"
 
@@ -296,7 +307,40 @@ _CLASS_NAME = re.compile(r"[A-Za-z_]+")
 
 
 def html(found: Document) -> str:
-    return _html_environment().get_template(f"{found.kind}.html").render(found=found, pages=PageLinks(found.service))
+    return _rendered(_html_environment(), found, "html")
+
+
+def _rendered(environment: Environment, found: Document, ending: str) -> str:
+    given = {"found": found, "pages": PageLinks(found.service)}
+    more = _of_features(environment, found, ending, given) if isinstance(found, RunDocument) else []
+    return environment.get_template(f"{found.kind}.{ending}").render(**given, more=more)
+
+
+def _of_features(environment: Environment, found: RunDocument, ending: str, given: dict[str, Any]) -> list[Markup]:
+    parts = [*run_parts.given(found.run, "run", "detail"), *run_parts.given(found, "report")]
+    made = []
+    for part, value in parts:
+        if part.shown.template:
+            name = f"{part.of.name}/{part.shown.template.partition(':')[2]}.{ending}"
+            made.append(part.call(f"{__name__}:in_template", environment, name, {**given, "one": value}))
+    return [one for one in made if one is not None]
+
+
+def in_template(environment: Environment, name: str, given: dict[str, Any]) -> Markup:
+    return Markup(environment.get_template(name).render(**given))
+
+
+@cache
+def _templates() -> ChoiceLoader:
+    """The desk's templates, and below the name of a feature its own."""
+    packages = {
+        one.of.name: one.shown.template.partition(":")[0]
+        for one in run_parts.parts("run", "detail", "report")
+        if one.shown.template
+    }
+    folders = {name: Path(features.load(package).__path__[0]) / "templates" for name, package in packages.items()}
+    own = FileSystemLoader(TEMPLATES)
+    return ChoiceLoader([own, PrefixLoader({name: FileSystemLoader(one) for name, one in folders.items()})])
 
 
 def policy() -> str:
@@ -306,7 +350,7 @@ def policy() -> str:
 @cache
 def _html_environment() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=_templates(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     made.filters.update(FILTERS)
@@ -390,7 +434,7 @@ _GAPS = re.compile(r"\n{3,}")
 
 
 def markdown(found: Document) -> str:
-    text = _markdown_environment().get_template(f"{found.kind}.md").render(found=found, pages=PageLinks(found.service))
+    text = _rendered(_markdown_environment(), found, "md")
     return _GAPS.sub("\n\n", text).strip() + "\n"
 
 
@@ -398,7 +442,7 @@ def markdown(found: Document) -> str:
 def _markdown_environment() -> Environment:
     # With autoescape on, what a template puts together itself is kept apart from the texts that are put into it.
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=_templates(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=_literal,
     )  # fmt: skip
     made.filters.update(FILTERS, fenced=_fenced)

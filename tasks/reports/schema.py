@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -15,13 +16,13 @@ from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Report
 from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
-from chordesk.tasks.board.board_view import BoardView
 from chordesk.tasks.engine.budgets import Cost
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, ExecutedRole, LedgerRow, SkippedRole
 from chordesk.tasks.reading.chain import Node
 from chordesk.tasks.reading.orders import OrderParts
 from chordesk.tasks.reading.reports import AnalysisRow
-from chordesk.tasks.reading.run_details import RunDetail
+from chordesk.tasks.reading.run_details import RunDetail, detail_type
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.runs import ActionRow
 from chordesk.tasks.reading.symbols import Candle, Gap, SymbolDetail
@@ -223,10 +224,10 @@ class Stage(Frozen):
 
 class RunDocument(DocumentHead):
     """The report of a run. run: as `GET /runs/RUN` has it; symbols: its candidates by rank, for a trade run those of
-    its source. board: of a run with rounds of voices; equity: of its account's marks up to the run's day, null where
-    there are fewer than two, and for a backtest, which has its own curve in `run.backtest`.
+    its source. equity: of its account's marks up to the run's day, null where there are fewer than two, and for a
+    backtest, which has its own curve in `run.backtest`.
 
-    unresearched: orders on symbols without research in it.
+    unresearched: orders on symbols without research in it. Features add parts of their own.
     """
 
     kind: Literal["run"] = "run"
@@ -235,8 +236,12 @@ class RunDocument(DocumentHead):
     funnel: list[Stage]
     symbols: list[Dossier]
     unresearched: list[OrderLine]
-    board: BoardView | None
     equity: EquityCurve | None
+
+
+@cache
+def run_document_type() -> type[RunDocument]:
+    return run_parts.widened(RunDocument, "report", run=detail_type())
 
 
 class DayVerdict(Frozen):

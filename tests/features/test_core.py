@@ -39,10 +39,6 @@ print(json.dumps({"loaded": loaded, "descriptions": features.OWN}))
 """
 # Modules of features that are loaded with all of them off: each is to go, and none may come.
 STILL = """
-chordesk.agents.board.board
-chordesk.agents.board.voices
-chordesk.tasks.board
-chordesk.tasks.board.board_view
 chordesk.tasks.notifications.channels
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording

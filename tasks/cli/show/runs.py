@@ -25,7 +25,7 @@ from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amounts
 from chordesk.tasks.cli.show.amounts import count_text, units_text
-from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research, tally_report
+from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
         parts += ["", Group(*(part for row in run.graphs for part in _graph(row)))]
     if run.analyses:
         parts.append(analyses_report(run.analyses, home))
-    if run.episode:
-        parts += ["", tally_report(run.episode)]
+    for part in shown_parts(run, "run"):
+        parts += ["", part]
     if run.decision:
         parts += ["", Text.assemble((f"{_decider(run)}: ", "bold"), f"{run.decision}. {paragraph(run.reasoning)}")]
         parts += _actions(run.actions)
@@ -183,6 +183,14 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     if run.portfolio:
         parts += ["", _portfolio(run, run.portfolio)]
     return Group(*parts)
+
+
+def shown_parts(run: RunView, where: str) -> list[RenderableType]:
+    """Return what features show of a run."""
+    from chordesk.tasks.reading.run_parts import given
+
+    made = (part.call(part.shown.text, value) for part, value in given(run, where) if part.shown.text)
+    return [one for one in made if one is not None]
 
 
 def artifacts_report(rows: Sequence[ArtifactRow], home: Path) -> RenderableType | None:

@@ -19,6 +19,7 @@ from chordesk.models.settings.sources import load
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life, schedules
 from chordesk.tasks.engine import kinds
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
 from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
@@ -45,13 +46,25 @@ class PageView(Frozen):
     key: str | None
 
 
+class PagePart(Frozen):
+    """A part of a run's view that a feature has, under its name in `GET /runs/RUN`. kinds: of runs that have it in
+    place of candidates; other runs have it where it is not empty."""
+
+    name: str
+    module: str
+    part: str
+    feature: str
+    kinds: list[str]
+
+
 class DeskGlance(Glance):
-    """The desk now. page: the tag of the page's files, which an upgrade changes. views: of the page, those of features
-    that are on. running: a `desk up` runs on its home, and the standing is its own. queues: None where Redis does not
-    answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
+    """The desk now. page: the tag of the page's files, which an upgrade changes. views, run_parts: of the page, those
+    of features that are on. running: a `desk up` runs on its home, and the standing is its own. queues: None where
+    Redis does not answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
 
     page: str
     views: list[PageView]
+    run_parts: list[PagePart]
     running: bool
     queues: RedisState | None
     redis_trouble: str | None
@@ -87,8 +100,8 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     with context.store.read() as session:
         found = glance(session, theirs or context.settings, utcnow())
     return DeskGlance(
-        **dict(found), page=page_tag(), views=_views(), running=theirs is not None, queues=queues,
-        redis_trouble=trouble, fleet=workers,
+        **dict(found), page=page_tag(), views=_views(), run_parts=_run_parts(), running=theirs is not None,
+        queues=queues, redis_trouble=trouble, fleet=workers,
     )  # fmt: skip
 
 
@@ -100,6 +113,14 @@ def _views() -> list[PageView]:
         )
         for feature, one in features.views()
     ]  # fmt: skip
+
+
+def _run_parts() -> list[PagePart]:
+    found = ((part, part.shown.page.partition(":")) for part in run_parts.parts("run", "detail") if part.shown.page)
+    return [
+        PagePart(name=one.name, module=module, part=part, feature=one.of.name, kinds=list(one.shown.kinds))
+        for one, (module, _, part) in found
+    ]
 
 
 def _queues(context: Context) -> tuple[RedisState | None, str | None]:

@@ -19,12 +19,12 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
 from chordesk.tasks.reading.outlook import Spending, spending
 from chordesk.tasks.reading.reports import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
-from chordesk.tasks.reading.run_details import RunCourse, RunDetail, Timeline, course, detail, timeline
+from chordesk.tasks.reading.run_details import Timeline, course, course_type, detail, detail_type, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits
 from chordesk.tasks.reports.documents import run_document
 from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
-from chordesk.tasks.reports.schema import RunDocument
+from chordesk.tasks.reports.schema import run_document_type
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -52,10 +52,13 @@ log = structlog.get_logger(__name__)
 
 router = APIRouter(tags=["runs"], route_class=WriteRoute)
 
+# With what features add to them.
 if TYPE_CHECKING:
+    from chordesk.tasks.reading.run_details import RunCourse, RunDetail
+
     RunRequest = Request
 else:
-    RunRequest = request_type()
+    RunRequest, RunCourse, RunDetail = request_type(), course_type(), detail_type()
 
 STOP_SECONDS = 3.0  # with healthy workers a stop is over within one
 
@@ -282,7 +285,7 @@ def compare(context: Context, run_id: Id, other_id: Id) -> RunComparison:
 
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
-        "model": RunDocument,
+        "model": run_document_type(),
         "content": {"text/html": {}, "text/markdown": {}},
         "description": "The report, as a file to keep.",
     }

@@ -9,8 +9,8 @@ from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.board.board_display import board_report
 from chordesk.tasks.board.board_view import board_view
-from chordesk.tasks.cli.show.results import board_report
 from chordesk.tasks.reading.chain import chain as read_chain
 from tests.builders import a_candidate, a_run, a_step
 from tests.tasks.cli.console import rendered

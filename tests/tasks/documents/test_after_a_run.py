@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.tables.runs import RunDocumentCopy
 from chordesk.tasks.reading.run_details import written_document
-from chordesk.tasks.reports.schema import RunDocument
+from chordesk.tasks.reports.schema import run_document_type
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 from tests.tasks.documents.reading import read
@@ -35,7 +35,7 @@ def test_the_report_of_a_run_is_there_soon_after_its_end(tmp_path: Path) -> None
     assert (found.state, found.place, found.tries) == ("written", str(place / run_id), 1)
     folder = place / run_id
     assert {path.name for path in (folder / "symbols").iterdir()} == {"IBM.json", "KO.json"}
-    made = RunDocument.model_validate_json((folder / "report.json").read_text())
+    made = run_document_type().model_validate_json((folder / "report.json").read_text())
     assert not made.in_flight
     assert all(one.combined_rating for one in made.symbols)
     page = read((folder / "report.html").read_text())

@@ -50,7 +50,7 @@ def test_a_worker_without_roles_of_litellm_loads_no_library_of_some_roles_alone(
 
 
 MODULES = (
-    "reading.runs", "reading.boards", "reading.desk_status", "reading.accounts", "approvals", "telemetry.commits",
+    "reading.runs", "board.board_view", "reading.desk_status", "reading.accounts", "approvals", "telemetry.commits",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.files import write_run
 from chordesk.tasks.reports.formats import rendered
-from chordesk.tasks.reports.schema import DayDocument, RunDocument, SymbolDocument, SymbolFile
+from chordesk.tasks.reports.schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.board.test_board_view import a_forecast, a_question, a_signal
 from tests.tasks.documents.building.test_building import add_fill
@@ -34,7 +34,7 @@ def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> Non
         cited = SignalCitation(run_id=run.id, forecast_id=forecast.id, signal_id=signal.id, ordinal=0, **decided)
         session.add(cited)
     made = (run_document(desk, chained.run_id), day_document(desk, DAY), symbol_document(desk, "ACME"))
-    for found, model in zip(made, (RunDocument, DayDocument, SymbolDocument), strict=True):
+    for found, model in zip(made, (run_document_type(), DayDocument, SymbolDocument), strict=True):
         text = rendered(found, "json")
         assert list(json.loads(text))[:2] == ["format", "version"]
         again = model.model_validate_json(text)

@@ -16,14 +16,15 @@ const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 1_000;
 const WAITS_MS = 1_500; // no event says that nobody takes a step up
 const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|approval|run)\b/;
-// Kinds of runs with a part of their own; the others have candidates.
-const PARTS = { episode: ['board', 'BoardPart'], backtest: ['record', 'BacktestPart'] };
-const WITHOUT_CANDIDATES = ['episode', 'backtest', 'graph', 'flatten', 'protect'];
+// Kinds of runs with a part of their own in place of candidates, beside those that the desk names of features.
+const PARTS = { backtest: ['record', 'BacktestPart'] };
+const WITHOUT_CANDIDATES = ['backtest', 'graph', 'flatten', 'protect'];
 
-export const Run = ({ params: { run, other }, query }) =>
-  html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query} />`;
+export const Run = ({ params: { run, other }, query, desk }) =>
+  html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query}
+    parts=${desk.data?.run_parts ?? []} />`;
 
-function One({ run, query }) {
+function One({ run, query, parts }) {
   const path = `/runs/${part(run)}`;
   // All of it is of one moment, so that no count contradicts another.
   const course = useGet(`${path}/course`, {}, { as: (found) => ({
@@ -62,7 +63,7 @@ function One({ run, query }) {
       <${Loaded} from=${gone ? { ...course, problem: null, stale: false } : course} what="the run">${(data) => html`
         <${Head} run=${data.run} waits=${waits.data ?? []} />
         ${!ended && html`<${InFlight} timeline=${data.timeline} at=${course.at} events=${events.list.items} />`}
-        <${Kind} course=${data} query=${query} ended=${ended} at=${course.at} />`}<//>
+        <${Kind} course=${data} query=${query} ended=${ended} at=${course.at} parts=${parts} />`}<//>
       <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !ended}
         sent=${found?.settings?.event_deltas} />
       <div class="pair"><${Timeline} from=${course} query=${query} /><${Events} events=${events} query=${query} /></div>
@@ -73,12 +74,15 @@ function One({ run, query }) {
 const showAll = () => setQuery({ stage: '', label: '' });
 const allButton = (some) => some && html`<button type="button" onClick=${showAll}>Show all candidates</button>`;
 
-function Kind({ course: { run, funnel: { stages }, table }, query, ended, at }) {
+/** parts: of features, each with its name in the run. */
+function Kind({ course: { run, funnel: { stages }, table }, query, ended, at, parts }) {
   if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${graphColumns(run.conversations)}
     rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
-  const own = (kind) =>
-    html`<${Later} of=${PARTS[kind]} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
-  if (PARTS[run.kind]) return own(run.kind);
+  const own = (of) => html`<${Later} of=${of} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
+  const of = (some) => some.map((one) => own([one.module, one.part, one.feature]));
+  const whole = parts.filter((one) => one.kinds.includes(run.kind));
+  if (whole.length > 0) return of(whole);
+  if (PARTS[run.kind]) return own(PARTS[run.kind]);
   if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p>
     <${Link} to="/orders" query=${{ run: run.run_id }}>Its orders<//></p>`;
   const shown = STAGES.slice({ screen: 0, trade: 3 }[run.kind] ?? 2);
@@ -89,7 +93,7 @@ function Kind({ course: { run, funnel: { stages }, table }, query, ended, at }) 
     <${Theses} rows=${table.rows} run=${run} />
     ${run.analyses.length > 0 && html`<${TablePanel} title="Analyses" label="Table of analyses" columns=${ANALYSES}
       rows=${run.analyses.map(joined('analysis'))} />`}
-    ${run.kind === 'screen' && run.settings?.rounds > 0 && own('episode')}`;
+    ${of(parts.filter(({ name }) => (Array.isArray(run[name]) ? run[name].length > 0 : run[name])))}`;
 }
 
 /** conversations: of the run; each is that of a node. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.tasks.reports.schema import RunDocument
+from chordesk.tasks.reports.schema import run_document_type
 from tests.tasks.documents.reading import read
 from tests.tasks.web.routes.history.conftest import Screened
 
@@ -17,7 +17,7 @@ def test_a_finished_screen_is_whole_in_each_format(screened: Screened) -> None:
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert policy.endswith("frame-ancestors 'none'")
     found = read(html.text)
-    made = RunDocument.model_validate(screened.get(path, format="json"))
+    made = run_document_type().model_validate(screened.get(path, format="json"))
     assert not made.in_flight
     symbols = [one.symbol for one in made.symbols]
     assert symbols
