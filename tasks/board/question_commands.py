@@ -266,6 +266,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
     from chordesk.tasks.board.episode.tally import ON_RESOLVED
     from chordesk.tasks.board.question_display import question_report, resolve_report
     from chordesk.tasks.reading.scores import question_detail
+    from chordesk.tools.board.venue_questions import VenueResolver
     from chordesk.tools.questions.resolving import resolve_due
 
     market, only = market_as_of(settings, as_of), None
@@ -278,7 +279,7 @@ def _resolve_due(settings: Settings, store: Store, question: str | None, as_of: 
         only = found.id
     report = resolve_due(
         *(store, market, settings.account),
-        on_resolved=ON_RESOLVED, venues=_venues(store), only=only, by="desk questions resolve",
+        on_resolved=ON_RESOLVED, resolvers=[VenueResolver(_venues(store))], only=only, by="desk questions resolve",
         delisted_pays=settings.delisted_pays,
     )  # fmt: skip
     if only is None:

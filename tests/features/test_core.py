@@ -42,10 +42,6 @@ STILL = """
 chordesk.tasks.notifications.channels
 chordesk.tasks.notifications.messages
 chordesk.tasks.notifications.wording
-chordesk.tools.board
-chordesk.tools.board.venue_questions
-chordesk.tools.board.venues
-chordesk.tools.board.venues.markets
 """
 
 

@@ -227,6 +227,26 @@ def venue_resolutions(questions: Iterable[Question], answers: VenueAnswers, now:
     return found
 
 
+class VenueResolver:
+    """Resolves the questions of these venues by what the venues have, and refreshes their prices."""
+
+    def __init__(self, venues: Mapping[str, EventVenue]) -> None:
+        self._venues = venues
+        self._markets: dict[str, VenueMarket] = {}
+
+    def watched(self, session: Session, now: dt.datetime) -> list[Question]:
+        return watched(session, self._venues, now) if self._venues else []
+
+    def ask(self, questions: Sequence[Question], now: dt.datetime) -> dict[str, Resolution]:
+        answers = ask_venues(questions, self._venues)
+        self._markets = answers.markets
+        return venue_resolutions(questions, answers, now)
+
+    def refresh(self, session: Session, left: Collection[str]) -> list[Question]:
+        fresh = {one: market for one, market in self._markets.items() if one in left}
+        return refresh_stored(session, fresh) if fresh else []
+
+
 def resolution_of(market: VenueMarket) -> Resolution:
     if market.state != "resolved" or market.outcome is None:
         return Pending(f"{market.venue} has its market {market.id} {market.state} at {utc(market.as_of)}")

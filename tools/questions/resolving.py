@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import structlog
@@ -31,8 +32,6 @@ from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition
 from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.thesis import KeptThesis, kept_thesis
-from chordesk.tools.board.venue_questions import ask_venues, refresh_stored, venue_resolutions, watched
-from chordesk.tools.board.venues.markets import EventVenue, VenueMarket
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import name_now
 from chordesk.tools.market.protocol import MarketData
@@ -233,6 +232,21 @@ PATIENCE_SECONDS = 60.0
 _RULE: TypeAdapter[BeatsMedian | ByVenue | ByPerson] = TypeAdapter(ResolutionRule)
 
 
+class Resolver(Protocol):
+    """Resolves questions whose outcome is neither in bars nor a person's to give."""
+
+    def watched(self, session: Session, now: dt.datetime) -> Sequence[Question]:
+        """Return the questions to look at, open ones and those that it resolved. now: real time."""
+
+    def ask(self, questions: Sequence[Question], now: dt.datetime) -> Mapping[str, Resolution]:
+        """Return, by id, the outcomes of open questions and why those past their deadline have none. In no
+        transaction: it may take long."""
+
+    def refresh(self, session: Session, left: Collection[str]) -> list[Question]:
+        """Bring the questions that were asked about and got no outcome up to date; return those of which another
+        outcome is known now than they have."""
+
+
 class ResolveReport(Frozen):
     """A pass over due questions."""
 
@@ -240,7 +254,7 @@ class ResolveReport(Frozen):
     as_of: dt.datetime  # market time
     resolved: tuple[Question, ...] = ()
     waiting: tuple[Question, ...] = ()  # past their deadline and still open
-    changed: tuple[Question, ...] = ()  # their venue contradicts the outcome, which stays
+    changed: tuple[Question, ...] = ()  # their source contradicts the outcome, which stays
     late: int = 0  # had ended before and were booked for the account now
 
 
@@ -254,32 +268,34 @@ def resolve_due(
     account: str,
     *,
     on_resolved: Sequence[OnResolved] = (),
-    venues: Mapping[str, EventVenue] | None = None,
+    resolvers: Sequence[Resolver] = (),
     only: str | None = None,
     by: str = "code",
     delisted_pays: float = 1.0,
 ) -> ResolveReport:
     """Resolve the questions past their deadline and book what rests on them; return what came of each.
 
-    Relative questions of this market are due at its clock, whatever its day. venues: wires, without which their
-    questions are left as they are; with them those in the watch get the present price, and an outcome as soon as the
-    venue has one. only: id of the one question to look at. delisted_pays: as of RelativeOutcomes. Each question is
-    resolved once, with its bookings in the same transaction; what cannot be resolved stays open with a note. Of any
-    number of callers at once each question is resolved, and booked for an account, by one.
+    Relative questions of this market are due at its clock, whatever its day. resolvers: of other questions, which get
+    their outcome as soon as it is known, and are left as they are without one. only: id of the one question to look at.
+    delisted_pays: as of RelativeOutcomes. Each question is resolved once, with its bookings in the same transaction;
+    what cannot be resolved stays open with a note. Of any number of callers at once each question is resolved, and
+    booked for an account, by one.
     """
+    now = utcnow()
     with store.read() as session:
         own = [row for row in due(session, market) if only in (None, row.id)]
-        theirs = [row for row in watched(session, venues, utcnow()) if only in (None, row.id)] if venues else []
-    found, fresh = outcomes(own, market, delisted_pays), dict[str, VenueMarket]()
-    if theirs:
-        answers = ask_venues(theirs, venues or {})
-        found |= venue_resolutions(theirs, answers, utcnow())
-        fresh = {one: given for one, given in answers.markets.items() if not isinstance(found.get(one), Resolved)}
-    questions = [row for row in (*own, *theirs) if row.id in found]
+        others = [[row for row in one.watched(session, now) if only in (None, row.id)] for one in resolvers]
+    found = outcomes(own, market, delisted_pays)
+    for resolver, theirs in zip(resolvers, others, strict=True):
+        found |= resolver.ask(theirs, now)
+    questions = [row for row in (*own, *chain.from_iterable(others)) if row.id in found]
     write = partial(_write, found=found, account=account, on_resolved=on_resolved, by=by)
     ended = _settle(store, questions, write)
     watch(store, market)
-    changed = transact(store, partial(refresh_stored, markets=fresh), PATIENCE_SECONDS) if fresh else []
+    changed: list[Question] = []
+    for resolver, theirs in zip(resolvers, others, strict=True):
+        if left := {row.id for row in theirs if not isinstance(found.get(row.id), Resolved)}:
+            changed += transact(store, partial(resolver.refresh, left=left), PATIENCE_SECONDS)
     return ResolveReport(
         market=market.name,
         as_of=market.clock.now(),

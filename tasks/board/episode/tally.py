@@ -52,6 +52,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tools.board.event_positions import settle_event_positions, stake_run
+from chordesk.tools.board.venue_questions import VenueResolver
 from chordesk.tools.board.venues.factory import build_venues
 from chordesk.tools.board.venues.markets import EventVenue
 from chordesk.tools.market.clock import exchange_day
@@ -97,10 +98,9 @@ ON_RESOLVED: tuple[OnResolved, ...] = (book_skill, settle_event_positions)
 
 def resolve(desk: Desk, context: ToolContext) -> dict[str, Any]:
     """Resolve and book what is due; return how many ended and how many wait."""
-    venues = venues_of(context)
     found = resolve_due(
-        desk.store, context.market, context.account,
-        on_resolved=ON_RESOLVED, venues=venues, delisted_pays=context.settings.delisted_pays,
+        desk.store, context.market, context.account, on_resolved=ON_RESOLVED,
+        resolvers=[VenueResolver(venues_of(context))], delisted_pays=context.settings.delisted_pays,
     )  # fmt: skip
     return {"resolved": len(found.resolved), "waiting": len(found.waiting)}
 

@@ -33,7 +33,7 @@ from chordesk.tools.board.event_positions import (
     sized,
     stake_run,
 )
-from chordesk.tools.board.venue_questions import import_one
+from chordesk.tools.board.venue_questions import VenueResolver, import_one
 from chordesk.tools.board.venues.factory import build_venues
 from chordesk.tools.board.venues.kalshi import FEE as KALSHI
 from chordesk.tools.board.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, Pool, Side, VenueMarket
@@ -445,7 +445,9 @@ def test_a_position_is_paid_by_the_first_outcome_and_keeps_it(
     assert staked.position is not None
 
     def resolve() -> tuple[int, int, float]:
-        report = resolve_due(store, market, "paper", on_resolved=(settle_event_positions,), venues=venues)
+        report = resolve_due(
+            store, market, "paper", on_resolved=(settle_event_positions,), resolvers=[VenueResolver(venues)]
+        )
         with store.read() as session:
             ledger = event_ledger(session, "paper", 1000)
         return len(report.resolved), len(report.changed), round(ledger.realised, 2)

@@ -12,7 +12,14 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question
-from chordesk.tools.board.venue_questions import import_markets, import_one, import_term, refresh, watched
+from chordesk.tools.board.venue_questions import (
+    VenueResolver,
+    import_markets,
+    import_one,
+    import_term,
+    refresh,
+    watched,
+)
 from chordesk.tools.board.venues.factory import build_venue, build_venues
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.medians import Resolved
@@ -176,7 +183,7 @@ def asked(store: Store, far: FarVenues, venue_settings: Settings) -> dict[str, s
 
 
 def passed(store: Store, data: ReplayData, settings: Settings, **options: Any) -> ResolveReport:
-    return resolve_due(store, on(data, ASKED), "paper", venues=build_venues(settings), **options)
+    return resolve_due(store, on(data, ASKED), "paper", resolvers=[VenueResolver(build_venues(settings))], **options)
 
 
 def stored_by_id(store: Store, id_: str) -> Question:
@@ -227,7 +234,7 @@ def test_a_venue_that_fails_holds_up_nothing_else(
         desk_questions(session, on(data, ASKED), ["AAPL"], "sp500", 10)
     far.faults["/trade-api"] = Fault(kind)
     far.manifold["m"] = manifold_row("m", "Will it rain?", isResolved=True, resolution="YES")
-    report = resolve_due(store, on(data, CLOSED), "paper", venues=build_venues(venue_settings))
+    report = resolve_due(store, on(data, CLOSED), "paper", resolvers=[VenueResolver(build_venues(venue_settings))])
     assert len(report.resolved) == 2
     (row,) = report.waiting
     assert row.id == asked["K-1"]
