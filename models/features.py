@@ -220,7 +220,8 @@ class View:
 class Shown:
     """A part of a run beside the core's. read: "module:function" of a session and a Run; the type that it is annotated
     to return is the part's JSON schema. where: "run" in the view of a run, also as its command ends, "detail" in
-    `desk runs show` and `GET /runs/RUN` alone, "report" in its written report alone.
+    `desk runs show` and `GET /runs/RUN` alone, "report" in its written report alone. Or "status", in the database's
+    part of `desk status`: read is of a session and the settings, and of the rest there is `text` alone.
 
     All else may be left out, and is used for a part that is not empty. text: "module:function" of the part, returns
     what a terminal shows, a renderable of rich or None. missing: "module:function" of the part, yields what a report
@@ -260,7 +261,7 @@ class Feature:
     turn_counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Functions of a session and a run's id that return parts of the trader's subject by name, none that are empty.
     brief: tuple[str, ...] = ()
-    shown: Mapping[str, Shown] = field(default_factory=dict)  # parts of a run by name
+    shown: Mapping[str, Shown] = field(default_factory=dict)  # parts of a run, or of the status, by name
     # Functions of a `chain.Builder`, the id of the run that was researched and a symbol: each adds what it knows of
     # the way to the symbol's orders, and returns the ids of the nodes on which a decision rests.
     lineage: tuple[str, ...] = ()

@@ -54,6 +54,21 @@ def overview(as_json: Json = False) -> None:
     emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
 
 
+def status_lines(found: NotificationsState) -> RenderableType | None:
+    """Return what `desk status` says of channels: those with a failure, and that no process sends."""
+    if not found.channels:
+        return None
+    parts: list[RenderableType] = []
+    if not found.sending:
+        parts.append(Text(f"notifications: no process sends; {found.untaken} events wait", style="yellow"))
+    for one in found.channels:
+        if one.given_up or one.error:
+            why = f" ({paragraph(one.error)})" if one.error else ""
+            counts = f"{one.waiting} wait, {one.given_up} given up in 24 h"
+            parts.append(Text(f"notifications to {one.name}: {counts}{why}", style="yellow"))
+    return Group(*parts) if parts else None
+
+
 def _messages(rows: Sequence[Notification]) -> RenderableType:
     columns = ("When (UTC)", "Channel", "State", "Attempts", "Message")
     return table(columns, [_message(row) for row in rows])

@@ -1,6 +1,6 @@
 """Notifications of people over the library apprise."""
 
-from chordesk.models.features import Command, Feature, Program
+from chordesk.models.features import Command, Feature, Program, Shown
 
 FEATURE = Feature(
     name="notifications",
@@ -11,6 +11,13 @@ FEATURE = Feature(
             "chordesk.tasks.notifications.commands",
             "Operate",
             "Notify people: send, test the channels, show what was sent.",
+        )
+    },
+    shown={
+        "notifications": Shown(
+            "chordesk.tasks.notifications.messages:part_of_status",
+            "status",
+            text="chordesk.tasks.notifications.commands:status_lines",
         )
     },
     settings=("notify_channels",),

@@ -15,6 +15,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen
 from chordesk.models.events import DESK
 from chordesk.models.notifications import ALONE, NOTIFICATION_OPEN, SUMMARY, URGENT, NoticeKind, NotificationState
+from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import (
     Notice,
@@ -296,6 +297,11 @@ def state(session: Session) -> NotificationsState:
     untaken = session.exec(select(func.count()).where(col(Notice.taken_at).is_(None))).one()
     alive = sender.lease_until is not None and sender.lease_until >= now
     return NotificationsState(sending=alive, untaken=untaken, channels=[_channel(session, row, now) for row in rows])
+
+
+def part_of_status(session: Session, settings: Settings) -> NotificationsState:
+    """Return how each channel stands."""
+    return state(session)
 
 
 def _channel(session: Session, row: NotificationChannel, now: dt.datetime) -> ChannelRow:

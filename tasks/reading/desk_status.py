@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from glob import glob
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -51,9 +52,7 @@ from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.life import Life
-from chordesk.tasks.notifications import messages
-from chordesk.tasks.notifications.messages import NotificationsState
-from chordesk.tasks.reading import backup_trials
+from chordesk.tasks.reading import backup_trials, run_parts
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
 from chordesk.tasks.reading.quotas import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
@@ -172,7 +171,7 @@ class DatabaseState(Frozen):
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
     not. halts: of every account that may not trade, or only give exposure back. equity: of the account's newest mark,
     None before the first. plans: of the positions. scheduled: entries of the schedule that are on. unprotected: shares
-    without the stop that they ought to have. notifications: how each channel stands."""
+    without the stop that they ought to have. Features add parts of their own."""
 
     trading: TradingState
     why: str
@@ -186,7 +185,11 @@ class DatabaseState(Frozen):
     plans: list[PositionPlanRow]
     scheduled: list[str]
     unprotected: list[LackingStop]
-    notifications: NotificationsState
+
+
+@cache
+def database_type() -> type[DatabaseState]:
+    return run_parts.widened(DatabaseState, "status")
 
 
 class WaitingRun(Frozen):
@@ -217,6 +220,11 @@ class DeskStatus(Frozen):
     trouble: dict[str, str]
     short: list[Shortage]
     quotas: list[QuotaRow] = []
+
+
+@cache
+def status_type() -> type[DeskStatus]:
+    return run_parts.widened(DeskStatus, database=database_type() | None)
 
 
 def status(
@@ -254,7 +262,7 @@ def status(
         trouble["beat"] = unscheduled
     if database is not None and database.sweep.late:
         trouble["sweep"] = _unswept(database.sweep, processes, redis_away=found is None)
-    return DeskStatus(
+    return status_type()(
         home=settings.home,
         held=is_up(settings.home),
         running=running,
@@ -523,8 +531,8 @@ def waiting_runs(session: Session, settings: Settings) -> list[WaitingRun]:
 
 
 def database_state(session: Session, settings: Settings) -> DatabaseState:
-    trading, why = trading_state(session, settings, settings.account)
-    return DatabaseState(
+    (trading, why), made = trading_state(session, settings, settings.account), database_type()
+    return made(
         trading=trading,
         why=why,
         halts=halts(session, settings),
@@ -537,7 +545,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         plans=position_plans(session, settings.account),
         scheduled=[one.name for one in entries(session, settings) if one.enabled],
         unprotected=[LackingStop.of(row) for row in unprotected(session, settings)],
-        notifications=messages.state(session),
+        **run_parts.read(session, settings, made, "status"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Parts of runs that features bring: their types, and what they read of the database."""
+"""Parts of runs, and of the desk's status, that features bring: their types, and what they read of the database."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sqlmodel import Session
 from chordesk.models import features
 from chordesk.models.errors import SettingError
 from chordesk.models.features import Shown
+from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
 
 log = structlog.get_logger(__name__)
@@ -22,7 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 class Part(NamedTuple):
     name: str
     shown: Shown
-    read: Callable[[Session, Run], Any]
+    read: Callable[[Session, Any], Any]
     of: features.Feature
     own: bool  # the desk's, and no package's
 
@@ -49,7 +50,8 @@ def call(feature: features.Feature, part: str, function: Callable[..., Any], *gi
 @cache
 def _parts() -> tuple[Part, ...]:
     found = []
-    for name, shown in features.added({}, "shown").items():
+    named: dict[str, Shown] = features.added({}, "shown")
+    for name, shown in named.items():
         try:
             read = features.part("shown", name, shown.read)
         except SettingError as error:  # a package's, which is left out
@@ -77,10 +79,10 @@ def widened(model: type[M], *where: str, **others: Any) -> type[M]:
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **fields)
 
 
-def read(session: Session, run: Run, fields: type[BaseModel], *where: str) -> dict[str, Any]:
+def read(session: Session, of: Run | Settings, fields: type[BaseModel], *where: str) -> dict[str, Any]:
     """Return the parts by name that are among the fields."""
     found = (one for one in parts(*where) if one.name in fields.model_fields)
-    return {one.name: call(one.of, one.name, one.read, session, run) for one in found}
+    return {one.name: call(one.of, one.name, one.read, session, of) for one in found}
 
 
 def given(found: BaseModel, *where: str) -> Iterator[tuple[Part, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Generic, TypeVar
 
 import structlog
@@ -23,7 +24,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor.check import Check, CheckContext, run_checks
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status
+from chordesk.tasks.reading import run_parts
+from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status, status_type
 from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.worker.messages import WorkerNotifier
 
@@ -153,6 +155,11 @@ class KeptStatus(Frozen):
     age: Age
     refreshing: bool
     status: DeskStatus | None
+
+
+@cache
+def kept_status_type() -> type[KeptStatus]:
+    return run_parts.widened(KeptStatus, status=status_type() | None)
 
 
 class KeptWorkers(Frozen):

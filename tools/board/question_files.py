@@ -24,11 +24,7 @@ from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.outside import Oversized, held
 from chordesk.models.tables.board import Question
 from chordesk.models.text import csv_cell, from_csv_cell, new_york, one_line
-from chordesk.tools.board.venue_questions import import_markets, unfit
-from chordesk.tools.board.venues.manifold import BINARY, ManifoldMarket, market_of
-from chordesk.tools.board.venues.markets import VenueMarket
-from chordesk.tools.market.universe import is_symbol
-from chordesk.tools.measure.benchmarks.forecastbench import (
+from chordesk.tools.board.question_sets import (
     MARKETS,
     RESOLUTIONS,
     BenchQuestion,
@@ -37,6 +33,10 @@ from chordesk.tools.measure.benchmarks.forecastbench import (
     number,
     resolutions_in,
 )
+from chordesk.tools.board.venue_questions import import_markets, unfit
+from chordesk.tools.board.venues.manifold import BINARY, ManifoldMarket, market_of
+from chordesk.tools.board.venues.markets import VenueMarket
+from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.questions.asking import (
     EVEN,
     EVEN_ODDS,

@@ -18,7 +18,7 @@ from chordesk.models.text import NEW_YORK, SHORT_ID, span, utc
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amounts import tokens
-from chordesk.tasks.cli.show.runs import PHASES
+from chordesk.tasks.cli.show.runs import PHASES, shown_parts
 from chordesk.tasks.life import State
 from chordesk.tools.risk.codes import shown
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from chordesk.models.room import Shortage
     from chordesk.models.settings.running_desk import Standing
     from chordesk.tasks.life import Life
-    from chordesk.tasks.notifications.messages import NotificationsState
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
     from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
@@ -172,21 +171,7 @@ def _database(found: DatabaseState) -> list[RenderableType]:
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")
         for one in found.unprotected
     ]
-    return [*parts, *_notifications(found.notifications)]
-
-
-def _notifications(found: NotificationsState) -> list[RenderableType]:
-    if not found.channels:
-        return []
-    parts: list[RenderableType] = []
-    if not found.sending:
-        parts.append(Text(f"notifications: no process sends; {found.untaken} events wait", style="yellow"))
-    for one in found.channels:
-        if one.given_up or one.error:
-            why = f" ({paragraph(one.error)})" if one.error else ""
-            counts = f"{one.waiting} wait, {one.given_up} given up in 24 h"
-            parts.append(Text(f"notifications to {one.name}: {counts}{why}", style="yellow"))
-    return parts
+    return [*parts, *shown_parts(found, "status")]
 
 
 _COLOURS = {

@@ -31,6 +31,7 @@ from chordesk.tasks.engine import kinds
 if TYPE_CHECKING:
     from chordesk.models.tables.runs import Run, RunDocumentCopy, Step
     from chordesk.models.tables.runtime import RuntimeConversation
+    from chordesk.tasks.reading.desk_status import DatabaseState
     from chordesk.tasks.reading.run_details import ArtifactRow, TimelineAttempt, TimelineStep
     from chordesk.tasks.reading.run_list import RunRow
     from chordesk.tasks.reading.runs import ActionRow, CandidateRow, GraphRow, Portfolio, Progress, RunView
@@ -185,11 +186,11 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     return Group(*parts)
 
 
-def shown_parts(run: RunView, where: str) -> list[RenderableType]:
-    """Return what features show of a run."""
+def shown_parts(found: RunView | DatabaseState, where: str) -> list[RenderableType]:
+    """Return what features show of a run or of the status."""
     from chordesk.tasks.reading.run_parts import given
 
-    made = (part.call(part.shown.text, value) for part, value in given(run, where) if part.shown.text)
+    made = (part.call(part.shown.text, value) for part, value in given(found, where) if part.shown.text)
     return [one for one in made if one is not None]
 
 

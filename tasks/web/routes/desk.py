@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import redis
 import structlog
@@ -23,7 +23,7 @@ from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
 from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
-from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptStatus, KeptWorkers
+from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptWorkers, kept_status_type
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.page.assets import page_tag
 from chordesk.tasks.web.page.sessions import NewSession
@@ -32,6 +32,13 @@ from chordesk.tasks.web.security import Headers, JsonRoute, bearer
 from chordesk.tasks.workflows.runs import Person
 
 router = APIRouter(tags=["desk"], route_class=JsonRoute)
+
+
+# With what features add to it.
+if TYPE_CHECKING:
+    from chordesk.tasks.web.context import KeptStatus
+else:
+    KeptStatus = kept_status_type()
 
 
 class PageView(Frozen):
