@@ -13,8 +13,8 @@ from chordesk.models.files import reach
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import run_document
-from chordesk.tasks.reports.formats import OWN_BYTES, Format, is_own, rendered
-from chordesk.tasks.reports.schema import Dossier, RunDocument, SymbolFile
+from chordesk.tasks.reports.formats import OWN_BYTES, is_own, rendered
+from chordesk.tasks.reports.schema import Dossier, Format, RunDocument, SymbolFile
 
 _PART = ".part"
 

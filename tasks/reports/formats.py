@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -29,6 +29,7 @@ from chordesk.tasks.reports.schema import (
     ChartMark,
     Document,
     Dossier,
+    Format,
     MarkKind,
     PageLinks,
     PriceChart,
@@ -460,12 +461,6 @@ def _fenced(text: str) -> Markup:
     return Markup(f"{fence}text\n{visible(text).rstrip()}\n{fence}")
 
 
-Format = Literal["md", "html", "json"]
-MEDIA_TYPES: dict[Format, str] = {
-    "md": "text/markdown; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "json": "application/json",
-}
 _FORMAT_NAME = re.escape(FORMAT.encode())
 _OWN = re.compile(
     rb'\s*(?:<!-- %b |\{\s*"format":\s*"%b"|<!doctype html>.{0,120}<meta name="generator" content="%b )'

@@ -30,6 +30,13 @@ from chordesk.tasks.reading.symbols import Candle, Gap, SymbolDetail
 FORMAT: Literal["chordesk.report"] = "chordesk.report"
 VERSION: Literal[1] = 1
 
+Format = Literal["md", "html", "json"]
+MEDIA_TYPES: dict[Format, str] = {
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+}
+
 MarkKind = Literal["hit", "verdict", "order", "fill"]
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import orjson
+from celery import Celery
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -39,7 +40,6 @@ from chordesk.tasks.web.page.sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
 from chordesk.tasks.web.security import Guard, Token, host_names, token_of
-from chordesk.tasks.worker.app import create_app as worker_app
 from chordesk.tasks.worker.messages import WorkerNotifier
 
 VERSION = "1"  # of the interface
@@ -184,7 +184,7 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     with closing(desk), _listening(settings, port) as listening:
         if watched:
             desk.watch.serve("api")
-        notifier = WorkerNotifier(settings, worker_app)  # runs are opened with it too
+        notifier = WorkerNotifier(settings, _worker_app)  # runs are opened with it too
         context = ServiceContext(desk, Feed(desk.store, address), notifier, Sessions(address, key=key))
         url = url_of(listening)
 
@@ -194,6 +194,12 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
             announce(url, token.where)
 
         ApiServer(create_app(context, token), context, started).run([listening])
+
+
+def _worker_app(settings: Settings) -> Celery:
+    from chordesk.tasks.worker.app import create_app  # with the first run that is opened or worker that is asked
+
+    return create_app(settings)
 
 
 def _listening(settings: Settings, port: int) -> socket.socket:

@@ -21,8 +21,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, differing, snapshot, with_values
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor.check import Check, CheckContext, run_checks
-from chordesk.tasks.doctor.checklist import ALL
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, run_checks
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status, status_type
@@ -183,6 +182,12 @@ class KeptChecks(Frozen):
     left_out: list[str]
 
 
+def every_check() -> tuple[CheckEntry, ...]:
+    from chordesk.tasks.doctor.checklist import ALL  # a ninth of what the service has to load, and seldom asked for
+
+    return ALL
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """What one service knows of its desk's processes and of its surroundings."""
@@ -198,8 +203,8 @@ class Fleet:
         return KeptChecks(
             age=quick.age,
             refreshing=quick.refreshing or slow.refreshing,
-            checks=[found[one.name] for one in ALL if one.name in found] if quick.value is not None else None,
-            left_out=[one.name for one in ALL if one.slow and one.name not in found],
+            checks=[found[one.name] for one in every_check() if one.name in found] if quick.value is not None else None,
+            left_out=[one.name for one in every_check() if one.slow and one.name not in found],
         )
 
     def workers(self) -> KeptWorkers:
@@ -231,12 +236,12 @@ def _status(context: ServiceContext) -> DeskStatus:
 
 
 def _checks(context: ServiceContext) -> list[Check]:
-    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in ALL if not one.slow]
+    made = [replace(one, seconds=min(one.seconds, DOCTOR_SECONDS)) for one in every_check() if not one.slow]
     return run_checks(CheckContext(context.settings, context.desk), made)
 
 
 def _slow_checks(context: ServiceContext) -> list[Check]:
-    return run_checks(CheckContext(context.settings, context.desk), [one for one in ALL if one.slow])
+    return run_checks(CheckContext(context.settings, context.desk), [one for one in every_check() if one.slow])
 
 
 def _fleet(request: Request) -> Fleet:

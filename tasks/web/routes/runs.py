@@ -22,9 +22,7 @@ from chordesk.tasks.reading.reports import ReportDetail, VerdictDetail, list_rep
 from chordesk.tasks.reading.run_details import Timeline, course, course_type, detail, detail_type, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits
-from chordesk.tasks.reports.documents import run_document
-from chordesk.tasks.reports.formats import MEDIA_TYPES, Format, policy, rendered
-from chordesk.tasks.reports.schema import run_document_type
+from chordesk.tasks.reports.schema import MEDIA_TYPES, Format, run_document_type
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (
@@ -295,6 +293,10 @@ _FILE: dict[int | str, dict[str, Any]] = {
 @course_router.get("/runs/{run_id}/report", response_class=Response, responses=_FILE)
 def run_report(context: Context, run_id: Id, format: Format = "html") -> Response:
     """Make the run's report as HTML, markdown or JSON."""
+    # The library of templates: a service that is asked for no report has no use for it.
+    from chordesk.tasks.reports.documents import run_document
+    from chordesk.tasks.reports.formats import policy, rendered
+
     with context.store.read() as session:
         found = by_prefix(session, Run, run_id).id
     made = run_document(context.desk, found)
