@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from chordesk.models.answers import Wire as Wire
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
+    from chordesk.models.errors import MarketError as MarketError
     from chordesk.models.errors import NotConfigured as NotConfigured
+    from chordesk.models.errors import ServiceError as ServiceError
+    from chordesk.models.errors import SettingError as SettingError
     from chordesk.models.errors import UsageError as UsageError
     from chordesk.models.event_log import append_events as append_events
     from chordesk.models.events import EventType as EventType
@@ -59,10 +62,21 @@ if TYPE_CHECKING:
     from chordesk.models.features import RuntimeEntry as RuntimeEntry
     from chordesk.models.features import View as View
     from chordesk.models.notices import note as note
+    from chordesk.models.orders import AccountFill as AccountFill
+    from chordesk.models.orders import AccountView as AccountView
+    from chordesk.models.orders import BrokerAnswer as BrokerAnswer
+    from chordesk.models.orders import BrokerFill as BrokerFill
+    from chordesk.models.orders import BrokerOrder as BrokerOrder
+    from chordesk.models.orders import BrokerPosition as BrokerPosition
+    from chordesk.models.orders import BrokerState as BrokerState
+    from chordesk.models.orders import HeldPosition as HeldPosition
     from chordesk.models.orders import OrderTicket as OrderTicket
     from chordesk.models.orders import RiskContext as RiskContext
+    from chordesk.models.orders import Settlement as Settlement
     from chordesk.models.settings import Settings as Settings
+    from chordesk.models.settings.variables import broker_keys as broker_keys
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
+    from chordesk.models.tables.orders import Preview as Preview
     from chordesk.models.tables.runs import Run as Run
     from chordesk.models.tables.runs import Step as Step
     from chordesk.models.tables.runs import Turn as Turn
@@ -100,6 +114,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.workflows.runs import open_run as open_run
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
+    from chordesk.tools.brokers.protocol import Streaming as Streaming
     from chordesk.tools.history import histories as histories
     from chordesk.tools.market.clock import ReplayClock as ReplayClock
     from chordesk.tools.market.prices import History as History

@@ -50,7 +50,7 @@ def misfit(
 
 def wrong_terms(takes: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return what is wrong with the terms that a broker takes, after its name; None where nothing is."""
-    known: Mapping[str, tuple[str, ...]] = {**TIMES_IN_FORCE}
+    known: dict[str, tuple[str, ...]] = {str(name): tuple(map(str, times)) for name, times in TIMES_IN_FORCE.items()}
     for order_type, times in takes.items():
         if order_type not in known:
             return f"takes orders of type {order_type!r}: choose among {', '.join(known)}"

@@ -83,6 +83,8 @@ class Alpaca:
     astray: str = ""  # id of the order that every lookup by client id is answered with
     stuck: bool = False  # the list of activities takes no notice of its page token
     missing: str = ""  # name of a figure of the account and of its activities that is null
+    currency: str = "USD"
+    away: bool = False  # every request is answered with an error of the server
     unique: bool = True  # the real one takes a client id once; one that does not shows a second order
     cancels: str = "done"  # or pending: a cancellation is taken and does not come
     reserves: bool = False  # open sales hold their shares, as the real one has it; one that does not shows double sales
@@ -250,7 +252,8 @@ class Alpaca:
         if self.lookups:
             return REFUSALS[self.lookups.pop(0)]()
         wanted = request.query_params["client_order_id"]
-        found = [row for row in self.orders.values() if self.astray == row["id"] or row["client_order_id"] == wanted]
+        found = [row for row in self.orders.values() if row["client_order_id"] == wanted]
+        found = [self.orders[self.astray]] if self.astray else found
         return (
             JSONResponse({**found[0], "legs": None}) if found else error(404, 40410000, f"order not found for {wanted}")
         )
@@ -270,7 +273,7 @@ class Alpaca:
             "id": "1d9eed04-be39-4e01-9b84-a48ac5bbafcf",
             "account_number": "PA1",
             "status": self.status,
-            "currency": "USD",
+            "currency": self.currency,
             "cash": str(self.cash),
             "equity": str(self.cash + worth),
             "buying_power": str(self.cash),
@@ -338,6 +341,8 @@ class Alpaca:
         def known(handle: Callable[[Request], Any]) -> Callable[[Request], Any]:
             async def checked(request: Request) -> Response:
                 self.asked.append(f"{request.method} {request.url.path}")
+                if self.away:
+                    return REFUSALS["500"]()
                 given = (request.headers.get("APCA-API-KEY-ID"), request.headers.get("APCA-API-SECRET-KEY"))
                 answer: Response = await handle(request) if given == (KEY, SECRET) else REFUSALS["401"]()
                 return answer
