@@ -206,6 +206,17 @@ def example_package() -> str:
     )
 
 
+TOY = DOCS.parent / "tests" / "toy" / "package"
+
+
+def example_broker() -> str:
+    """The broker of the toy package, its contract, and the stand-in that both are tested with; the tests run them."""
+    files = ("chordesk_toy/broker.py", "tests/test_broker.py", "tests/toy_exchange.py")
+    return "\n\n".join(
+        f"`tests/toy/package/{name}`:\n\n```python\n{(TOY / name).read_text('utf-8').strip()}\n```" for name in files
+    )
+
+
 def workflows() -> str:
     """Return a table of the steps of each kind of run."""
     tables = {*every_table()}
@@ -227,6 +238,7 @@ def _steps(specs: Iterable[StepSpec], tables: set[str]) -> str:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "example-package": example_package,
+    "example-broker": example_broker,
     "commands": commands,
     "settings": settings,
     "risk-codes": risk_codes,
@@ -240,7 +252,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 def pages() -> dict[Path, str]:
     """Return the text that each page with generated parts should have."""
-    found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md"]
+    found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md", DOCS / "contributing.md"]
     return {path: fresh(path.read_text(encoding="utf-8")) for path in found}
 
 

@@ -155,7 +155,9 @@ class Runtime:
 
 
 # Names for packages, in which `Broker` and `Runtime` are what such a module makes.
-MarketEntry, BrokerEntry, RuntimeEntry = Market, Broker, Runtime
+MarketEntry = Market
+BrokerEntry = Broker
+RuntimeEntry = Runtime
 
 
 @dataclass(frozen=True, slots=True)

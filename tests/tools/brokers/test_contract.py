@@ -1,4 +1,4 @@
-"""The contract of brokers: those of the desk and a package's pass it."""
+"""The contract of brokers: those of the desk pass it. The toy package tests its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tests.fakes.alpaca import Alpaca
 from tests.tools.brokers.far_sides import AlpacaFar, PaperFar
 from tests.tools.brokers.test_paper import Deep
 from tests.tools.orders.desk import Desk
-from tests.toy.exchange import Exchange
 
 
 class TestPaper(BrokerContract):
@@ -26,10 +25,3 @@ class TestAlpaca(BrokerContract):
     def far(self, alpaca: Alpaca) -> Iterator[Far]:
         with AlpacaFar(alpaca) as far_side:
             yield far_side
-
-
-class TestToy(BrokerContract):
-    @pytest.fixture
-    def far(self) -> Iterator[Far]:
-        with Exchange() as exchange:
-            yield exchange

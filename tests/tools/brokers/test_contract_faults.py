@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from chordesk_toy import broker
+from chordesk_toy.broker import ToyBroker, Unanswered
+from toy_exchange import Exchange
 
 from chordesk.models.errors import DeskError
 from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, OrderTicket
@@ -16,9 +19,6 @@ from chordesk.models.settings.schema import BROKERS
 from chordesk.models.tables.orders import Preview
 from chordesk.testing import broker as contract
 from chordesk.testing.broker import BrokerContract, Line
-from tests.toy.exchange import Exchange
-from tests.toy.package.chordesk_toy import broker
-from tests.toy.package.chordesk_toy.broker import ToyBroker, Unanswered
 
 _answer, _fill, _ask = broker._answer, broker._fill, ToyBroker._ask
 

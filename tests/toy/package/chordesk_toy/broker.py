@@ -90,7 +90,7 @@ class ToyBroker:
                 ],
                 open_orders=[_open(one) for one in found["orders"]],
                 fills=[_account_fill(one, fill) for one in found["today"] for fill in one["fills"]],
-                blocked=blocked if currency == "USD" else f"the account is kept in {currency}, and the desk in USD",
+                blocked=blocked if currency == "USD" else f"the account is kept in {currency}, not in USD",
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Unanswered(f"the account cannot be read: {type(error).__name__}") from None

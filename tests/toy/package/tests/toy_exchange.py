@@ -7,24 +7,27 @@ import json
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from decimal import Decimal
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal
 from unittest.mock import patch
 
+from chordesk_toy import FEATURE, broker
+
+from chordesk.plugins import Broker
 from chordesk.testing.broker import Far, FarOrder, Fault, built
-from chordesk.tools.brokers.protocol import Broker
-from tests.fakes.serving import PromptHandler
-from tests.toy.package.chordesk_toy import FEATURE, broker
 
 Row = dict[str, Any]
 TERMS = ("symbol", "side", "quantity", "order_type", "time_in_force", "limit_price", "stop_price")
 
 
-class Handler(PromptHandler):
+class Handler(BaseHTTPRequestHandler):
     exchange: Exchange
+    disable_nagle_algorithm = True
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
 
     def do_POST(self) -> None:
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -44,7 +47,6 @@ class Handler(PromptHandler):
         return self.path.rpartition("/")[2]
 
     def _authorized(self) -> bool:
-        self.close_connection = True
         right = self.headers["X-Key"] == self.exchange.keys["TOY_BROKER_KEY"]
         if not right:
             self._answer(401, {"reason": "another key"})
@@ -62,7 +64,7 @@ class Handler(PromptHandler):
 
 class Exchange(Far, AbstractContextManager["Exchange"]):
     name = "toy"
-    entry = replace(FEATURE.brokers["toy"], module=broker.__name__)
+    entry = FEATURE.brokers["toy"]
     keys: Mapping[str, str] = {"TOY_BROKER_KEY": "a-key-of-the-toy-exchange"}
     sends: list[str]
 
