@@ -17,8 +17,10 @@ _WIDE = Context(prec=320)
 
 
 def stepped(value: Decimal, step: Decimal, rounding: str) -> Decimal:
-    """Return a value of any size as a multiple of a step, such as 0.01. rounding: decimal's name of the way."""
-    return value.quantize(step, rounding, context=_WIDE)
+    """Return a value of any size as a multiple of any step, such as 0.05 or 100. A step is 1, 2 or 5 times a power of
+    ten, so that the division is exact."""
+    units = _WIDE.divide(value, step).to_integral_value(rounding, _WIDE)
+    return _WIDE.multiply(units, step).quantize(step, context=_WIDE)  # with the step's places, as it is shown
 
 
 def plain(value: float | Decimal) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
+from functools import partial
 
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import MODELLED, Quote
@@ -31,6 +32,7 @@ _HUNDRED = Decimal(100)
 class Session:
     """Prices of one session, or of one quote, which is a session of a single price."""
 
+    symbol: str
     opens_at: dt.datetime
     closes_at: dt.datetime
     open: Decimal
@@ -49,16 +51,16 @@ class Session:
     def of_quote(cls, quote: Quote, room: Decimal | None) -> Session:
         price = exact(quote.price)
         low, high = (exact(end) if end is not None else None for end in (quote.low, quote.high))
-        return cls(quote.at, quote.at, price, price, price, price, room, low, high)
+        return cls(quote.symbol, quote.at, quote.at, price, price, price, price, room, low, high)
 
     def at_one_price(self, price: Decimal, at: dt.datetime) -> Session:
-        return Session(at, at, price, price, price, price, self.room, self.least, self.most)
+        return Session(self.symbol, at, at, price, price, price, price, self.room, self.least, self.most)
 
     def opening(self) -> Session:
         return self.at_one_price(self.open, self.opens_at)
 
     def slipped(self, price: Decimal, side: str, basis_points: float) -> Decimal:
-        slipped = with_slippage(price, side, basis_points)
+        slipped = with_slippage(self.symbol, price, side, basis_points)
         floored = slipped if self.least is None else max(slipped, self.least)
         return floored if self.most is None else min(floored, self.most)
 
@@ -102,7 +104,9 @@ def at_open(ticket: OrderTicket, session: Session, basis_points: float) -> Match
 
 
 def at_close(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    return _auction(ticket, with_slippage(session.close, ticket.side, basis_points), session.closes_at, session.room)
+    return _auction(
+        ticket, with_slippage(session.symbol, session.close, ticket.side, basis_points), session.closes_at, session.room
+    )
 
 
 def _trigger(side: str, stop: Decimal, session: Session) -> Decimal | None:
@@ -133,7 +137,7 @@ def _at(ticket: OrderTicket, session: Session, reached: Decimal, basis_points: f
     intraday = first and reached != session.open
     at = session.closes_at if intraday else session.opens_at
     # The open's range is known to hold for a fill at the open, whether its pass saw the open alone or the whole bar.
-    slip = with_slippage if intraday else session.slipped
+    slip = partial(with_slippage, session.symbol) if intraday else session.slipped
     slipped = slip(reached, ticket.side, basis_points)
     if ticket.limit_price is None:
         return Match(slipped, at, session.room)
@@ -260,14 +264,17 @@ class PaperPrices:
             begun = self.at_open and day == self._market.clock.session()
             if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
                 if not begun:
-                    yield day, Session(ends, ends, close, close, close, close, room, doubt=why)
+                    yield day, Session(symbol, ends, ends, close, close, close, close, room, doubt=why)
                 continue
             opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
             if begun:
-                yield day, Session(start, start, opens, opens, opens, opens, room, low, high, begun=True, doubt=why)
+                yield (
+                    day,
+                    Session(symbol, start, start, opens, opens, opens, opens, room, low, high, begun=True, doubt=why),
+                )
             else:
                 paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
-                yield day, Session(start, ends, opens, high, low, close, room, low, high, paid=paid, doubt=why)
+                yield day, Session(symbol, start, ends, opens, high, low, close, room, low, high, paid=paid, doubt=why)
 
     def _end_of(self, day: dt.date) -> dt.datetime:
         """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
@@ -401,7 +408,7 @@ class PaperPrices:
     def _unmet(self, ticket: OrderTicket, offered: Decimal, at: dt.datetime) -> str:
         if ticket.stop_price is not None:
             return f"stop {money(ticket.stop_price)} or its limit not met by {money(offered)} at {new_york(at)}"
-        price = with_slippage(offered, ticket.side, self._slippage)
+        price = with_slippage(ticket.symbol, offered, ticket.side, self._slippage)
         return f"limit {money(ticket.limit_price or 0)} not met by {money(price)} at {new_york(at)}"
 
     def _quote(self, ticket: OrderTicket) -> Quote | None:

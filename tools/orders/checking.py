@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR
+from decimal import Decimal
 
 from pydantic import TypeAdapter
 from sqlmodel import Session, col, func, select
@@ -32,6 +32,7 @@ from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import at_cost
+from chordesk.tools.market.steps import WHOLE, lot_of, not_openable, stepped_quantity
 from chordesk.tools.orders import reservations
 from chordesk.tools.orders.accounts import books_day, equity_levels
 from chordesk.tools.orders.drafting import source_runs
@@ -151,12 +152,12 @@ def assess(
     price = max(quote.price, order.limit_price or 0.0, order.stop_price or 0.0)
     if order.legs:
         price = order.limit_price or 0.0
-    quantity = _whole_units(order, price)
-    if quantity < 1:
-        return _too_small(order, price, quantity)
+    quantity = _tradable(order, price)
+    if quantity <= 0:
+        return _too_small(order, price)
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
-    ticket, note = exit_terms(ticket_of(order, quantity, snapshot.now), context, settings)
+    ticket, note = exit_terms(ticket_of(order, float(quantity), snapshot.now), context, settings)
     return Assessment(ticket, price, quote.at, note, why_unpriced, context=context, limits=settings)
 
 
@@ -193,6 +194,8 @@ def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: 
         return halted(trading, why, order.account)
     if snapshot.listed(order.symbol) is False and order.action in _ENTRIES:
         return not_listed(order.symbol, known=True)
+    if order.action in _ENTRIES and (why_not := not_openable(order.symbol)) is not None:
+        return deny(DenialCode.MALFORMED, why_not, "steps or lot unknown", "a known price step and lot")
     if order.legs:
         found = (bad_contract(order.symbol, leg.contract, snapshot.now, False) for leg in legs_of(order.legs))
         return next((denied for denied in found if denied is not None), None)
@@ -210,16 +213,19 @@ def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Den
     return deny(DenialCode.MARKET_CLOSED, reason, f"{today}", f"{day} or later")
 
 
-def _whole_units(order: Order, price: float) -> int:
+def _tradable(order: Order, price: float) -> Decimal:
+    """Return the whole shares or contracts of an order that can be traded; in lots where it opens or adds."""
     units = exact(order.notional or 0) / exact(price) if order.quantity is None else exact(order.quantity)
-    return int(units.to_integral_value(ROUND_FLOOR))
+    return stepped_quantity(order.symbol, units, opens=order.action in _ENTRIES)
 
 
-def _too_small(order: Order, price: float, quantity: int) -> Denied:
+def _too_small(order: Order, price: float) -> Denied:
+    lot = lot_of(order.symbol) if order.action in _ENTRIES else WHOLE
     unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
+    unit = unit if lot == 1 else f"lot of {plain(lot)} of {order.symbol}"
     wanted = f"notional {plain(order.notional or 0)}" if order.quantity is None else f"{plain(order.quantity)} of it"
     reason = f"{wanted} at {plain(price)} is less than one {unit}"
-    return deny(DenialCode.MALFORMED, reason, f"{quantity} whole", "at least 1 whole")
+    return deny(DenialCode.MALFORMED, reason, "0 whole", f"at least {plain(lot)} whole")
 
 
 def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetime | None = None) -> OrderTicket:

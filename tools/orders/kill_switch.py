@@ -121,7 +121,7 @@ def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datet
     if quote.source == AVERAGE_COST or is_current(quote, now, context.settings):
         return None
     order.order_type = "limit"
-    order.limit_price = within_collar(order.side or "", quote.price, context.settings.max_price_collar)
+    order.limit_price = within_collar(order.symbol, order.side or "", quote.price, context.settings.max_price_collar)
     return exit_note(quote, order.limit_price, stale=True)
 
 

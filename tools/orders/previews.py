@@ -92,7 +92,8 @@ def canonical(
 def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
     if order.contract is not None or not order.quantity:
         return None
-    return preview_of(rule, order.action, order.side or "", exact(order.quantity), exact(price), plan_of(order))
+    quantity, plan = exact(order.quantity), plan_of(order)
+    return preview_of(rule, order.symbol, order.action, order.side or "", quantity, exact(price), plan)
 
 
 def _moment(moment: dt.datetime) -> str:

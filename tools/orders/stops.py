@@ -24,14 +24,10 @@ from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.steps import price_steps, stepped_price
 from chordesk.tools.orders.booking import in_time
 
-CENT, TICK = Decimal("0.01"), Decimal("0.0001")
 ZERO = Decimal(0)
-
-
-def step_of(price: Decimal) -> Decimal:
-    return CENT if price >= 1 else TICK
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +64,14 @@ class ProtectiveStop:
         if not same or self.trail_percent is not None:
             return same and order.trail_percent == self.trail_percent
         at, own = exact(order.stop_price or 0), self.stop_price or ZERO
-        return abs(at - own) <= (0 if not at or not own else step_of(own))
+        return abs(at - own) <= (0 if not at or not own else price_steps(self.symbol).step(own))
 
 
 def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: Decimal) -> ProtectiveStop:
     """Return the stop for so many free shares of a position (held: negative when short) at its average cost."""
     side = "sell" if held > 0 else "buy"
     trail = rule.percent if rule.kind == "trail" else None
-    return ProtectiveStop(symbol, side, free, stop_price(rule.percent, side, cost), cost, trail)
+    return ProtectiveStop(symbol, side, free, stop_price(symbol, rule.percent, side, cost), cost, trail)
 
 
 def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: ProtectiveStop) -> ProtectiveStop | None:
@@ -83,18 +79,18 @@ def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: P
     the closing of the position, without a price."""
     if plan is None or plan.stop is None:
         return stop
-    at = exact(plan.stop).quantize(step_of(exact(plan.stop)), ROUND_CEILING)
+    at = stepped_price(bare.symbol, exact(plan.stop), ROUND_CEILING)
     if stop is None:
         return replace(bare, stop_price=at, reason=ExitReason.INVALIDATION)
     raised = stop.raised(at)
     return replace(raised, reason=ExitReason.INVALIDATION) if raised != stop else stop
 
 
-def stop_price(percent: float, side: str, reference: Decimal) -> Decimal:
-    """Return a price so far from the reference, in whole cents (below 1, in 0.0001), never further away."""
+def stop_price(symbol: str, percent: float, side: str, reference: Decimal) -> Decimal:
+    """Return a price so far from the reference, in steps of the symbol, never further away."""
     share = exact(percent) / 100
     price = reference * (1 - share if side == "sell" else 1 + share)
-    return max(TICK, price.quantize(step_of(price), ROUND_CEILING if side == "sell" else ROUND_FLOOR))
+    return stepped_price(symbol, price, ROUND_CEILING if side == "sell" else ROUND_FLOOR)
 
 
 def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
@@ -120,15 +116,15 @@ def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
 
 
 def preview_of(
-    rule: str, action: str, side: str, quantity: Decimal, price: Decimal, plan: PositionPlan | None = None
+    rule: str, symbol: str, action: str, side: str, quantity: Decimal, price: Decimal, plan: PositionPlan | None = None
 ) -> Mapping[str, Any] | None:
     """Return the protective order that a fill of an opening order at this price would get, for its preview; None where
     it would get none."""
     found = parse_protection(rule)
     if action not in ("open", "add"):
         return None
-    of_rule = stop_for(found, "", quantity if side == "buy" else -quantity, quantity, price) if found else None
-    bare = ProtectiveStop("", "sell" if side == "buy" else "buy", quantity, None, price, None)
+    of_rule = stop_for(found, symbol, quantity if side == "buy" else -quantity, quantity, price) if found else None
+    bare = ProtectiveStop(symbol, "sell" if side == "buy" else "buy", quantity, None, price, None)
     stop = planned_stop(plan, of_rule, bare)
     if stop is None or stop.stop_price is None:
         return None

@@ -10,10 +10,10 @@ from chordesk.models.market import Quote, parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
-from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.decimals import exact, money, plain, stepped
+from chordesk.tools.market.steps import coarse_price, finest_step
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
-    TICK,
     ZERO,
     added_risk,
     cash_needed,
@@ -250,17 +250,15 @@ def _loss_denial(code: DenialCode, since: str, mark: float | None, context: Risk
     return deny(code, reason, f"{loss / before:.4%} lost" if before > 0 else f"{money(loss)} lost", limit)
 
 
-CENT = Decimal("0.01")
-
-
-def within_collar(side: str, price: float, collar: float) -> float:
-    """Return the limit price furthest from a price that the collar allows an order on this side, in whole cents where
-    such a one lies between the price and the edge of the collar, and else to 0.0001."""
+def within_collar(symbol: str, side: str, price: float, collar: float) -> float:
+    """Return the limit price furthest from a price that the collar allows an order on this side: a round one (in New
+    York whole cents) where such a one lies between the price and the edge of the collar, and else in the finest steps.
+    """
     last, share = exact(price), exact(collar)
     edge, rounding = (last * (1 + share), ROUND_FLOOR) if side == "buy" else (last * (1 - share), ROUND_CEILING)
-    cents = edge.quantize(CENT, rounding)
-    inside = cents >= last if side == "buy" else 0 < cents <= last
-    return float(cents if inside else max(TICK, edge.quantize(TICK, rounding)))
+    round_price, finest = coarse_price(symbol, edge, rounding), finest_step(symbol)
+    inside = round_price >= last if side == "buy" else 0 < round_price <= last
+    return float(round_price if inside else max(finest, stepped(edge, finest, rounding)))
 
 
 def exit_terms(ticket: OrderTicket, context: RiskContext, limits: Settings) -> tuple[OrderTicket, str | None]:
@@ -271,7 +269,7 @@ def exit_terms(ticket: OrderTicket, context: RiskContext, limits: Settings) -> t
     asked = ticket.order_type == "market" and context.unpriced is None and only_reduces(ticket, context)
     if not asked or not (stale or ticket.contract):
         return ticket, None
-    price = within_collar(ticket.side, context.quote.price, limits.max_price_collar)
+    price = within_collar(ticket.symbol, ticket.side, context.quote.price, limits.max_price_collar)
     terms = {"order_type": "limit", "limit_price": price}
     return ticket.model_copy(update=terms), exit_note(context.quote, price, stale)
 

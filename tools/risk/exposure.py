@@ -18,6 +18,7 @@ from chordesk.models.orders import (
 )
 from chordesk.models.settings import Settings
 from chordesk.tools.decimals import exact, stepped
+from chordesk.tools.market.steps import finest_step
 
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
 # need.
@@ -138,8 +139,6 @@ def worst_case(legs: Sequence[OrderLeg], side: str, quantity: Decimal, price: De
     return needs.cash + needs.naked * strikes * UNIT + paid
 
 
-TICK = Decimal("0.0001")
-
 Rule = Callable[[OrderTicket, RiskContext, Settings], Denied | None]
 
 
@@ -149,12 +148,12 @@ def opening_part(held: Decimal, side: str, quantity: Decimal) -> Decimal:
     return quantity - min(quantity, max(against, ZERO))
 
 
-def with_slippage(price: Decimal, side: str, basis_points: float) -> Decimal:
-    """Return a price moved by the slippage against the order, and rounded against it to 0.0001."""
-    shift = exact(basis_points) / 10_000
+def with_slippage(symbol: str, price: Decimal, side: str, basis_points: float) -> Decimal:
+    """Return a price moved by the slippage against the order, and rounded against it to the symbol's finest step."""
+    shift, finest = exact(basis_points) / 10_000, finest_step(symbol)
     if side == "buy":
-        return stepped(price * (1 + shift), TICK, ROUND_CEILING)
-    return max(TICK, stepped(price * (1 - shift), TICK, ROUND_FLOOR))
+        return stepped(price * (1 + shift), finest, ROUND_CEILING)
+    return max(finest, stepped(price * (1 - shift), finest, ROUND_FLOOR))
 
 
 def round_trip(price: float | None, settings: Settings) -> float:
@@ -186,7 +185,9 @@ def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limit
     contract = parse_contract(traded)
     if contract is not None and side == "sell":
         return quantity * (unit_exposure(traded, side, price) + commission)
-    return quantity * (with_slippage(price, "buy", limits.slippage_bps) * exact(multiplier_of(traded)) + commission)
+    return quantity * (
+        with_slippage(traded, price, "buy", limits.slippage_bps) * exact(multiplier_of(traded)) + commission
+    )
 
 
 def free_cash(account: AccountView) -> Decimal | None:

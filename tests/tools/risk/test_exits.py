@@ -151,7 +151,7 @@ def test_a_market_order_to_exit_at_an_old_price_gets_a_limit_within_its_collar(
     side=st.sampled_from(["buy", "sell"]), price=st.floats(0.001, 1e5), collar=st.sampled_from([0.001, 0.01, 0.05, 0.2])
 )
 def test_a_limit_lies_within_the_collar_on_the_side_where_it_fills(side: str, price: float, collar: float) -> None:
-    limit, last = exact(within_collar(side, price, collar)), exact(price)
+    limit, last = exact(within_collar("AAA", side, price, collar)), exact(price)
     room = max(exact(collar) * last, exact(0.0001))
     assert abs(limit - last) <= room
     assert (limit >= last - exact(0.0001)) if side == "buy" else (limit <= last + exact(0.0001))
@@ -161,7 +161,7 @@ def test_a_limit_lies_within_the_collar_on_the_side_where_it_fills(side: str, pr
     ("side", "price", "limit"), [("sell", 27.55, 26.18), ("buy", 27.55, 28.92), ("sell", 0.03, 0.03)]
 )
 def test_a_limit_is_in_whole_cents_where_the_collar_has_one(side: str, price: float, limit: float) -> None:
-    assert within_collar(side, price, 0.05) == limit
+    assert within_collar("AAA", side, price, 0.05) == limit
 
 
 def test_an_opening_order_keeps_its_terms() -> None:

@@ -54,7 +54,7 @@ def test_anything_else_is_refused_in_one_line_that_names_it(rule: str, monkeypat
     ],
 )
 def test_a_stop_is_a_whole_cent_within_its_percentage(percent: float, side: str, cost: str, price: str) -> None:
-    assert stop_price(percent, side, Decimal(cost)) == Decimal(price)
+    assert stop_price("AAA", percent, side, Decimal(cost)) == Decimal(price)
 
 
 def test_a_short_position_is_protected_by_a_stop_to_buy() -> None:
@@ -63,12 +63,12 @@ def test_a_short_position_is_protected_by_a_stop_to_buy() -> None:
 
 
 def test_a_preview_states_the_protective_order_of_an_opening_order_alone() -> None:
-    found = preview_of("stop:8%", "open", "buy", Decimal(10), Decimal(100))
+    found = preview_of("stop:8%", "AAA", "open", "buy", Decimal(10), Decimal(100))
     assert preview_text(json.dumps({"protection": found})) == "sell 10, stop 92.00, gtc"
-    trail = preview_of("trail:5%", "add", "buy", Decimal(10), Decimal(100))
+    trail = preview_of("trail:5%", "AAA", "add", "buy", Decimal(10), Decimal(100))
     assert preview_text(json.dumps({"protection": trail})) == "sell 10, stop that trails by 5 % from 95.00, gtc"
-    assert preview_of("stop:8%", "close", "sell", Decimal(10), Decimal(100)) is None
-    assert preview_of("none", "open", "buy", Decimal(10), Decimal(100)) is None
+    assert preview_of("stop:8%", "AAA", "close", "sell", Decimal(10), Decimal(100)) is None
+    assert preview_of("none", "AAA", "open", "buy", Decimal(10), Decimal(100)) is None
 
 
 NewDesk = Callable[..., Desk]
