@@ -230,6 +230,23 @@ def after(roles: Iterable[str], role: str) -> set[str]:
     return found.union(*(after(given, later) for later in found))
 
 
+def beside(roles: Iterable[str]) -> tuple[str, ...]:
+    """Roles that wait only for the rejection of one that starts at once, without graphs, which are many turns."""
+    given = tuple(roles)
+    found = (later for first in roots(given) if first in rejecting() for later in following(given, first))
+    return tuple(role for role in found if role not in GRAPH_ROLES and not _reads(role, given))
+
+
+def ends_all(roles: Iterable[str], role: str) -> bool:
+    """Return whether the REJECT of a role ends the whole research of a candidate: all its other roles come after."""
+    given = set(roles)
+    return given - {role} <= after(given, role)
+
+
+def _reads(role: str, given: Sequence[str]) -> bool:
+    return role in ROLES and not set(given).isdisjoint(ROLES[role].reads)
+
+
 def forecasts(key: str) -> bool:
     """Return whether a role's probability is pooled; that of a graph, or of a role that no longer exists, is."""
     return ROLES[key].forecasts if key in ROLES else True

@@ -52,7 +52,10 @@ from chordesk.models.answers import (
     Failed,
     Interrupted,
     Outcome,
+    Refused,
+    ReportStatus,
     RogueKind,
+    Skipped,
     bounded_schema,
     output_schema,
     plain_name,
@@ -123,6 +126,7 @@ Witness = Callable[[Turn, ToolCall], None]
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000
 KEPT_TEXT_CHARS = 16_000
+MOST_NOTE = 300  # characters of a note on rogue calls
 # Most model calls of a turn, by the setting `depth`, where the runtime makes the calls itself.
 MODEL_CALLS = {"quick": 8, "standard": 12, "deep": 20}
 
@@ -181,6 +185,58 @@ class RoleRun:
     @property
     def rows(self) -> tuple[Sequence[SQLModel], ...]:
         return self.turns, self.calls, self.artifacts
+
+    @property
+    def last_turn(self) -> Turn | None:
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        return self.outcome.value if isinstance(self.outcome, Completed) else {}
+
+    @property
+    def status(self) -> ReportStatus:
+        """Set by code, whatever the model wrote: an answer that rests on no data is `no_data`."""
+        return self._status[0]
+
+    @property
+    def reason(self) -> str | None:
+        """Why its status is not `completed`."""
+        return self._status[1]
+
+    @property
+    def _status(self) -> tuple[ReportStatus, str | None]:
+        outcome = self.outcome
+        if isinstance(outcome, Refused):
+            return ReportStatus.REFUSED, outcome.text
+        if isinstance(outcome, Skipped):
+            return (ReportStatus.NO_DATA if outcome.no_data else ReportStatus.SKIPPED), outcome.reason
+        if isinstance(outcome, Failed):
+            return ReportStatus.FAILED, f"{outcome.kind}: {outcome.message}"
+        if isinstance(outcome, Interrupted):
+            return ReportStatus.FAILED, "interrupted"
+        if not self.has_data:
+            return ReportStatus.NO_DATA, self._no_data_reason()
+        return ReportStatus.COMPLETED, None
+
+    def _no_data_reason(self) -> str:
+        if not self.calls:
+            return "no data tool was called"
+        without = dict.fromkeys(call.tool for call in self.calls if not call.has_data)
+        if without:
+            return "no data from " + ", ".join(without)
+        return f"nothing to judge by in the answers of {', '.join(dict.fromkeys(call.tool for call in self.calls))}"
+
+    @property
+    def rogue_note(self) -> str | None:
+        """Which tools it called that it did not have, and how."""
+        named = dict.fromkeys(f"{call.tool} ({call.rogue})" for call in self.calls if call.rogue is not None)
+        return f"rogue calls: {', '.join(named)}"[:MOST_NOTE] if named else None
+
+    @property
+    def left_out_entry(self) -> dict[str, list[str]]:
+        """What it had no room for, as an entry of its step's result; empty where it had room for all."""
+        return {LEFT_OUT: list(self.left_out)} if self.left_out else {}
 
 
 async def _unknown(_model: RoleModel) -> None:

@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
-from chordesk.models.analysis import AnalysisRequest, Strategy
+from chordesk.models.analysis import PLANNERS, AnalysisRequest, Strategy
 from chordesk.models.board import BoardQuestion, VoicePosition, shift
 from chordesk.models.plans import Sizing, Stress
 from chordesk.models.settings import Settings
@@ -298,6 +298,35 @@ def analyst_subject(
     for role, answer in (earlier or {}).items():
         found[role] = dict(answer)  # type: ignore[literal-required]
     return found
+
+
+def research_subject(
+    role: str,
+    kind: type,
+    symbol: str,
+    payload: Mapping[str, Any],
+    settings: Settings,
+    earlier: Mapping[str, Mapping[str, Any]],
+) -> ResearchSubject | SkepticSubject | AnalystSubject:
+    """Return the subject of a report on a candidate, of the type that its role has (kind). payload: of its step, with
+    instrument, theses and capital; for an analyst it may have `analysis`, an AnalysisRequest. earlier: as of
+    `analyst_subject`."""
+    found = validator_subject(symbol, payload["instrument"], payload["theses"], settings, payload["capital"])
+    if kind is SkepticSubject:
+        return skeptic_subject(found, **payload["argued"])
+    if kind is not AnalystSubject:
+        return found
+    request = None
+    if role in PLANNERS:
+        asked = payload.get("analysis")
+        request = AnalysisRequest.model_validate(asked) if asked is not None else own_request(settings)
+    return analyst_subject(found, request, earlier)
+
+
+def own_request(settings: Settings) -> AnalysisRequest:
+    """Return what the options analyst is asked for where no person asked: a put that cash secures where the settings
+    allow options, else shares."""
+    return AnalysisRequest(strategy="csp" if settings.options_allowed else "equity")
 
 
 def synthesis_subject(

@@ -226,12 +226,6 @@ def with_rogue(result: VerdictResult, why: str | None) -> VerdictResult:
     return result.model_copy(update={"confidence": ROGUE_CONFIDENCE, "summary": summary})
 
 
-def counted(stance: str | None, *, is_grounded: bool) -> str | None:
-    """Return a report's stance as it counts: invented figures confirm nothing. They reject as they did, for to leave a
-    candidate out takes no risk."""
-    return Stance.CAUTION if stance == Stance.CONFIRMED and not is_grounded else stance
-
-
 def _lacking(roles: Collection[str], required: Sequence[str]) -> str | None:
     lacking = [role for role in required if role not in roles]
     return f"no completed report of {', '.join(lacking)}, which the desk requires" if lacking else None

@@ -32,7 +32,7 @@ from chordesk.agents.grounding.sources import (
     places,
     symbol_of,
 )
-from chordesk.models.answers import Citation, Completed, Confidence, Grounding, Outcome, Unsupported
+from chordesk.models.answers import Citation, Completed, Confidence, Grounding, Outcome, Stance, Unsupported
 
 # Figures that a text names by their row and by no term: those of a row that its sentence cites or names, those of a
 # symbol's only row of a table, those that no other row has, and the money that a contract's row stands for.
@@ -177,6 +177,12 @@ def capped(confidence: str | None, grounding: Grounding | None) -> str | None:
         return confidence
     most = Confidence.LOW if grounding.share < LEAST_SHARE else Confidence.MEDIUM
     return min(Confidence(confidence), most, key=_CONFIDENCES.index)
+
+
+def counted(stance: str | None, *, is_grounded: bool) -> str | None:
+    """Return a report's stance as it counts: invented figures confirm nothing. They reject as they did, for to leave a
+    candidate out takes no risk."""
+    return Stance.CAUTION if stance == Stance.CONFIRMED and not is_grounded else stance
 
 
 def lack(grounding: Grounding | None) -> str | None:

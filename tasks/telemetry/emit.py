@@ -19,12 +19,19 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from chordesk.agents.answers import fault
-from chordesk.models.answers import Failed, Usage
+from chordesk.models.answers import Failed, Grounding, Usage
 from chordesk.models.errors import SettingError
 from chordesk.models.home import make_folder
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import ToolCall, Turn
-from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, CodexTurnFailed, ToolInvocation, UsageMissing
+from chordesk.models.telemetry_events import (
+    Canonical,
+    CodexErrorEvent,
+    CodexTurnFailed,
+    ReportGrounded,
+    ToolInvocation,
+    UsageMissing,
+)
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.telemetry.health import Collect, ProcessHealth
@@ -173,6 +180,19 @@ class Telemetry:
                 spans.turn(turn, own)
         if not run.turns and isinstance(run.outcome, Failed):
             self._emit_cancelled(step, role, subject, run.outcome)
+
+    def record_grounding(self, step: ClaimedStep, grounding: Grounding) -> None:
+        event = ReportGrounded(
+            run_id=step.run_id,
+            mode="research",
+            role=step.role,
+            symbol=step.subject,
+            figures=grounding.figures,
+            supported=grounding.supported,
+            share=grounding.share,
+            unsupported=[one.figure for one in grounding.unsupported],
+        )
+        self.emit(event)
 
     def close(self) -> None:
         if self._spans is not None:

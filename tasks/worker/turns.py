@@ -20,7 +20,7 @@ from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
 from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import notices
 from chordesk.models.analysis import Depth
-from chordesk.models.answers import Completed, Failed, Failure, Interrupted, Refused, ReportStatus, Skipped
+from chordesk.models.answers import Failed, Failure, Interrupted, Skipped
 from chordesk.models.errors import LeaseLost, Postponed
 from chordesk.models.events import DESK
 from chordesk.models.notifications import NoticeKind
@@ -33,10 +33,9 @@ from chordesk.tasks.engine import budgets, policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.work import RetryLater, attempts_of, without_room
+from chordesk.tasks.worker.work import RetryLater, TryAgain, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
-from chordesk.tools.toolsets import LEFT_OUT
 
 
 def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +95,6 @@ def moment(market: str, at: dt.datetime) -> str:
     return f"{market} at {utc(at)}"
 
 
-MOST_NOTE = 300
 PARK_ANSWER_SECONDS = 10.0
 MOST_SECONDS = 400 * 86_400.0  # of a limit's time that is told
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
@@ -121,7 +119,7 @@ def run_role(
     memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the settings'.
     Raises LeaseLost when another worker has the step,
     UsageError for models that this worker cannot have, StepEnded when the turn was interrupted and has ended,
-    Postponed when it may not start yet.
+    Postponed when it may not start yet, TryAgain when the policy has another attempt for its failure.
     """
     with desk.store.read() as session:
         spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
@@ -137,6 +135,8 @@ def run_role(
     desk.telemetry.record_turns(step, role, subject, run)
     if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
         raise StepEnded(held.ended or EndReason.STOPPED, *run.rows)
+    if (later := _retry(desk, step, run)) is not None:
+        raise TryAgain(later)
     return run
 
 
@@ -174,7 +174,7 @@ def _cancelled(desk: Desk, step: ClaimedStep, held: HeldStep) -> RoleRun:
     return RoleRun(Failed(kind="deadline", retryable=True, message=message))
 
 
-def retry_of(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
+def _retry(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
     """Return another attempt, when the policy has one for the failure and attempts are left."""
     outcome = run.outcome
     if isinstance(outcome, Interrupted):
@@ -282,45 +282,3 @@ def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Ski
         finished_at=now,
     )
     return RoleRun(outcome, [turn])
-
-
-def status_of(run: RoleRun) -> tuple[ReportStatus, str | None]:
-    """Set by code, whatever the model wrote: an answer that rests on no data is `no_data`."""
-    outcome = run.outcome
-    if isinstance(outcome, Refused):
-        return ReportStatus.REFUSED, outcome.text
-    if isinstance(outcome, Skipped):
-        return (ReportStatus.NO_DATA if outcome.no_data else ReportStatus.SKIPPED), outcome.reason
-    if isinstance(outcome, Failed):
-        return ReportStatus.FAILED, f"{outcome.kind}: {outcome.message}"
-    if isinstance(outcome, Interrupted):
-        return ReportStatus.FAILED, "interrupted"
-    if not run.has_data:
-        return ReportStatus.NO_DATA, _no_data_reason(run)
-    return ReportStatus.COMPLETED, None
-
-
-def _no_data_reason(run: RoleRun) -> str:
-    if not run.calls:
-        return "no data tool was called"
-    without = dict.fromkeys(call.tool for call in run.calls if not call.has_data)
-    if without:
-        return "no data from " + ", ".join(without)
-    return f"nothing to judge by in the answers of {', '.join(dict.fromkeys(call.tool for call in run.calls))}"
-
-
-def rogue_note(run: RoleRun) -> str | None:
-    named = dict.fromkeys(f"{call.tool} ({call.rogue})" for call in run.calls if call.rogue is not None)
-    return f"rogue calls: {', '.join(named)}"[:MOST_NOTE] if named else None
-
-
-def value_of(run: RoleRun) -> dict[str, Any]:
-    return run.outcome.value if isinstance(run.outcome, Completed) else {}
-
-
-def left_out(run: RoleRun) -> dict[str, list[str]]:
-    return {LEFT_OUT: list(run.left_out)} if run.left_out else {}
-
-
-def last_turn(run: RoleRun) -> Turn | None:
-    return run.turns[-1] if run.turns else None

@@ -160,6 +160,14 @@ class RetryLater:
     also: Callable[[Session], object] | None = None
 
 
+class TryAgain(Exception):
+    """A step ends with another attempt of itself, wherever in its work that was found."""
+
+    def __init__(self, later: RetryLater) -> None:
+        super().__init__(later.reason)
+        self.later = later
+
+
 Ending = Done | RetryLater
 Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
 
@@ -278,6 +286,8 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         raise
     except StepEnded as ended:
         return _interrupted(ended, held.why)
+    except TryAgain as again:
+        return again.later
     except Exception as error:
         if held.interrupted:
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)

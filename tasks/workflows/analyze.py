@@ -21,7 +21,7 @@ from chordesk.agents.subjects import synthesis_subject
 from chordesk.agents.synthesis import view
 from chordesk.agents.verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
-from chordesk.models.answers import ActionKind, Confidence, Instrument
+from chordesk.models.answers import ActionKind, Confidence, Instrument, ReportStatus
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.models.market import MODELLED, SHARES_PER_CONTRACT
 from chordesk.models.plans import DecidedAction, PositionPlan
@@ -36,17 +36,10 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import run_role
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.research import (
-    announce,
-    basis_of,
-    lost_reports,
-    plan_row,
-    role_report,
-    unscreened,
-    verdict_row,
-)
+from chordesk.tasks.workflows.concluding import basis_of, lost_reports, plan_row, role_report, verdict_row
+from chordesk.tasks.workflows.research import unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
 from chordesk.tools.holdings import free_shares
@@ -317,18 +310,15 @@ def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     synthesis = {**_as_made(analysis), "reports": verdict.summary}
     brief = synthesis_subject(step.subject, request.strategy, synthesis, settings, step.payload["capital"])
     run = run_role(desk, step, held, step.role, step.subject, brief)
-    again = retry_of(desk, step, run)
-    if again is not None:
-        return again
-    value, turn = value_of(run), last_turn(run)
+    value, turn = run.value, run.last_turn
     if not value or turn is None:
-        status, reason = status_of(run)
-        return Done({"status": status, "reason": reason}, run.rows, error=reason if status == "failed" else None)
+        error = run.reason if run.status is ReportStatus.FAILED else None
+        return Done({"status": run.status, "reason": run.reason}, run.rows, error=error)
     text = {"headline": value["headline"], "summary": value["summary"], "turn_id": turn.id, "author": turn.model}
     grounding = grounding_of(run)
     if grounding is not None:
         text["grounding"] = grounding.model_dump(mode="json")
-        announce(desk, step, grounding)
+        desk.telemetry.record_grounding(step, grounding)
     return Done({"status": "completed"}, run.rows, also=_writer(analysis.id, text))
 
 

@@ -137,10 +137,13 @@ def look_at(desk: Desk, context: ToolContext, symbol: str) -> HoldingSnapshot | 
     return HoldingSnapshot(context.clock.now(), found[0].price, found[0].unrealized) if found else None
 
 
-def reviewed(
-    context: ToolContext, step: ClaimedStep, report: Report, look: HoldingSnapshot
-) -> Callable[[Session], None]:
-    """Return the writer of a holding's review, for the transaction that ends the step."""
+def review_writer(
+    context: ToolContext, step: ClaimedStep, report: Report, look: HoldingSnapshot | None
+) -> Callable[[Session], None] | None:
+    """Return the writer of a holding's review, for the transaction that ends the step; None for a symbol that is not
+    held, and for a report that reviewed nothing."""
+    if look is None or report.status not in LOOKED:
+        return None
     place = (context.account, context.market.name, report.symbol, report.role)
     reason = step.payload.get("roles", {}).get(report.role, DueReason.MANUAL)
     details = {"reason": reason, "run_id": step.run_id, "report_id": report.id}

@@ -31,7 +31,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import last_turn, left_out, retry_of, rogue_note, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import run_role
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
@@ -143,23 +143,19 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
     memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
     run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
-    again = retry_of(desk, step, run)
-    if again is not None:
-        return again
-    status, reason = status_of(run)
-    turn = last_turn(run)
+    status, reason, turn = run.status, run.reason, run.last_turn
     hits: list[ScreenHit] = []
     notes: list[str] = []
     if status is ReportStatus.COMPLETED and turn is not None:
-        output = ScreenOutput.model_validate(value_of(run))
+        output = ScreenOutput.model_validate(run.value)
         kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
         now = desk.market_of(step.run_id).clock.now()
         hits = [_hit(step, turn.id, lens, item, now) for item in kept]
-        if (rogue := rogue_note(run)) is not None:
+        if (rogue := run.rogue_note) is not None:
             notes = [*notes, rogue]
             for hit in hits:
                 hit.confidence = ScreenConfidence.SPECULATIVE
-    result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes, **left_out(run)}
+    result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes, **run.left_out_entry}
     error = reason if status is ReportStatus.FAILED else None
     return Done(result, (*run.rows, hits), error=error)
 

@@ -52,9 +52,9 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.trading import run_context, stand_aside
-from chordesk.tasks.worker.turns import last_turn, left_out, moment, retry_of, rogue_note, run_role, status_of, value_of
+from chordesk.tasks.worker.turns import moment, run_role
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.research import role_report
+from chordesk.tasks.workflows.concluding import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.bounds import sizing, stress
 from chordesk.tools.holdings import standing_of
@@ -151,14 +151,10 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
     turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
-    again = retry_of(desk, step, turned)
-    if again is not None:
-        return again
     if isinstance(turned.outcome, Skipped):
         return Done({"status": "skipped", "reason": turned.outcome.reason}, (turned.turns,))
-    turn = last_turn(turned)
-    value, status = value_of(turned), turned.outcome.outcome
-    reason = None if value else status_of(turned)[1]
+    turn, value, status = turned.last_turn, turned.value, turned.outcome.outcome
+    reason = None if value else turned.reason
     if turn is None:
         return Done({"status": status, "reason": reason}, error=reason or status)
     rated = {one["symbol"]: (one["rating"], one["confidence"]) for one in verdicts}
@@ -168,7 +164,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         actions = _supported(actions, verdicts, against, portfolio, found)
         actions = bounded_actions(actions, concluded, standing, day)
         reasoning += note(found)
-    if (rogue := rogue_note(turned)) is not None:
+    if (rogue := turned.rogue_note) is not None:
         actions, reasoning = with_rogue_calls(actions), f"{reasoning} ({rogue}.)"
     decision = _decision(run, step, turn, status, actions, reasoning)
     rows = (*turned.rows, [decision])
@@ -177,7 +173,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return Done({"status": status, "reason": reason}, rows, error=error)
     child = NewStep(StepKind.SUBMIT, str(step.parent_id), payload={"decision_id": decision.id})
     notes = [f"the trader's model had no room in its context for {line}" for line in turned.left_out]
-    result = {"status": status, "actions": len(actions), **left_out(turned), **({"notes": notes} if notes else {})}
+    result = {"status": status, "actions": len(actions), **turned.left_out_entry, **({"notes": notes} if notes else {})}
     return Done(result, rows, [child])
 
 

@@ -23,7 +23,6 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall
 from chordesk.models.thesis import Thesis
-from chordesk.tasks.worker.turns import status_of
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
@@ -131,7 +130,7 @@ def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model:
         "thesis": Thesis().model_dump(mode="json"),
     }  # fmt: skip
     assert done.has_data
-    assert status_of(done) == (ReportStatus.COMPLETED, None)
+    assert (done.status, done.reason) == (ReportStatus.COMPLETED, None)
     (row,) = done.turns
     assert (row.run_id, row.step_id, row.attempt, row.ordinal) == ("run-1", "step-1", 2, 0)
     assert (row.role, row.subject, row.kept, row.thread_reason) == ("quick", "IBM", False, "initial")
@@ -179,7 +178,7 @@ def test_a_second_answer_that_does_not_fit_fails_with_its_text(ask: Ask, model: 
     assert len(outcome.message) < 600
     assert len(list(model.calls())) == 3, "there is no second repair"
     assert [turn.failure_kind for turn in done.turns] == ["invalid_output", "invalid_output"]
-    status, reason = status_of(done)
+    status, reason = done.status, done.reason
     assert status is ReportStatus.FAILED
     assert str(reason).startswith("invalid_output: confidence")
 
@@ -189,7 +188,7 @@ def test_an_answer_that_ends_too_early_goes_on_once_on_the_same_thread(ask: Ask,
     done = ask(SIGNALS, Text(text[:40], USAGE), Text(text[40:], USAGE))
     assert isinstance(done.outcome, Completed)
     assert done.outcome.value["summary"] == "Steady."
-    assert status_of(done) == (ReportStatus.COMPLETED, None)
+    assert (done.status, done.reason) == (ReportStatus.COMPLETED, None)
     first, second = done.turns
     assert first.thread_id == second.thread_id
     assert [turn.failure_kind for turn in done.turns] == ["length", None]
@@ -211,7 +210,7 @@ def test_an_answer_without_any_tool_is_no_data(ask: Ask) -> None:
     done = ask(reply(GOOD))
     assert isinstance(done.outcome, Completed)
     assert not done.has_data
-    assert status_of(done) == (ReportStatus.NO_DATA, "no data tool was called")
+    assert (done.status, done.reason) == (ReportStatus.NO_DATA, "no data tool was called")
 
 
 def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
@@ -220,7 +219,7 @@ def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:
     done = ask(OVERVIEW, news, reply(GOOD), role="fundamentals")
     assert [(call.success, call.has_data) for call in done.calls] == [(True, False), (True, False)]
     assert "not available" in done.calls[0].output
-    assert status_of(done) == (ReportStatus.NO_DATA, "no data from company_get, news_list")
+    assert (done.status, done.reason) == (ReportStatus.NO_DATA, "no data from company_get, news_list")
     assert done.turns[0].kept
 
 
@@ -259,7 +258,7 @@ def test_a_provider_that_fails_after_tools_leaves_their_record(ask: Ask, model: 
     done = ask()
     assert [call.tool for call in done.calls] == ["signals_get"]
     assert done.turns[0].total_tokens == 120
-    assert status_of(done)[0] is ReportStatus.FAILED
+    assert done.status is ReportStatus.FAILED
 
 
 async def test_a_conversation_that_cannot_be_opened_leaves_a_turn(settings: Settings, market: MarketData) -> None:

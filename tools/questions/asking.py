@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 from sqlalchemy import bindparam, select
-from sqlmodel import Session, col
+from sqlmodel import Session, SQLModel, col
 
 from chordesk.models.answers import Rating
 from chordesk.models.board import BeatsMedian, QuestionSource
@@ -166,23 +166,25 @@ def verdict_question(market: MarketData, settings: Settings, verdict: Verdict) -
     (symbol, day, sessions), the verdict is linked to that question."""
     if verdict.rating not in SCORED:
         return None
-    rows, verdict_id = relative_rows(market, settings, verdict.symbol, settings.question_sessions), verdict.id
-
-    def write(session: Session) -> None:
-        for question in store_relative(session, rows):
-            link = {"verdict_id": verdict_id, "question_id": question.id}
-            session.connection().execute(absent_insert(session, VerdictQuestion), link)
-
-    return write if rows else None
+    rows = relative_rows(market, settings, verdict.symbol, settings.question_sessions)
+    return question_writer(rows, VerdictQuestion, verdict_id=verdict.id)
 
 
 def report_question(market: MarketData, settings: Settings, symbol: str) -> Callable[[Session], None] | None:
     """Return the writer of the question that scores a report, even if no verdict follows it: the question that a
     verdict on that symbol and day would have. None if there can be none."""
-    rows = relative_rows(market, settings, symbol, settings.question_sessions)
+    return question_writer(relative_rows(market, settings, symbol, settings.question_sessions))
+
+
+def question_writer(
+    rows: Sequence[Question], link: type[SQLModel] | None = None, **asked_by: Any
+) -> Callable[[Session], None] | None:
+    """Return the writer of relative questions, and of a row of `link` from each to what asked it; None without any."""
 
     def write(session: Session) -> None:
-        store_relative(session, rows)
+        for question in store_relative(session, rows):
+            if link is not None:
+                session.connection().execute(absent_insert(session, link), {**asked_by, "question_id": question.id})
 
     return write if rows else None
 

@@ -6,9 +6,8 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-import numpy as np
 import structlog
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, and_, exists, or_, update
@@ -25,112 +24,16 @@ from chordesk.models.board import (
     ResolutionRule,
 )
 from chordesk.models.database.store import Store, transact
-from chordesk.models.errors import DeskError
-from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE
-from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question, ThesisQuestion
-from chordesk.models.tables.columns import absent_insert, utcnow
-from chordesk.models.tables.runs import Report, Run
-from chordesk.models.thesis import KeptThesis, kept_thesis
-from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.prices import name_now
+from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.questions.asking import relative_rows, store_relative
 from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
 from chordesk.tools.questions.reading import FROM_FILE, known_column, known_until
+from chordesk.tools.questions.theses import watch
 
 log = structlog.get_logger(__name__)
-_SPARE_BARS = 5
-
-
-def thesis_question(market: MarketData, settings: Settings, report: Report) -> Callable[[Session], None] | None:
-    """Return the writer of the question that scores a report's thesis, for the transaction that writes the report: the
-    share against its benchmark from the close of that day to the thesis' horizon.
-
-    None for a thesis without a probability or a horizon, and if there can be no question: that never fails a report.
-    """
-    thesis = kept_thesis(report.thesis)
-    if thesis is None or thesis.probability is None or thesis.horizon is None:
-        return None
-    rows, report_id = relative_rows(market, settings, report.symbol, thesis.horizon), report.id
-
-    def write(session: Session) -> None:
-        for question in store_relative(session, rows):
-            link = {"report_id": report_id, "question_id": question.id, "watched": False}
-            session.connection().execute(absent_insert(session, ThesisQuestion), link)
-
-    return write if rows else None
-
-
-class _Watched(NamedTuple):
-    report_id: str
-    symbol: str
-    thesis: KeptThesis
-    first: dt.date
-    last: dt.date
-
-
-def watch(store: Store, market: MarketData) -> int:
-    """Look up of each thesis whose question has its outcome by now whether its invalidation was crossed before; return
-    how many were looked up. One whose bars the market does not give is looked up by a later call."""
-    with store.read() as session:
-        due = _due(session, market)
-    looked = {one.report_id: crossing(market, one.symbol, one.thesis, one.first, one.last) for one in due}
-    found = {report_id: crossed for report_id, crossed in looked.items() if not isinstance(crossed, str)}
-    if found:
-        with store.session() as session:
-            for row in session.exec(select(ThesisQuestion).where(col(ThesisQuestion.report_id).in_(found))):
-                row.watched, row.crossed_on = True, found[row.report_id]
-                session.add(row)
-    return len(found)
-
-
-def _due(session: Session, market: MarketData) -> list[_Watched]:
-    rows = session.exec(
-        select(ThesisQuestion, Report, Question)
-        .join(Report, col(Report.id) == col(ThesisQuestion.report_id))
-        .join(Question, col(Question.id) == col(ThesisQuestion.question_id))
-        .where(col(ThesisQuestion.watched).is_(False), Question.market == market.name)
-        .where(Question.state == QuestionState.RESOLVED, col(Question.closes_at) <= known_until(market.clock))
-    ).all()
-    hours = exchange_hours()
-    found = []
-    for _, report, question in rows:
-        thesis, first = kept_thesis(report.thesis), dt.date.fromisoformat(question.rule["day"])
-        if thesis is not None:
-            last = hours.after(first, question.rule["sessions"])
-            found.append(_Watched(report.id, report.symbol, thesis, first, last))
-    return found
-
-
-def crossing(
-    market: MarketData, symbol: str, thesis: KeptThesis, first: dt.date, last: dt.date
-) -> dt.date | str | None:
-    """Return the first session after the thesis' day `first`, up to `last`, whose low or high reached its invalidation;
-    None for none, or a thesis without a level. A text says why it cannot be told.
-
-    The level is moved with the close of the thesis' day where the market has adjusted that since for a split or a
-    dividend.
-    """
-    level, close = thesis.invalidation_price, thesis.close
-    if level is None or close is None:
-        return None
-    back = len(exchange_hours().between(first, market.clock.session())) + _SPARE_BARS
-    try:
-        bars = market.bars(name_now(market, symbol), back)
-    except DeskError as error:
-        log.warning("thesis.not_watched", symbol=symbol, error=str(error))
-        return str(error)
-    place = {day: at for at, day in enumerate(bars.dates)}
-    start = place.get(first)
-    if start is None or not np.isfinite(bars.close[start]):
-        return f"no close of {first}"
-    moved = level * float(bars.close[start]) / close
-    extremes = bars.low if level < close else bars.high
-    for at, day in enumerate(bars.dates):
-        if first < day <= last and (extremes[at] <= moved if level < close else extremes[at] >= moved):
-            return day
-    return None
 
 
 # Books for one account its forecasts and positions on a question that has its outcome: (session, question, account).

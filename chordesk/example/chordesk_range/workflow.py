@@ -15,7 +15,6 @@ from chordesk.plugins import (
     Workflow,
     new_run,
     open_run,
-    retry_of,
     run_role,
     validator_subject,
 )
@@ -33,9 +32,6 @@ def ask(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the role's turn; its rows are written with the step's end."""
     brief = validator_subject(step.subject, "equity", [], desk.settings)
     run = run_role(desk, step, held, step.role, step.subject, brief)
-    again = retry_of(desk, step, run)
-    if again is not None:
-        return again
     return Done({"outcome": run.outcome.outcome}, run.rows)
 
 

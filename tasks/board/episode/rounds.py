@@ -41,8 +41,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.worker.turns import last_turn, retry_of, run_role, status_of, value_of
-from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of
+from chordesk.tasks.worker.turns import run_role
+from chordesk.tasks.worker.work import Done, Ending, RetryLater, TryAgain, attempts_of
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
 from chordesk.tools.market.clock import exchange_day
@@ -399,16 +399,18 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     board, brief = view.board, subject_of(view, voice, number, record, settings)
     model = tier_of(settings, step.role, step.payload["tier"])
     asked_of = {"model": model, "depth": step.payload["depth"]}
-    turned = run_role(desk, step, held, step.role, step.subject, brief, **asked_of)
+    try:
+        turned = run_role(desk, step, held, step.role, step.subject, brief, **asked_of)
+    except TryAgain as again:
+        if (why := _stopped_meanwhile(desk, step)) is None:
+            raise
+        return _interrupted(why, again.later.rows)
     if isinstance(turned.outcome, Interrupted) and (why := _stopped_meanwhile(desk, step)):
-        return Done({"status": "interrupted", "reason": why, "forecasts": 0}, turned.rows)
-    again = retry_of(desk, step, turned)
-    if again is not None:
-        return again
-    status, reason = status_of(turned)
-    answer = VoiceOutput.model_validate(value_of(turned)) if status is ReportStatus.COMPLETED else None
+        return _interrupted(why, turned.rows)
+    status, reason = turned.status, turned.reason
+    answer = VoiceOutput.model_validate(turned.value) if status is ReportStatus.COMPLETED else None
     given = accept(answer, board) if answer is not None else AcceptedOutput(())
-    turn = last_turn(turned)
+    turn = turned.last_turn
     rows = [_row(step, run, one, given, board, turn, now) for one in given.forecasts] if turn is not None else []
     result = {"status": status, "reason": reason, "forecasts": len(rows), "left_out": list(given.notes)}
     return Done(result, (*turned.rows, rows), error=reason if status is ReportStatus.FAILED else None)
@@ -417,6 +419,10 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 def stopped_by(payload: Mapping[str, Any]) -> str | None:
     person = payload.get(STOPPED)
     return f"interrupted by {person}" if person else None
+
+
+def _interrupted(why: str, rows: Sequence[Sequence[Any]]) -> Done:
+    return Done({"status": "interrupted", "reason": why, "forecasts": 0}, rows)
 
 
 def _stopped_meanwhile(desk: Desk, step: ClaimedStep) -> str | None:

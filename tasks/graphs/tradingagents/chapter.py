@@ -25,7 +25,7 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.graphs.chapters import Chapter
 from chordesk.tasks.graphs.tradingagents.opening import DEPTH
 from chordesk.tasks.worker.work import Done, Ending
-from chordesk.tasks.workflows.portfolio import LOOKED, look_at, reviewed
+from chordesk.tasks.workflows.portfolio import look_at, review_writer
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
@@ -269,8 +269,8 @@ class TickerChapter(Chapter):
         if status is ReportStatus.COMPLETED:
             settings = self._desk.settings_of(self._step.run_id)
             writers.append(report_question(self._context.market, settings, self._thread))
-        if status in LOOKED:
-            writers.append(self._review(report))
+        look = look_at(self._desk, self._context, self._thread)
+        writers.append(review_writer(self._context, self._step, report, look))
 
         def write(session: Session) -> None:
             for one in writers:
@@ -278,7 +278,3 @@ class TickerChapter(Chapter):
                     one(session)
 
         return write
-
-    def _review(self, report: Report) -> Callable[[Session], None] | None:
-        look = look_at(self._desk, self._context, self._thread)
-        return reviewed(self._context, self._step, report, look) if look is not None else None

@@ -14,7 +14,6 @@ from chordesk.agents.subjects import analyst_subject, validator_subject
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import Completed, Failed, ReportStatus
 from chordesk.models.settings import Settings
-from chordesk.tasks.worker.turns import status_of
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run
@@ -79,7 +78,7 @@ def test_a_level_that_was_invented_is_repaired_once_and_the_next_gets_the_studys
     done = ask("chart", (STUDY,), {**CHART, "support": ["S17"]}, CHART)
     assert isinstance(done.outcome, Completed), done.outcome
     assert [turn.failure_kind for turn in done.turns] == ["invalid_output", None]
-    assert status_of(done) == (ReportStatus.COMPLETED, None)
+    assert (done.status, done.reason) == (ReportStatus.COMPLETED, None)
     (level,) = done.outcome.value["support_levels"]
     nearest = row_of(done, "studies")["support"][0]
     assert (level["id"], level["price"], level["touches"]) == ("S1", nearest["price"], nearest["touches"])
@@ -97,7 +96,7 @@ def test_an_invented_contract_is_repaired_with_the_chains_figures_or_fails(ask: 
     assert isinstance(lost.outcome, Failed)
     assert lost.outcome.kind == "invalid_output"
     assert f"no option answer of this turn has {INVENTED}" in lost.outcome.message
-    assert status_of(lost)[0] is ReportStatus.FAILED, "a report that cannot be used is never neutral"
+    assert lost.status is ReportStatus.FAILED, "a report that cannot be used is never neutral"
 
 
 def test_a_selection_without_a_chain_fails_and_a_rejection_has_no_data(ask: Ask) -> None:
@@ -108,7 +107,7 @@ def test_a_selection_without_a_chain_fails_and_a_rejection_has_no_data(ask: Ask)
     volatility: Called = ("volatility_get", {"symbols": ["AAPL"]})
     none = ask("options", (chain, volatility), {**OPTIONS, "recommendation": "reject"}, symbol="AAPL")
     assert isinstance(none.outcome, Completed)
-    assert status_of(none)[0] is ReportStatus.NO_DATA, "a rejection for want of a chain is none"
+    assert none.status is ReportStatus.NO_DATA, "a rejection for want of a chain is none"
 
 
 def test_research_without_sources_has_no_data_whatever_it_concludes(ask: Ask) -> None:
@@ -116,4 +115,4 @@ def test_research_without_sources_has_no_data_whatever_it_concludes(ask: Ask) ->
     done = ask("research", (("news_list", named), ("company_get", named)), RESEARCH)
     assert isinstance(done.outcome, Completed)
     assert done.outcome.value["verdict"] == "CONFIRMED"
-    assert status_of(done) == (ReportStatus.NO_DATA, "no data from news_list")
+    assert (done.status, done.reason) == (ReportStatus.NO_DATA, "no data from news_list")

@@ -14,7 +14,7 @@ from sqlmodel import select
 from chordesk.models.tables.runs import Turn
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work
-from chordesk.tasks.workflows.research import run_report
+from chordesk.tasks.workflows.reporting import run_report
 from tests.fakes.responses import FakeResponses, Reply, Silence, Status, Text
 from tests.patience import PATIENCE
 from tests.stack import processes, wait_for

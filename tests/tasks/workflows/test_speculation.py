@@ -8,13 +8,13 @@ import pytest
 from celery import Celery
 from sqlmodel import Session, select
 
-from chordesk.agents.roles import after
+from chordesk.agents.roles import after, beside, ends_all
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import StepKind, StepState
 from chordesk.models.tables.runs import Report, Step, Turn, Verdict, VerdictReport
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.workflows.research import beside, ends_all, open_research, spare_turns
+from chordesk.tasks.workflows.research import open_research, spare_turns
 from tests.builders import a_run, a_step, a_turn
 from tests.fakes.responses import FakeResponses, Slow, Text
 from tests.stack import processes

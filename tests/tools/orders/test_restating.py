@@ -22,7 +22,7 @@ from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket
 from chordesk.tools.orders.protection import held_plans
 from chordesk.tools.orders.reconciliation import reconcile
-from chordesk.tools.questions.resolving import crossing
+from chordesk.tools.questions.theses import crossing
 from tests.examples import examples
 from tests.tools.market.files.folders import sessions
 from tests.tools.orders.desk import Desk, action, make_desk
