@@ -18,8 +18,10 @@ from chordesk.models.database.store import every_table
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
 from chordesk.models.settings.running_desk import owner_of
+from chordesk.models.states import MODES
 from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
 from chordesk.tasks.cli.root import build
+from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
 from chordesk.tasks.reading.setting_values import grouped
@@ -218,12 +220,31 @@ def example_broker() -> str:
 
 
 def workflows() -> str:
-    """Return a table of the steps of each kind of run."""
+    """Return a table of the kinds of runs with their steps, then one of each step."""
     tables = {*every_table()}
-    own = [one for one in every_kind().runs.values() if one.steps]
-    return (
-        "\n\n".join(f"## {one.kind}\n\n{_steps(one.steps, tables)}" for one in own) + "\n\n" + _steps([FINISH], tables)
-    )
+    runs = every_kind().runs
+    rows = ["| run | its steps |", "|---|---|"]
+    rows += [f"| {code(kind)} | {', '.join(code(one.kind) for one in _in_order(kind))} |" for kind in runs]
+    own = [one for one in runs.values() if one.steps]
+    steps = [f"## Steps of {one.kind}\n\n{_steps(one.steps, tables)}" for one in own]
+    return "\n\n".join(["\n".join(rows), *steps, "## The last step of every run\n\n" + _steps([FINISH], tables)])
+
+
+def _in_order(run: str) -> list[StepSpec]:
+    """Return the steps of a kind of run, each after those that it waits for."""
+    left = sorted(kinds.steps_of(run), key=lambda one: MODES.index(one.mode) if one.mode else 0)
+    found: list[StepSpec] = []
+    while left:
+        found.append(next(one for one in left if not any(_waits(one, other) for other in left)))
+        left.remove(found[-1])
+    return [*found, FINISH] if every_kind().runs[run].steps else found
+
+
+def _waits(one: StepSpec, other: StepSpec) -> bool:
+    """Return whether a step waits for another; of two that wait for each other, as a round and the next one's voices,
+    the join does."""
+    mutual = code(one.kind) in other.after and other.join
+    return one is not other and code(other.kind) in one.after and not mutual
 
 
 def _steps(specs: Iterable[StepSpec], tables: set[str]) -> str:

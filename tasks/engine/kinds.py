@@ -46,8 +46,10 @@ class StepSpec:
     # failures that the parent sums up in its notes, or as a flat chord with the parent as its body, of kind `body`
     fan_out: Literal["group", "chord"] | None = None
     body: str = ""
+    also_in: tuple[str, ...] = ()  # kinds of runs that have such steps, besides its workflow's own
     after: str = ""  # for people: what it waits for
-    writes: tuple[str, ...] = ()  # tables; every turn writes `turn` and `tool_call` too
+    # tables, besides those of every step (`run`, `step`, `attempt`) and of every turn (`turn`, `tool_call`, `artifact`)
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,12 @@ def find_step(kind: str) -> StepSpec | None:
 def steps() -> list[StepSpec]:
     """Return all kinds of steps, in the order in which a run goes through its modes."""
     return sorted(_kinds().steps.values(), key=lambda spec: MODES.index(spec.mode) if spec.mode else len(MODES))
+
+
+def steps_of(run_kind: str) -> list[StepSpec]:
+    """Return the kinds of steps that a kind of run may have, but for `finish`, which every run has."""
+    own = _kinds().runs[run_kind].steps
+    return [*own, *(spec for spec in _kinds().steps.values() if run_kind in spec.also_in)]
 
 
 def task_name(kind: str) -> str:

@@ -221,6 +221,7 @@ WORKFLOWS = (
                 lacks=graph_lack,
                 turn=True,
                 spine=True,
+                also_in=(RunKind.RESEARCH, RunKind.SCREEN, RunKind.TRADE),
                 after="the run, a `report`, or its chapter before",
                 writes=("graph_checkpoint", "graph_part", "graph_write", "report"),
             ),

@@ -299,22 +299,28 @@ WORKFLOWS = (
     Workflow(
         RunKind.BACKTEST,
         steps=(
-            StepSpec(StepKind.BACKTEST, "ops", plan_walk, spine=True, after="the run"),
+            StepSpec(StepKind.BACKTEST, "ops", plan_walk, spine=True, after="the run", writes=("account",)),
             StepSpec(
                 StepKind.BACKTEST_TRADE,
                 "ops",
                 open_trade_of_day,
                 join=True,
                 after="the screen of its day, a run of its own",
+                writes=("candidate", "order", "preview", "fill", "position", "account", "equity_mark"),
             ),
             StepSpec(
                 *(StepKind.BACKTEST_SESSION, "trade", mark_session),
                 title="sessions",
                 join=True,
                 after="`backtest_trade` and the trade of its day",
-                writes=("backtest_session", "equity_mark"),
+                writes=("backtest_session", "equity_mark", "order", "preview", "fill", "position", "account"),
             ),
-            StepSpec(StepKind.BACKTEST_RESULT, "ops", sum_up, join=True, after="every `backtest_session`"),
+            StepSpec(
+                *(StepKind.BACKTEST_RESULT, "ops", sum_up),
+                join=True,
+                after="every `backtest_session`",
+                writes=("question", "thesis_question"),
+            ),
         ),
         figures=backtest_figures,
         turns=walk_turns,

@@ -29,6 +29,7 @@ from tests.fakes.responses import FakeResponses
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 from tests.tasks.workflows.scripted import Scripted
+from tests.tasks.workflows.step_table import undeclared_steps
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -130,6 +131,8 @@ def shared() -> Iterator[Floor]:
         running.workers("research", "ops", "trade")
         store = Store(running.settings.database)
         yield Floor(running, served, model, store)
+        with store.read() as session:
+            assert undeclared_steps(session) == set()
         store.close()
 
 

@@ -44,6 +44,7 @@ from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, processes, wait_for
 from tests.tasks.measure.walk.kit import FIRST, LAST, UNIVERSE, WalkingDesk, Walks, outline
+from tests.tasks.workflows.step_table import undeclared_steps, undeclared_writes, writes_of_steps
 
 # Ids, times of the clock on the wall, owners, and how often a message was sent.
 OWN = re.compile(
@@ -105,7 +106,12 @@ def playing() -> Iterator[PlayingDesk]:
         settings = load_settings({"DESK_HOME": str(home)}, home)
         make_database(settings.database)
         player = Player(settings)
-        yield PlayingDesk(player)
+        desk = PlayingDesk(player)
+        with writes_of_steps() as written:
+            yield desk
+        assert undeclared_writes(written) == {}
+        with desk.store.read() as session:
+            assert undeclared_steps(session) == set()
         player.close()
 
 
