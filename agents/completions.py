@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.pulse import Pulse
+from chordesk.agents.liveness import Liveness
 
 # Kinds of failures by the status of an answer; of a status that is not here, `kind_of_status` knows.
 _BY_STATUS = {
@@ -123,13 +123,13 @@ class Apart:
         self._rest += text
         return list(self._told(last=False))
 
-    def heard(self, text: str, pulse: Pulse) -> None:
-        """Report a further piece of the text to a pulse; what is held back counts, whatever it turns out to be."""
+    def heard(self, text: str, liveness: Liveness) -> None:
+        """Report a further piece of the text to a liveness; what is held back counts, whatever it turns out to be."""
         pieces = self.feed(text)
         for reasoning, piece in pieces:
-            (pulse.reasons if reasoning else pulse.writes)(piece)
+            (liveness.reasons if reasoning else liveness.writes)(piece)
         if not pieces:
-            pulse.reasons(text)
+            liveness.reasons(text)
 
     def end(self) -> list[SplitPiece]:
         """The text still held back. A closing tag without a beginning ends reasoning: the text before it is no

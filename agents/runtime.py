@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from chordesk.agents.pulse import Pulse, TurnLimits
+from chordesk.agents.liveness import Liveness, TurnLimits
 from chordesk.models.answers import Failure, Frozen, Usage
 from chordesk.models.errors import ProcessDied
 from chordesk.models.events import (
@@ -246,11 +246,11 @@ class ConversationRecorder:
         self._state = self._state._replace(closed_at=at)
         self._record([self._event(EventType.THREAD_CLOSED, at, role=self._scope.role)], [self._state])
 
-    def progressed(self, pulse: Pulse) -> None:
+    def progressed(self, liveness: Liveness) -> None:
         if self._turn is None:
             return
-        self._turn = self._turn.during(pulse.phase, pulse.tokens)
-        payload = {"role": self._scope.role, "subject": self._scope.subject, **pulse.state()}
+        self._turn = self._turn.during(liveness.phase, liveness.tokens)
+        payload = {"role": self._scope.role, "subject": self._scope.subject, **liveness.state()}
         self._record([self._event(EventType.TURN_PROGRESS, utcnow(), **payload)], [self._turn])
 
     def _begin_turn(self, turn_id: str, at: dt.datetime) -> list[Lifecycle]:

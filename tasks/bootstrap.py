@@ -49,7 +49,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.engine.evidence import Evidence
 from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
 from chordesk.tasks.engine.owners import owner_of
-from chordesk.tasks.engine.room import RoomWatch
+from chordesk.tasks.engine.shortage_watch import ShortageWatch
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.telemetry.commits import Commits
 from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
@@ -331,8 +331,8 @@ class Desk:
         return FencingLease(self.store, self.settings.account, self.owner)
 
     @part
-    def room(self) -> RoomWatch:
-        return RoomWatch(self.settings, lambda: self.store, lambda: self.drain.requested)
+    def room(self) -> ShortageWatch:
+        return ShortageWatch(self.settings, lambda: self.store, lambda: self.drain.requested)
 
     @part
     def leases(self) -> LeaseKeeper:

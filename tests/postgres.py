@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.models.database.store import upgrade
-from chordesk.tasks.services.tether import hold
+from chordesk.tasks.services.parent_guard import hold
 from tests.patience import PATIENCE
 
 # The server refuses to run as root; then it runs as nobody, in a folder that is nobody's.
@@ -122,7 +122,7 @@ def server(at: Path | None = None) -> Iterator[Server]:
             with (folder / "log").open("ab") as log:
                 return subprocess.Popen(
                     [found / "postgres", "-D", data, "-k", folder, *settings],
-                    cwd=folder, stdout=log, stderr=log, preexec_fn=tether(), **user,
+                    cwd=folder, stdout=log, stderr=log, preexec_fn=parent_guard(), **user,
                 )  # fmt: skip
 
         process = start()
@@ -174,10 +174,10 @@ def unprivileged(folder: Path) -> dict[str, Any]:
     return {"user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []}
 
 
-def tether(end: signal.Signals = signal.SIGQUIT) -> Callable[[], None] | None:
+def parent_guard(end: signal.Signals = signal.SIGQUIT) -> Callable[[], None] | None:
     """Return what ties the server to this process, so that a killed test run takes it along; only Linux has it.
 
-    It runs after the change of user, which would undo it; so the command of `tethered` is no way here.
+    It runs after the change of user, which would undo it; so the command of `guarded` is no way here.
     """
     return functools.partial(hold, end, os.getpid()) if sys.platform == "linux" else None
 

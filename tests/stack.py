@@ -23,8 +23,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import STEP_FINAL
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.services.supervision import tethered
-from chordesk.tasks.services.tether import PARENT
+from chordesk.tasks.services.parent_guard import PARENT
+from chordesk.tasks.services.supervision import guarded
 from chordesk.tasks.worker.app import create_app, node_name
 from tests import homes, zygote
 from tests.conftest import answers, valkey_binary
@@ -76,8 +76,8 @@ class Processes:
             self._app.close()
 
     def spawn(self, name: str, *command: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        # Elsewhere the tether is a process of its own, and a test that kills would kill that one.
-        whole = tethered("KILL", command) if sys.platform == "linux" else command
+        # Elsewhere the parent_guard is a process of its own, and a test that kills would kill that one.
+        whole = guarded("KILL", command) if sys.platform == "linux" else command
         env = {**self.environ, **(environ or {}), PARENT: str(os.getpid())}
         with (self.home / f"{name}.log").open("ab") as log:
             process = self._starter.submit(

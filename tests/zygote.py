@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from chordesk.tasks.cli import root
-from chordesk.tasks.services import tether
-from chordesk.tasks.services.supervision import tethered
-from chordesk.tasks.services.tether import PARENT
+from chordesk.tasks.services import parent_guard
+from chordesk.tasks.services.parent_guard import PARENT
+from chordesk.tasks.services.supervision import guarded
 from chordesk.tools.market.clock import exchange_hours
 from tests import constants
 from tests.ordeal import reads
@@ -157,7 +157,7 @@ def _server(python: str) -> str:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
-    command = tethered("KILL", [python, "-m", "tests.zygote", str(listener.fileno())])
+    command = guarded("KILL", [python, "-m", "tests.zygote", str(listener.fileno())])
     env = {**os.environ, PARENT: str(os.getpid()), "PYTHONPATH": str(ROOT)}
     # It would end with the thread that starts it, and this one may not live long.
     starter = ThreadPoolExecutor(1, "zygote")
@@ -193,7 +193,7 @@ def serve(listener: socket.socket) -> None:
             break
         line.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    tether.hold(signal.SIGKILL, server)
+    parent_guard.hold(signal.SIGKILL, server)
     size, descriptors, _, _ = socket.recv_fds(line, INT_BYTES, 2)
     order = b""
     while len(order) < int.from_bytes(size, "big"):
@@ -238,7 +238,7 @@ def _report(line: socket.socket, pid: int, descriptors: Sequence[int]) -> None:
 
 
 def _become(order: dict[str, object], descriptors: Sequence[int], reporter: int) -> None:
-    tether.hold(signal.SIGKILL, reporter)
+    parent_guard.hold(signal.SIGKILL, reporter)
     arguments, env = order["arguments"], order["env"]
     assert isinstance(arguments, list)
     assert isinstance(env, dict)

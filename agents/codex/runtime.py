@@ -39,8 +39,8 @@ from chordesk.agents.codex.turns import (
     is_policy,
     refusal_in,
 )
+from chordesk.agents.liveness import Liveness, Progress, failure, interrupted, with_spent
 from chordesk.agents.provider_limits import is_of_plan
-from chordesk.agents.pulse import Progress, Pulse, failure, interrupted, with_spent
 from chordesk.agents.runtime import (
     ActiveRuntime,
     Asker,
@@ -127,19 +127,19 @@ class CodexConversation:
         """
         async with self._one_turn:
             watch, result = None, None
-            pulse = Pulse(self._limits)
-            pulse.tools_first = self._spec.tools_first and not self.turns
-            pulse.bounded = self._spec.bounded
+            liveness = Liveness(self._limits)
+            liveness.tools_first = self._spec.tools_first and not self.turns
+            liveness.bounded = self._spec.bounded
             try:
                 if self._stop.done():
                     return self._result("", None, "interrupted", interrupted())
                 tools = self._spec.tools
-                watch = self._server.watch(self.thread_id, tools, self._router, self.listener.notified, pulse)
+                watch = self._server.watch(self.thread_id, tools, self._router, self.listener.notified, liveness)
                 watch.on_limited, watch.until = on_limited, self._limit()
                 if not self._spec.approvals:  # a call that a person is asked about is not rogue
                     watch.on_rogue = self._spec.on_rogue
                 if self._gateway is not None:
-                    self._gateway.watch(self.thread_id, pulse)
+                    self._gateway.watch(self.thread_id, liveness)
                 turn_id = await self._start_resumed(watch, text, output_schema, metadata)
                 self.turns += 1
                 self.running_turn_id = turn_id
@@ -253,10 +253,10 @@ class CodexConversation:
 
     async def _wait_for_end(self, watch: TurnWatch) -> Failure | None:
         """The failure for which the turn has to be ended, or None. Raises ProcessDied."""
-        limit, pulse, began = watch.until, watch.pulse, self._loop.time()
-        progress = Progress(pulse, self.listener.progressed)
+        limit, liveness, began = watch.until, watch.liveness, self._loop.time()
+        progress = Progress(liveness, self.listener.progressed)
         while True:
-            until = min(limit, pulse.due)
+            until = min(limit, liveness.due)
             looked = self._loop.time()
             left = min(until - looked, LOOK_SECONDS)
             if left > 0:
@@ -271,18 +271,18 @@ class CodexConversation:
                 return interrupted()
             now = self._loop.time()
             if now - looked > left + STOOD_STILL_SECONDS:
-                pulse.heard()  # this process stood still, and has not read what came meanwhile
+                liveness.heard()  # this process stood still, and has not read what came meanwhile
                 continue
             if watch.limited_at is not None and now >= until:
                 waited = "the provider limits its rate, and the app-server waited as long as it may"
                 return failure("rate_limited", waited, watch.limit_left())
             if now >= limit:
-                return pulse.timeout(limit - began)
+                return liveness.timeout(limit - began)
             if watch.endless:
                 return failure("endless_calls", f"the model called tools {MOST_TOOL_CALLS} times without an answer")
             if watch.calls:
                 continue  # a tool call has a limit of its own, and so has a person
-            if (why := pulse.overdue()) is not None:
+            if (why := liveness.overdue()) is not None:
                 await self._require_alive()
                 return why
             progress.report()
@@ -314,8 +314,8 @@ class CodexConversation:
 
     def _ended(self, watch: TurnWatch, turn_id: str) -> TurnResult:
         turn = watch.done.result()
-        if turn["status"] == "completed" and watch.pulse.cut and not (watch.text or "").strip():
-            return self._result(turn_id, watch, "failed", watch.pulse.without_text())
+        if turn["status"] == "completed" and watch.liveness.cut and not (watch.text or "").strip():
+            return self._result(turn_id, watch, "failed", watch.liveness.without_text())
         if turn["status"] == "completed":
             return self._result(turn_id, watch, "completed", None, refusal_in(watch.text))
         if turn["status"] == "interrupted":
@@ -339,10 +339,10 @@ class CodexConversation:
         why = with_spent(why, spent.total_tokens)
         return TurnResult(
             *(self.thread_id, turn_id, status, watch.text or "", spent, why, refusal),
-            context_tokens=watch.pulse.context or watch.context_tokens,
+            context_tokens=watch.liveness.context or watch.context_tokens,
             searches=tuple(watch.searches),
-            way=watch.pulse.record,
-            cut=watch.pulse.cut,
+            way=watch.liveness.record,
+            cut=watch.liveness.cut,
         )
 
 

@@ -24,7 +24,7 @@ import structlog
 from chordesk.agents.codex.launch import Launch, RuntimeConfig, link_login
 from chordesk.agents.codex.protocol import ApprovalRouter, Client, Params, declined
 from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWatch
-from chordesk.agents.pulse import Pulse
+from chordesk.agents.liveness import Liveness
 from chordesk.models import heap
 from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
 from chordesk.models.home import make_folder
@@ -241,12 +241,12 @@ class AppServer:
             return 0.0
 
     def watch(
-        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: NotificationListener, pulse: Pulse
+        self, thread_id: str, tools: Toolset, router: ApprovalRouter, listener: NotificationListener, liveness: Liveness
     ) -> TurnWatch:
         """Route the thread's notifications and requests to a new watch. A thread runs one turn at a time."""
         if thread_id in self._watches:
             raise CodexError(f"thread {thread_id} already runs a turn")
-        watch = TurnWatch(tools, router, listener, pulse, gated=self._config.gated, deltas=self._config.deltas)
+        watch = TurnWatch(tools, router, listener, liveness, gated=self._config.gated, deltas=self._config.deltas)
         if self.client.died is not None:
             watch.fail(self.client.died)
         self._watches[thread_id] = watch

@@ -15,8 +15,8 @@ import structlog
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.wire import failure_in
+from chordesk.agents.liveness import RAISE, Liveness, declines, failure, masked_message
 from chordesk.agents.provider_limits import LIMITS, NO_CREDIT, RATE_LIMITED, limit_of, reset_in
-from chordesk.agents.pulse import RAISE, Pulse, declines, failure, masked_message
 from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of
@@ -184,7 +184,7 @@ class TurnWatch:
     context_tokens: input tokens of the last model call that was counted. limited_at: loop time since when the
     app-server waits for the provider's limit to pass; None when it does not.
     on_limited: called when that starts, with the seconds that the provider named, if it did. until: loop time at which
-    the turn is ended. calls: the calls that the app-server waits for, each with a limit of its own. pulse: the turn's
+    the turn is ended. calls: calls that the app-server waits for, each with a limit of its own. liveness: the turn's
     life signs; with `gated` the gateway reports those of the provider. deltas: pieces of the answer are recorded.
     rogue: calls that the app-server answered by itself. on_rogue: gets each as soon as it is seen.
     """
@@ -194,13 +194,13 @@ class TurnWatch:
         tools: Toolset,
         router: ApprovalRouter,
         listener: NotificationListener,
-        pulse: Pulse,
+        liveness: Liveness,
         *,
         gated: bool = False,
         deltas: bool = False,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.pulse, self._gated, self._deltas = pulse, gated, deltas
+        self.liveness, self._gated, self._deltas = liveness, gated, deltas
         self.tools = tools
         self.until = math.inf
         self._router, self._listener = router, listener
@@ -226,7 +226,7 @@ class TurnWatch:
         self._handled: set[str] = set()
         self._made: dict[str, RogueCall] = {}
         self.on_rogue: Callable[[RogueCall], None] | None = None
-        pulse.on_item = lambda item: self.made(item, utcnow())
+        liveness.on_item = lambda item: self.made(item, utcnow())
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "turn/started":
@@ -234,7 +234,7 @@ class TurnWatch:
             if not self.started.done():
                 self.started.set_result(None)
             if not self._gated:
-                self.pulse.requested()
+                self.liveness.requested()
             self._record(method, params)
         elif method == "turn/completed":
             if self.turn_id in (None, params["turn"]["id"]) and not self.done.done():
@@ -267,15 +267,15 @@ class TurnWatch:
 
     @property
     def rogue(self) -> tuple[RogueCall, ...]:
-        unanswered = (RogueCall(utcnow(), *call) for call in self.pulse.unanswered if call[0] not in self._own)
+        unanswered = (RogueCall(utcnow(), *call) for call in self.liveness.unanswered if call[0] not in self._own)
         return (*(call for id_, call in self._made.items() if id_ not in self._handled), *unanswered)
 
     def spent(self, *, completed: bool) -> Usage:
         """Return the tokens of the turn: unknown if fewer model calls were counted than there were at the least. An
         answer takes one, and a tool's answer another one before it; a turn that failed may have had none. Where a
         provider counted nothing, the app-server's count is its own estimate."""
-        if self._gated and not self.pulse.counts:
-            return Usage.unknown() if completed or self.pulse.tokens else Usage()
+        if self._gated and not self.liveness.counts:
+            return Usage.unknown() if completed or self.liveness.tokens else Usage()
         least = 1 + self._called_tool if completed else 0
         return self._usage if self._calls_counted >= least else Usage.unknown()
 
@@ -326,7 +326,7 @@ class TurnWatch:
     async def _answer(self, work: Coroutine[Any, Any, T], late: T) -> T:
         call = asyncio.ensure_future(work)
         self.calls.add(call)
-        self.pulse.uses_tools()
+        self.liveness.uses_tools()
         call.add_done_callback(self.calls.discard)
         try:
             return await call
@@ -340,7 +340,7 @@ class TurnWatch:
     def _resume(self) -> None:
         """The app-server goes on with the next model call, once no other answer is due."""
         if len(self.calls) <= 1:
-            (self.pulse.waits if self._gated else self.pulse.requested)()
+            (self.liveness.waits if self._gated else self.liveness.requested)()
 
     def _record(self, method: str, params: Mapping[str, Any]) -> None:
         try:
@@ -352,13 +352,13 @@ class TurnWatch:
     def _sign(self, method: str, params: Mapping[str, Any]) -> None:
         """Report what a notification says of the provider's stream."""
         if method == "item/agentMessage/delta":
-            self.pulse.writes(str(params.get("delta") or ""))
+            self.liveness.writes(str(params.get("delta") or ""))
         elif method in _REASONING:
-            self.pulse.reasons(str(params.get("delta") or ""))
+            self.liveness.reasons(str(params.get("delta") or ""))
         elif method == "item/started" and params["item"].get("type") == "reasoning":
-            self.pulse.reasons()
+            self.liveness.reasons()
         else:
-            self.pulse.heard()
+            self.liveness.heard()
 
     def _progress(self, method: str, params: Mapping[str, Any]) -> None:
         if method != "error":

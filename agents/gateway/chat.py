@@ -43,7 +43,7 @@ from chordesk.agents.gateway.stream import (
 )
 from chordesk.agents.gateway.translation import CHARS_A_TOKEN, Plan, Reply, plan
 from chordesk.agents.gateway.wire import CODE, Problem, Server
-from chordesk.agents.pulse import Pulse
+from chordesk.agents.liveness import Liveness
 from chordesk.models.errors import DeskError, kind_of
 from chordesk.models.urls import masked
 
@@ -164,31 +164,33 @@ class ChatCalls:
         self._unbounded: set[str] = set()  # models whose server refuses what it kept to when it was asked
         self._answering: dict[str, set[str]] = {}  # other models that answered for each
 
-    async def answer(self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, send: Send) -> None:
+    async def answer(
+        self, request: Mapping[str, Any], headers: Mapping[str, str], liveness: Liveness, send: Send
+    ) -> None:
         told = AnswerEvents()
         await send(told.created())
         try:
-            await self._call(request, headers, pulse, told, send)
+            await self._call(request, headers, liveness, told, send)
         except Problem as problem:
             log.info("gateway.call_failed", kind=problem.kind, why=problem.shown(self._key), server=self._name)
             await send(failed(problem.told(self._key)))
 
     async def _call(
-        self, request: Mapping[str, Any], headers: Mapping[str, str], pulse: Pulse, told: AnswerEvents, send: Send
+        self, request: Mapping[str, Any], headers: Mapping[str, str], liveness: Liveness, told: AnswerEvents, send: Send
     ) -> None:
         try:
             facts = await self._known(str(request.get("model")))
-            wanted = pulse.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
+            wanted = liveness.limits.output_tokens + (REASONING_TOKENS if facts.reasoning else 0)
             chars = self._chars.get(facts.model, CHARS_FIRST)
-            bounded = None if facts.model in self._unbounded else pulse.bounded
-            planned = plan(request, facts, wanted, chars, tools_first=pulse.tools_first, bounded=bounded)
+            bounded = None if facts.model in self._unbounded else liveness.bounded
+            planned = plan(request, facts, wanted, chars, tools_first=liveness.tools_first, bounded=bounded)
             try:
-                await Call(self, planned, facts, headers, pulse, told, send).run()
+                await Call(self, planned, facts, headers, liveness, told, send).run()
             except Problem as problem:
-                if not planned.bounds or pulse.tokens or problem.kind not in ("bad_request", "server_error"):
+                if not planned.bounds or liveness.tokens or problem.kind not in ("bad_request", "server_error"):
                     raise
-                plain = plan(request, facts, wanted, chars, tools_first=pulse.tools_first)
-                await Call(self, plain, facts, headers, pulse, told, send).run()
+                plain = plan(request, facts, wanted, chars, tools_first=liveness.tools_first)
+                await Call(self, plain, facts, headers, liveness, told, send).run()
                 log.warning("gateway.bounds_refused", model=facts.model, server=self._name, why=problem.message)
                 self._unbounded.add(facts.model)
         except (Problem, ConnectionResetError):
@@ -258,12 +260,12 @@ class Call:
         planned: Plan,
         facts: ServerFacts,
         headers: Mapping[str, str],
-        pulse: Pulse,
+        liveness: Liveness,
         told: AnswerEvents,
         send: Send,
     ) -> None:
         self._calls, self._plan, self._facts, self._headers = calls, planned, facts, headers
-        self._pulse, self._told, self._send = pulse, told, send
+        self._liveness, self._told, self._send = liveness, told, send
         self._server = calls.server(facts, planned.prompt)
         self._pending: list[Piece] = []
         self._sent_at = 0.0
@@ -272,26 +274,26 @@ class Call:
         self._held: str | None = ""  # the beginning of the text, None once it has been shown
 
     async def run(self) -> None:
-        planned, pulse = self._plan, self._pulse
+        planned, liveness = self._plan, self._liveness
         if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
             raise wire.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
-        pulse.way, pulse.cut = planned.way, False
+        liveness.way, liveness.cut = planned.way, False
         answer = await self._ask(planned.body, prose=planned.again is None)
         usage, reply = self._usage(answer), planned.read(answer)
-        if planned.again is not None and not planned.fits(reply) and not (pulse.cut and answer_in(reply.text).cut):
-            pulse.cut = False
+        if planned.again is not None and not planned.fits(reply) and not (liveness.cut and answer_in(reply.text).cut):
+            liveness.cut = False
             second = await self._ask_again({**planned.body, **planned.again}, "asked again for the schema")
             if second is not None:
                 usage, found = added(usage, self._usage(second)), planned.read(second)
                 # The first text may have an answer in it that its reader can put right.
                 reply = found if found.calls or found.text.strip() else reply
-        if pulse.cut and planned.short is not None and self._begun(reply):
+        if liveness.cut and planned.short is not None and self._begun(reply):
             reply, usage = await self._shorter(planned.short, reply, usage)
         text, calls = self._checked(reply)
-        pulse.reads(reply.done)
+        liveness.reads(reply.done)
         for call in calls:
-            pulse.ends_item(made(call))
+            liveness.ends_item(made(call))
         await self._send(self._told.ends(text, calls, usage))
 
     def _begun(self, reply: Reply) -> bool:
@@ -303,8 +305,8 @@ class Call:
         self, short: Mapping[str, Any], begun: Reply, usage: dict[str, Any] | None
     ) -> tuple[Reply, dict[str, Any] | None]:
         """Return a short reply in place of one that was cut off, which is kept where the server gives none."""
-        planned, written = self._plan, self._pulse.tokens
-        self._pulse.cut = False
+        planned, written = self._plan, self._liveness.tokens
+        self._liveness.cut = False
         second = await self._ask_again({**planned.body, **short}, "cut off, and asked again for a short one")
         if second is not None:
             used, found = self._usage(second), planned.read(second)
@@ -315,12 +317,12 @@ class Call:
             joined = continued(answer_in(begun.text).text, found.text, planned.is_answer)
             if joined.problem is None:
                 return Reply(joined.text), usage
-        self._pulse.cut = True
+        self._liveness.cut = True
         return begun, usage
 
     async def _ask_again(self, body: Mapping[str, Any], why: str) -> ChatAnswer | None:
         """None where the server does not take it. why: for the turn's record. Raises Problem."""
-        self._pulse.way = f"{self._pulse.way}; {why}"
+        self._liveness.way = f"{self._liveness.way}; {why}"
         try:
             return await self._ask(body, prose=True)
         except Problem as problem:
@@ -335,18 +337,18 @@ class Call:
             reply = self._without_calls(reply)
         text = self._plan.answer(reply) or reply.text
         if text != reply.text:
-            self._pulse.way = f"{self._pulse.way}; the answer was taken out of a text"
-        if self._pulse.cut and reply.calls and not is_json(reply.calls[-1].arguments):
-            self._pulse.unanswered += [(call.name, call.arguments) for call in reply.calls]
-            why = self._pulse.length().message
+            self._liveness.way = f"{self._liveness.way}; the answer was taken out of a text"
+        if self._liveness.cut and reply.calls and not is_json(reply.calls[-1].arguments):
+            self._liveness.unanswered += [(call.name, call.arguments) for call in reply.calls]
+            why = self._liveness.length().message
             if self._repeats.found is not None:
                 why = f"the model wrote the same again and again: {wire.shown(self._repeats.found)!r}"
             raise Problem("length", f"{why}; it was cut off in a call of {reply.calls[-1].name}")
         if text.strip() or reply.calls:
             return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
         model = f"{self._server.model} on {self._server.name}"
-        if self._pulse.cut:
-            told = f"{model} wrote {self._pulse.tokens:,} tokens of reasoning and no answer"
+        if self._liveness.cut:
+            told = f"{model} wrote {self._liveness.tokens:,} tokens of reasoning and no answer"
             raise Problem("length", f"{told}; lower its effort, or serve it with a larger context")
         if self._filtered:
             raise Problem(
@@ -360,7 +362,7 @@ class Call:
 
     def _without_calls(self, reply: Reply) -> Reply:
         """The text of a reply without calls. Raises Problem: further calls would be paid for without end."""
-        self._pulse.unanswered += [(call.name, call.arguments) for call in reply.calls]
+        self._liveness.unanswered += [(call.name, call.arguments) for call in reply.calls]
         if reply.text.strip():
             return Reply(reply.text)
         names = ", ".join(dict.fromkeys(call.name for call in reply.calls))
@@ -373,26 +375,26 @@ class Call:
         self._prose, self._repeats = prose, Repeats()
         answer = ChatAnswer(thinks=bool(self._facts.reasoning), tools=self._plan.offered)
         self._held = ""
-        self._pulse.requested()
+        self._liveness.requested()
         try:
             async with self._calls.post(body, self._headers) as response:
                 await self._read(answer, response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise wire.away(self._server.name, error) from None
         except aiohttp.ClientPayloadError:
-            raise self._server.cut(self._pulse.tokens) from None
+            raise self._server.cut(self._liveness.tokens) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._server.cut(self._pulse.tokens, wire.reason(error)) from None
+            raise self._server.cut(self._liveness.tokens, wire.reason(error)) from None
         await self._tell(answer.end())
         await self._send_pending()
-        self._pulse.cut = self._pulse.cut or answer.finish == "length"
+        self._liveness.cut = self._liveness.cut or answer.finish == "length"
         self._reasoned, self._filtered = answer.reasoned, answer.finish == "content_filter"
         return answer
 
     async def _read(self, answer: ChatAnswer, response: aiohttp.ClientResponse) -> None:
         if response.status >= 300:
             raise await self._refused(response)
-        body = await body_of(response.content, self._pulse.heard)
+        body = await body_of(response.content, self._liveness.heard)
         if body.kind == "events" or (body.kind is None and response.content_type == wire.STREAM):
             await self._stream(answer, body.parts)
         elif body.kind == "json":
@@ -410,7 +412,7 @@ class Call:
         return self._server.of_status(response.status, response.headers, body)
 
     async def _whole(self, answer: ChatAnswer, response: aiohttp.ClientResponse, parts: AsyncIterator[bytes]) -> None:
-        body = await beginning(parts, BODY_BYTES, self._pulse.heard)
+        body = await beginning(parts, BODY_BYTES, self._liveness.heard)
         found = chunks_in(body)
         if found is None:
             raise self._server.cut(0, "its JSON is not whole")
@@ -431,9 +433,9 @@ class Call:
                         done = True
                         break
                     if data is None or not await self._take(answer, _loaded(data)):
-                        self._pulse.heard()
-                    if self._pulse.too_long or self._repeats.found is not None:
-                        self._pulse.cut = True
+                        self._liveness.heard()
+                    if self._liveness.too_long or self._repeats.found is not None:
+                        self._liveness.cut = True
                         return
                     if not self._prose and not answer.pieces and is_prose(answer.text):
                         return
@@ -445,7 +447,7 @@ class Call:
             if answer.finish is None:
                 raise
         if not done and answer.finish is None and not self._is_whole(answer):
-            raise self._server.cut(self._pulse.tokens)
+            raise self._server.cut(self._liveness.tokens)
 
     def _is_whole(self, answer: ChatAnswer) -> bool:
         """Whether an answer is complete by what it says: some servers end a stream without a word."""
@@ -463,20 +465,20 @@ class Call:
                 await self._calls.require_served(self._facts, answer.model)
                 self._answered_by = answer.model
                 if not same_model(self._facts.model, answer.model):
-                    self._pulse.reads([f"answered by {answer.model}"])
+                    self._liveness.reads([f"answered by {answer.model}"])
             await self._tell(pieces)
         return bool(pieces)
 
     async def _tell(self, pieces: list[Piece]) -> None:
-        """Report pieces to the pulse, and send them on, some together: each costs the app-server a parse."""
+        """Report pieces to the liveness, and send them on, some together: each costs the app-server a parse."""
         for kind, text in pieces:
             if kind == "held":
-                self._pulse.reasons(text)
+                self._liveness.reasons(text)
                 continue
             if kind == "reasoning":
-                self._pulse.reasons(text)
+                self._liveness.reasons(text)
             else:
-                self._pulse.writes(text)
+                self._liveness.writes(text)
             self._repeats.add(text)
             if text and kind == "reasoning":
                 self._pending.append(Piece(kind, text))
@@ -503,14 +505,14 @@ class Call:
 
     def _usage(self, answer: ChatAnswer) -> dict[str, Any] | None:
         # A model that reasons out of sight writes more than is seen; of any other, a token is at least half a letter.
-        most = 2 * self._plan.body["max_tokens"] if self._facts.reasoning else 1_000 + 8 * self._pulse.tokens
+        most = 2 * self._plan.body["max_tokens"] if self._facts.reasoning else 1_000 + 8 * self._liveness.tokens
         usage = usage_of(answer.usage, self._plan.prompt, most)
         if usage is None:
             log.warning("gateway.no_usage", model=self._facts.model, server=self._server.name)
         else:
-            self._pulse.counts += 1
+            self._liveness.counts += 1
             self._calls.counted(self._facts.model, self._plan.prompt, usage["input_tokens"])
-            self._pulse.context = usage["input_tokens"]
+            self._liveness.context = usage["input_tokens"]
         return usage
 
 

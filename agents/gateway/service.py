@@ -1,8 +1,9 @@
 """The gateway: a service on loopback that the app-servers of one process send their model calls to.
 
-It sees all that the provider sends, and reports to the pulse of the turn that asked: signs of life which the app-server
-does not pass on. A server of chat completions is put to and read back (`chat`), an endpoint of the Responses API gets
-the calls as they are (`passing`). It answers the turns that run here and nobody else: it has the provider's key.
+It sees all that the provider sends, and reports to the liveness of the turn that asked: signs of life which the
+app-server does not pass on. A server of chat completions is put to and read back (`chat`), an endpoint of the Responses
+API gets the calls as they are (`passing`). It answers the turns that run here and nobody else: it has the provider's
+key.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
 from chordesk.agents.gateway.stream import Body, beginning, body_of, sendable
 from chordesk.agents.gateway.wire import Problem, Server, proxy_of, without_key
+from chordesk.agents.liveness import Liveness
 from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT
-from chordesk.agents.pulse import Pulse
 from chordesk.models.urls import masked
 
 # Model calls of the app-server passed on to a Responses endpoint as they are, and its answers passed back as they
@@ -70,24 +71,31 @@ class PassedCalls:
         self._url, self._name, self._key, self._session = url.rstrip("/"), masked(url), key, session
 
     async def answer(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, pulse: Pulse, begin: Begin, send: Send
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        liveness: Liveness,
+        begin: Begin,
+        send: Send,
     ) -> None:
         """path: below the base URL, with the query. begin: sends the answer's head; send: some of its body."""
         given = {name: value for name, value in headers.items() if name.lower() not in _OURS}
         if self._key:
             given["authorization"] = f"Bearer {self._key}"
-        begun = pulse.cut = False
-        pulse.requested()
+        begun = liveness.cut = False
+        liveness.requested()
         try:
             async with self._session.request(
                 method, self._url + path, data=sendable(body) if body else None, headers=given, allow_redirects=False
             ) as response:
-                told = await body_of(response.content, pulse.heard)
-                signs = Signs(pulse, lambda: self._server(body), self._without_key, lambda: _tools_in(body))
+                told = await body_of(response.content, liveness.heard)
+                signs = Signs(liveness, lambda: self._server(body), self._without_key, lambda: _tools_in(body))
                 if self._is_stream(response, told):
                     begun = True
                     await begin(response.status, {**_passed(response.headers), "content-type": STREAM})
-                    await self._stream(told.parts, signs, pulse, send)
+                    await self._stream(told.parts, signs, liveness, send)
                     return
                 whole = await self._accepted(response, body, told)
                 begun = True
@@ -103,7 +111,7 @@ class PassedCalls:
             await self._tell(wire.away(self._name, error), begin, send)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if begun:  # the app-server sees that the stream has no end
-                log.warning("gateway.stream_cut", server=self._name, tokens=pulse.tokens, why=str(error))
+                log.warning("gateway.stream_cut", server=self._name, tokens=liveness.tokens, why=str(error))
             else:
                 await self._tell(self._server(body).cut(0, wire.reason(error)), begin, send)
 
@@ -145,11 +153,11 @@ class PassedCalls:
         told = failed(problem.told(self._key))
         await send(event("response.created", response={"id": "resp_0"}) + told)
 
-    async def _stream(self, parts: AsyncIterator[bytes], signs: Signs, pulse: Pulse, send: Send) -> None:
+    async def _stream(self, parts: AsyncIterator[bytes], signs: Signs, liveness: Liveness, send: Send) -> None:
         async for part in parts:
             await send(signs.passed(part))
-            if pulse.too_long:
-                pulse.cut = True
+            if liveness.too_long:
+                liveness.cut = True
                 await send(signs.ending())
                 return
         await send(signs.rest())
@@ -165,12 +173,12 @@ class Signs:
 
     def __init__(
         self,
-        pulse: Pulse,
+        liveness: Liveness,
         server: Callable[[], Server],
         without_key: Callable[[bytes], bytes] = lambda told: told,
         tools: Callable[[], OfferedTools] = lambda: OfferedTools({}),
     ) -> None:
-        self._pulse, self._server, self._without_key, self._tools = pulse, server, without_key, tools
+        self._liveness, self._server, self._without_key, self._tools = liveness, server, without_key, tools
         self._buffer = b""
         self._text: list[str] = []
         self._item = ""
@@ -182,7 +190,7 @@ class Signs:
         end = max((buffer.rfind(mark) + len(mark) for mark in _BREAKS if mark in buffer), default=0)
         if not end:
             self._buffer = buffer
-            self._pulse.heard()
+            self._liveness.heard()
             return b""
         whole, self._buffer = buffer[:end], buffer[end:]
         events = _BREAK.split(whole)
@@ -223,19 +231,19 @@ class Signs:
         else:
             if kind == b"response.completed":
                 self._counted(told)
-            self._pulse.heard()
+            self._liveness.heard()
         return None
 
     def _counted(self, told: bytes) -> None:
-        self._pulse.counts += _USAGE.search(told) is not None
+        self._liveness.counts += _USAGE.search(told) is not None
 
     def _delta(self, kind: bytes, told: bytes) -> None:
         found = _DELTA.search(told)
         text = orjson.loads(found[1]) if found is not None else ""
         if b"reasoning" in kind:
-            self._pulse.reasons(text)
+            self._liveness.reasons(text)
         else:
-            self._pulse.writes(text)
+            self._liveness.writes(text)
             if kind == b"response.output_text.delta":
                 self._text.append(text)
         self._told = True
@@ -244,31 +252,31 @@ class Signs:
         item = _item(told)
         self._item, self._text, self._told = str(item.get("id") or ""), [], False
         if item.get("type") == "reasoning":
-            self._pulse.reasons()  # its text may be hidden
+            self._liveness.reasons()  # its text may be hidden
         else:
-            self._pulse.heard()
+            self._liveness.heard()
 
     def _closes(self, told: bytes) -> bytes | None:
         """An item that came whole is a sign that the model wrote. Returns the calls that it is, said otherwise."""
         item = _item(told)
         if not self._told:
             reasoning = item.get("type") == "reasoning"
-            (self._pulse.reasons if reasoning else self._pulse.writes)()
+            (self._liveness.reasons if reasoning else self._liveness.writes)()
         else:
-            self._pulse.heard()
+            self._liveness.heard()
         self._text, self._told = [], False
         calls = self._read(item)
         if calls is None:
-            self._pulse.ends_item(item)
+            self._liveness.ends_item(item)
             return None
         index, parts = _data(told).get("output_index") or 0, []
         for place, call in enumerate(calls):
-            self._pulse.reads(call.read)
+            self._liveness.reads(call.read)
             id_ = str(item.get("call_id") or f"call_{uuid.uuid4().hex}")
             named = {"type": "function_call", "id": f"fc_{uuid.uuid4().hex}", "call_id": id_}
             new = {**(item if item.get("type") == "function_call" else named)}
             new |= {"name": call.name, "arguments": call.arguments or "{}"}
-            self._pulse.ends_item(new)
+            self._liveness.ends_item(new)
             parts.append(event("response.output_item.done", output_index=index + place, item=new))
         return b"".join(parts).rstrip(b"\n")
 
@@ -301,7 +309,7 @@ class Signs:
         reason = str((response.get("incomplete_details") or {}).get("reason") or "")
         if "filter" in reason or (not reason and response.get("status") == "completed"):
             return None
-        self._pulse.cut = True
+        self._liveness.cut = True
         self._counted(told)
         return event("response.completed", response={**response, "status": "completed"}).rstrip(b"\n")
 
@@ -384,7 +392,7 @@ class Gateway:
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._pulses: dict[str, tuple[Pulse, dict[str, Any]]] = {}
+        self._liveness_of: dict[str, tuple[Liveness, dict[str, Any]]] = {}
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.ServerRunner | None = None
         self._port = 0
@@ -410,12 +418,12 @@ class Gateway:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}{BASE}"
 
-    def watch(self, thread_id: str, pulse: Pulse) -> None:
+    def watch(self, thread_id: str, liveness: Liveness) -> None:
         """From now on. Logs of the calls name what is bound to logs here, such as the run."""
-        self._pulses[thread_id] = (pulse, get_contextvars())
+        self._liveness_of[thread_id] = (liveness, get_contextvars())
 
     def unwatch(self, thread_id: str) -> None:
-        self._pulses.pop(thread_id, None)
+        self._liveness_of.pop(thread_id, None)
 
     async def close(self) -> None:
         if self._runner is not None:
@@ -424,29 +432,29 @@ class Gateway:
             await self._session.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        pulse, names = self._pulses.get(request.headers.get(THREAD, ""), (None, {}))
+        liveness, names = self._liveness_of.get(request.headers.get(THREAD, ""), (None, {}))
         # A handler's own are those of the turn that started the gateway.
         clear_contextvars()
         bind_contextvars(**names)
-        if pulse is None or not request.path.startswith(f"{BASE}/"):
+        if liveness is None or not request.path.startswith(f"{BASE}/"):
             log.warning("gateway.not_answered", path=request.path, thread=request.headers.get(THREAD))
             error = {"code": "no_turn", "message": "the gateway answers running turns of its own desk alone"}
             return web.json_response({"error": error}, status=403)
         response = _Response()
         with contextlib.suppress(ConnectionResetError):  # the app-server went away
-            await self._told(request, pulse, response)
+            await self._told(request, liveness, response)
         return response.ended
 
-    async def _told(self, request: web.BaseRequest, pulse: Pulse, response: _Response) -> None:
+    async def _told(self, request: web.BaseRequest, liveness: Liveness, response: _Response) -> None:
         body = await request.content.read()
         if self._passed is not None:
             path = request.raw_path.removeprefix(BASE)
             await self._passed.answer(
-                request.method, path, request.headers, body, pulse, response.begun_by(request), response.send
+                request.method, path, request.headers, body, liveness, response.begun_by(request), response.send
             )
         elif self._chat is not None:
             await response.begun_by(request)(200, STREAM_HEADERS)
-            await self._chat.answer(orjson.loads(body), request.headers, pulse, response.send)
+            await self._chat.answer(orjson.loads(body), request.headers, liveness, response.send)
 
 
 class _Response:

@@ -36,7 +36,7 @@ from chordesk.agents.litellm.library import (
     total_of,
     usage_of,
 )
-from chordesk.agents.pulse import Pulse, TurnLimits, failure
+from chordesk.agents.liveness import Liveness, TurnLimits, failure
 from chordesk.agents.role_models import missing_keys
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.tables.columns import new_id
@@ -180,9 +180,9 @@ class Reply:
     one is counted and left out.
     """
 
-    def __init__(self, pulse: Pulse, tools: OfferedTools | None = None, *, must: bool = False) -> None:
+    def __init__(self, liveness: Liveness, tools: OfferedTools | None = None, *, must: bool = False) -> None:
         """must: it has to answer, so that no call of another tool stands in its text."""
-        self._pulse, self._tools, self._must = pulse, tools, must
+        self._liveness, self._tools, self._must = liveness, tools, must
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -197,18 +197,18 @@ class Reply:
         self.thinking += [block for block in blocks if block.get("signature") or block.get("data")]
         reasoning = getattr(delta, "reasoning_content", None)
         if reasoning or blocks:
-            self._pulse.reasons(reasoning or "")
+            self._liveness.reasons(reasoning or "")
             self._reasoning.append(reasoning or "")
         if text := getattr(delta, "content", None):
             self._text.append(text)
-            self._apart.heard(text, self._pulse)
+            self._apart.heard(text, self._liveness)
         for place, call in enumerate(getattr(delta, "tool_calls", None) or ()):
             function = call.function
             index = getattr(call, "index", None) or place
-            self._pulse.writes(self._pieces.add(index, call.id, function.name, function.arguments))
+            self._liveness.writes(self._pieces.add(index, call.id, function.name, function.arguments))
 
     def refuse(self, piece: str) -> None:
-        self._pulse.writes(piece)
+        self._liveness.writes(piece)
         self._refusal.append(piece)
 
     @property
@@ -261,7 +261,7 @@ class Reply:
 
     @property
     def begun(self) -> bool:
-        return bool(self._text or self._pieces or self._refusal or self.thinking or self._pulse.tokens)
+        return bool(self._text or self._pieces or self._refusal or self.thinking or self._liveness.tokens)
 
     @property
     def whole(self) -> bool:
@@ -472,41 +472,41 @@ class ModelClient:
         self._unstreamed: set[str] = set()  # models whose servers answer with one JSON
         self._bounds: dict[str, int] = {}  # most output tokens, of models whose servers refused more
 
-    async def ask(self, model: str, request: Request, pulse: Pulse) -> Answered:
-        """Return a model's reply. pulse gets its life signs and ends the call. Raises ModelError."""
+    async def ask(self, model: str, request: Request, liveness: Liveness) -> Answered:
+        """Return a model's reply. liveness gets its life signs and ends the call. Raises ModelError."""
         if names := missing_keys(model, os.environ):
             raise ModelError(failure("unauthorized", no_key(names)))  # the library may send a request without one
-        bound = min(output_bound(model, pulse.limits), self._bounds.get(model, sys.maxsize))
+        bound = min(output_bound(model, liveness.limits), self._bounds.get(model, sys.maxsize))
         try:
-            return await self._watched(model, request, pulse, bound)
+            return await self._watched(model, request, liveness, bound)
         except ModelError as error:
             smaller = smaller_bound(error.failure, bound)
             if smaller is None:
                 raise
             if error.failure.kind == "bad_request":
                 self._bounds[model] = smaller
-            return await self._watched(model, request, pulse, smaller)
+            return await self._watched(model, request, liveness, smaller)
 
-    async def _watched(self, model: str, request: Request, pulse: Pulse, bound: int) -> Answered:
-        pulse.requested()
+    async def _watched(self, model: str, request: Request, liveness: Liveness, bound: int) -> Answered:
+        liveness.requested()
         stream = model not in self._unstreamed
-        reading = asyncio.ensure_future(self._read(model, request, pulse, bound, stream=stream))
+        reading = asyncio.ensure_future(self._read(model, request, liveness, bound, stream=stream))
         try:
-            await _while_alive(reading, pulse)
+            await _while_alive(reading, liveness)
             return reading.result()
         finally:
             if not reading.done():
                 reading.cancel()
                 await asyncio.wait((reading,), timeout=ENDED_SECONDS)
 
-    async def _read(self, model: str, request: Request, pulse: Pulse, bound: int, *, stream: bool) -> Answered:
-        listen(pulse.heard)
-        given = parameters(model, request, self._config, pulse.limits, bound, stream=stream)
+    async def _read(self, model: str, request: Request, liveness: Liveness, bound: int, *, stream: bool) -> Answered:
+        listen(liveness.heard)
+        given = parameters(model, request, self._config, liveness.limits, bound, stream=stream)
         try:
             answer = await library().acompletion(**given)
             streamed = stream and hasattr(answer, "__aiter__")
             take = _streamed if streamed else _taken_whole
-            found = await take(model, answer, request, pulse)
+            found = await take(model, answer, request, liveness)
         except ModelError:
             raise
         except Exception as error:
@@ -514,36 +514,36 @@ class ModelClient:
             raise ModelError(failure_of_call(error, _missing_keys(model), secrets)) from None
         if found is not None:
             return found
-        pulse.requested()
-        found = await self._read(model, request, pulse, bound, stream=False)
+        liveness.requested()
+        found = await self._read(model, request, liveness, bound, stream=False)
         log.warning("model.not_streamed", model=model)
         self._unstreamed.add(model)
         return replace(found, usage=Usage.unknown(), cost_usd=None)  # the first answer was paid for as well
 
 
-async def _while_alive(reading: asyncio.Future[Answered], pulse: Pulse) -> None:
+async def _while_alive(reading: asyncio.Future[Answered], liveness: Liveness) -> None:
     """Wait for the end of a call. Raises ModelError when its provider is silent for too long."""
     while not reading.done():
         looked = time.monotonic()
-        left = max(min(pulse.due - looked, LOOK_SECONDS), 0.0)
+        left = max(min(liveness.due - looked, LOOK_SECONDS), 0.0)
         await asyncio.wait((reading,), timeout=left)
         if time.monotonic() - looked > left + STOOD_STILL_SECONDS:
-            pulse.heard()
-        elif not reading.done() and time.monotonic() >= pulse.due and (why := pulse.overdue()) is not None:
+            liveness.heard()
+        elif not reading.done() and time.monotonic() >= liveness.due and (why := liveness.overdue()) is not None:
             raise ModelError(why)
 
 
-def _reply(request: Request, pulse: Pulse) -> Reply:
-    return Reply(pulse, OfferedTools.of(request.tools), must=request.way is not None)
+def _reply(request: Request, liveness: Liveness) -> Reply:
+    return Reply(liveness, OfferedTools.of(request.tools), must=request.way is not None)
 
 
-async def _streamed(model: str, stream: Any, request: Request, pulse: Pulse) -> Answered | None:
+async def _streamed(model: str, stream: Any, request: Request, liveness: Liveness) -> Answered | None:
     """None where the server sent one JSON instead. Raises ModelError and the library's errors."""
-    reply = _reply(request, pulse)
+    reply = _reply(request, liveness)
     counted: list[Any] = []
     try:
         async with aclosing(stream):
-            await _take_all(stream, reply, pulse, counted)
+            await _take_all(stream, reply, liveness, counted)
     except Exception:
         if not _ended(stream):
             raise
@@ -557,10 +557,10 @@ async def _streamed(model: str, stream: Any, request: Request, pulse: Pulse) -> 
         if not reply.whole:
             raise ModelError(failure("stream_cut", f"the stream of {model} ended before its answer did"))
     passed_on = [getattr(chunk, "usage", None) for chunk in getattr(stream, "chunks", ())]
-    return _answered(model, request, reply, None if pulse.too_long else total_of([*passed_on, *counted]))
+    return _answered(model, request, reply, None if liveness.too_long else total_of([*passed_on, *counted]))
 
 
-async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any]) -> None:
+async def _take_all(stream: Any, reply: Reply, liveness: Liveness, counted: list[Any]) -> None:
     """With the provider's tokens. The library's end of a stream joins all chunks twice and estimates tokens."""
     source = getattr(stream, "completion_stream", None)
     if hasattr(source, "__aiter__"):
@@ -573,7 +573,7 @@ async def _take_all(stream: Any, reply: Reply, pulse: Pulse, counted: list[Any])
             continue
         reply.take(choice.delta)
         reply.finish = choice.finish_reason or reply.finish
-        if pulse.too_long:
+        if liveness.too_long:
             reply.finish = "length"
             return
         if choice.finish_reason and source is not None and _ended(stream):
@@ -591,10 +591,10 @@ def _content_type(stream: Any) -> str:
     return str((hidden.get("additional_headers") or {}).get("llm_provider-content-type") or "")
 
 
-async def _taken_whole(model: str, answer: Any, request: Request, pulse: Pulse) -> Answered:
+async def _taken_whole(model: str, answer: Any, request: Request, liveness: Liveness) -> Answered:
     if not getattr(answer, "choices", None):
         raise ModelError(failure("stream_cut", f"the answer of {model} has no message in it"))
-    choice, reply = answer.choices[0], _reply(request, pulse)
+    choice, reply = answer.choices[0], _reply(request, liveness)
     reply.model = getattr(answer, "model", None)
     reply.take(choice.message)
     fields = getattr(choice.message, "provider_specific_fields", None) or {}

@@ -37,8 +37,8 @@ from chordesk.agents.litellm.library import (
     library,
     litellm_config,
 )
+from chordesk.agents.liveness import RAISE, Liveness, Progress, declines, failure, interrupted, with_spent
 from chordesk.agents.provider_limits import LIMITS
-from chordesk.agents.pulse import RAISE, Progress, Pulse, declines, failure, interrupted, with_spent
 from chordesk.agents.runtime import (
     ActiveRuntime,
     ConversationRecorder,
@@ -192,7 +192,7 @@ class TurnLoop:
     events: ConversationEvents
     limits: ModelLimits
     ways: AnswerWays
-    pulse: Pulse  # of this turn
+    liveness: Liveness  # of this turn
     forced: bool = False  # the first call must answer already
     on: bool = False  # it goes on with the answer that was cut off in the turn before, as text
     on_limited: Limited | None = None
@@ -238,7 +238,7 @@ class TurnLoop:
                 self.history, self.tools, self.spec.effort, way, self.schema, self.metadata, self.on
             )  # fmt: skip
             try:
-                reply = await self.client.ask(model, request, self.pulse)
+                reply = await self.client.ask(model, request, self.liveness)
             except ModelError as error:
                 models = self._after(error, models, way)
                 continue
@@ -248,7 +248,7 @@ class TurnLoop:
     def _after(self, error: ModelError, models: list[str], way: Way | None) -> list[str]:
         """Return the models that may make a call again which failed. Raises the error where none may."""
         model, why = models[0], error.failure
-        if self.pulse.tokens:
+        if self.liveness.tokens:
             self.usage, self.cost_usd = self.usage + Usage.unknown(), None  # what was written is paid for
         if why.kind in LIMITS:
             self.limits.note(model, why.reset_seconds)
@@ -268,7 +268,7 @@ class TurnLoop:
 
     def _count(self, model: str, reply: Answered) -> None:
         self.usage += reply.usage
-        self.pulse.reads(reply.done)
+        self.liveness.reads(reply.done)
         self.context_tokens, self.model = reply.usage.input_tokens, model
         known = self.cost_usd is not None and reply.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (reply.cost_usd or 0.0) if known else None
@@ -285,7 +285,7 @@ class TurnLoop:
         found = answer_in(begun)
         if found.problem is None:
             return None
-        self.pulse.cut = True
+        self.liveness.cut = True
         if not found.text.strip():
             raise ModelError(self._no_room())
         # As text: what is not JSON could not go back as a call.
@@ -293,9 +293,9 @@ class TurnLoop:
         return Ended(begun, None, _by("words"), cut=True)
 
     def _no_room(self) -> Failure:
-        if self.pulse.too_long:
-            return self.pulse.length()
-        tokens = f"{self.pulse.reasoned:,.0f} tokens of reasoning and {self.pulse.written:,.0f} others"
+        if self.liveness.too_long:
+            return self.liveness.length()
+        tokens = f"{self.liveness.reasoned:,.0f} tokens of reasoning and {self.liveness.written:,.0f} others"
         return failure("length", f"the model came to the bound of its output after {tokens}; {RAISE['output']}")
 
     def _ended(self, reply: Answered, way: Way | None) -> Ended | None:
@@ -327,7 +327,7 @@ class TurnLoop:
             return {call.id: b'{"success":true}' if call.name == ANSWER else _BESIDE for call in calls}
         early = {call.id: _EARLY for call in calls if call.name == ANSWER}
         tools = [call for call in calls if call.name != ANSWER]
-        self.pulse.uses_tools()
+        self.liveness.uses_tools()
         answers = await asyncio.gather(*(self._call(call) for call in tools))
         found = {call.id: answer for call, answer in zip(tools, answers, strict=True)}
         return {call.id: early[call.id] if call.id in early else found[call.id] for call in calls}
@@ -416,7 +416,7 @@ class LitellmConversation:
             turn_id, result = new_id(), None
             # A forced call does not reason: a given conversation that asks for an effort may answer by itself first.
             forced = bool(self._history.items) or bool(self._spec.items and self._spec.effort is None)
-            pulse = Pulse(self._turn_limits)
+            liveness = Liveness(self._turn_limits)
             if text:
                 self._history.add(DeskMessage(text))
             work = TurnLoop(
@@ -429,7 +429,7 @@ class LitellmConversation:
                 events=self.events,
                 limits=self._limits,
                 ways=self._ways,
-                pulse=pulse,
+                liveness=liveness,
                 forced=forced,
                 on=self._cut,
                 on_limited=on_limited,
@@ -454,7 +454,7 @@ class LitellmConversation:
         had = min(self._deadline - self._loop.time(), self._turn_limits.turn_seconds)
         until = self._loop.time() + had
         running = asyncio.ensure_future(work.run())
-        progress = Progress(work.pulse, self.events.progressed)
+        progress = Progress(work.liveness, self.events.progressed)
         try:
             while not (running.done() or self._stop.done()) and (left := until - self._loop.time()) > 0:
                 some = min(left, LOOK_SECONDS)
@@ -470,7 +470,7 @@ class LitellmConversation:
             return self._ended(turn_id, work, running)
         if self._stop.done():
             return self._result(turn_id, "interrupted", interrupted(), work)
-        return self._result(turn_id, "failed", work.pulse.timeout(had), work)
+        return self._result(turn_id, "failed", work.liveness.timeout(had), work)
 
     def _ended(self, turn_id: str, work: TurnLoop, running: asyncio.Future[Ended]) -> TurnResult:
         try:
@@ -493,13 +493,13 @@ class LitellmConversation:
         if work is None:
             return TurnResult(self.thread_id, turn_id, status, text, Usage(), why, refusal)
         why = with_spent(why, work.usage.total_tokens)
-        work.pulse.way = way
+        work.liveness.way = way
         return TurnResult(
             *(self.thread_id, turn_id, status, text, work.usage, why, refusal),
             context_tokens=work.context_tokens,
             model=work.model,
             cost_usd=work.cost_usd if work.model is not None else None,
-            way=work.pulse.record,
+            way=work.liveness.record,
             cut=cut,
         )
 

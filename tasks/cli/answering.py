@@ -33,7 +33,7 @@ from chordesk.tasks.cli.asking import SIZE_BYTES, TAKEN, received
 from chordesk.tasks.cli.main import ended
 from chordesk.tasks.cli.root import build, command_for
 from chordesk.tasks.cli.shell import is_answered
-from chordesk.tasks.services import tether
+from chordesk.tasks.services import parent_guard
 from chordesk.tasks.worker import sockets
 
 MOST_AT_ONCE = 8
@@ -85,7 +85,7 @@ def _started(home: Path) -> int:
 def _apart(parent: int) -> None:
     """Leave nothing of the parent's here: its lock, its sockets, its terminal, its ways to end."""
     if sys.platform == "linux":
-        tether.hold(signal.SIGKILL, parent)
+        parent_guard.hold(signal.SIGKILL, parent)
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for each in (signal.SIGINT, signal.SIGHUP):
@@ -131,7 +131,7 @@ def _accept(listener: socket.socket, code: _Code, children: set[int]) -> None:
             return
         try:
             if sys.platform == "linux":
-                tether.hold(signal.SIGKILL, server)
+                parent_guard.hold(signal.SIGKILL, server)
             listener.close()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.alarm(LIFE_SECONDS)

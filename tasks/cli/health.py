@@ -70,9 +70,9 @@ def doctor(
 
     loaded = checked()
     if fix:
-        from chordesk.models import walls
+        from chordesk.models import file_modes
 
-        walls.close(loaded.settings)
+        file_modes.close(loaded.settings)
     warn(loaded.warnings)
     with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
         checks = run_checks(context, ALL)

@@ -21,8 +21,8 @@ from chordesk.tasks.cli.output import console, print_line, relative, table, warn
 from chordesk.tasks.cli.shell import standing_line
 
 if TYPE_CHECKING:
-    from chordesk.models.room import Shortage
     from chordesk.models.settings import Settings
+    from chordesk.models.shortages import Shortage
     from chordesk.tasks.cli.answering import Answering
     from chordesk.tasks.life import Life
     from chordesk.tasks.services.plan import Plan
@@ -117,7 +117,7 @@ def _outside(made: Plan) -> list[tuple[str, str, str, str, str]]:
 def _watch(stack: Stack, answering: Answering, began: Sequence[Process]) -> None:
     """Report programs that died or came back and what is short, and restart those that supervisord gave up on, until a
     signal comes. began: the programs as they were shown."""
-    from chordesk.models.room import shortages
+    from chordesk.models.shortages import shortages
 
     before = {each.name: each for each in began}
     running = {name: each.pid for name, each in before.items()}

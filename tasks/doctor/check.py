@@ -18,8 +18,8 @@ from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import soundness, store
 from chordesk.models.errors import DatabaseUnsound, DeskError, RedisDown, ServiceError
 from chordesk.models.notifications import NoticeKind
-from chordesk.models.room import FULL, ROOM_REMEDY
 from chordesk.models.settings import Settings
+from chordesk.models.shortages import FULL, ROOM_REMEDY
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.urls import masked

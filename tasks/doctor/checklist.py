@@ -63,7 +63,7 @@ _OWN = (
     CheckEntry("room", machine.room, 10),
     CheckEntry("ports", machine.ports, 5),
     CheckEntry("processes", machine.processes, 10),
-    CheckEntry("walls", machine.walls, 30),
+    CheckEntry("file modes", machine.file_modes, 30),
     CheckEntry("redis", check.redis_server, 10),
     CheckEntry("messages", check.messages, 30),
     CheckEntry("database", check.database, 30),

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from chordesk.agents.role_models import models_in_use
 from chordesk.models.errors import BinaryMissing, LoginMissing, NotConfigured
 from chordesk.models.features import require_source
-from chordesk.models.room import ROOM_REMEDY, SOUNDNESS, Shortage, folders, require_room, shortages
+from chordesk.models.file_modes import open_to_others
 from chordesk.models.settings import running_desk
+from chordesk.models.shortages import ROOM_REMEDY, SOUNDNESS, Shortage, folders, require_no_shortage, shortages
 from chordesk.models.urls import page_hosts
-from chordesk.models.walls import open_to_others
 from chordesk.tasks import life
 from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, ok, warn
@@ -67,7 +67,7 @@ def login(context: CheckContext) -> Check:
 def room(context: CheckContext) -> Check:
     """Check that the home can be written, and that there is room where the desk writes, memory, and files to open, for
     the workers of a running desk too."""
-    require_room(context.settings)
+    require_no_shortage(context.settings)
     here = [one for one in shortages(context.settings) if one.what != SOUNDNESS]  # that is the database's check
     up = not context.embedded and running_desk.has_settings(running_desk.read(context.settings.home))
     workers = ask_workers(context.settings) if up else []
@@ -101,7 +101,7 @@ def ports(context: CheckContext) -> Check:
     return ok("free, or the desk's own")
 
 
-def walls(context: CheckContext) -> Check:
+def file_modes(context: CheckContext) -> Check:
     """Check that home, database, logs, pictures and reports are their owner's alone."""
     if found := open_to_others(context.settings):
         shown = ", ".join(f"{path} ({stat.S_IMODE(path.lstat().st_mode):o})" for path in found[:SHOWN])

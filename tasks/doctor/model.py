@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.probe import ask_server
-from chordesk.agents.pulse import RAISE
+from chordesk.agents.liveness import RAISE
 from chordesk.agents.role_models import LOCAL, local_url, missing_keys, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook.server import answer

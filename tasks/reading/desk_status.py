@@ -30,7 +30,6 @@ from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseUnsound, DeskError, ServiceError
 from chordesk.models.notices import is_noted
-from chordesk.models.room import Shortage, shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import (
     Standing,
@@ -40,6 +39,7 @@ from chordesk.models.settings.running_desk import (
     standing_of,
     with_values,
 )
+from chordesk.models.shortages import Shortage, shortages
 from chordesk.models.states import RUN_LIVE, STEP_FINAL, ApprovalState, RunKind, StepState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, Order

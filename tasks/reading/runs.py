@@ -14,7 +14,6 @@ from sqlmodel import Session, col, func, select
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NothingYet
 from chordesk.models.market import plain_name
-from chordesk.models.room import shortages
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import (
     Standing,
@@ -23,6 +22,7 @@ from chordesk.models.settings.running_desk import (
     research_account,
     standing_of_run,
 )
+from chordesk.models.shortages import shortages
 from chordesk.models.states import (
     RUN_FINAL,
     STEP_FINAL,

@@ -22,10 +22,10 @@ from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import names_setting
 from chordesk.models.states import RunKind
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
-from chordesk.tasks.services import plan, tether
+from chordesk.tasks.services import parent_guard, plan
 from chordesk.tasks.services.plan import Choice, Plan, desk_command
 from chordesk.tasks.services.stack import Stack
-from chordesk.tasks.services.supervision import tethered
+from chordesk.tasks.services.supervision import guarded
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.prices import chain_of
@@ -133,8 +133,8 @@ def follow(
 ) -> int:
     """Run a command of the desk with its output on our terminal, or nowhere; add to the processes seen."""
     until = time.monotonic() + seconds
-    command = tethered("TERM", desk_command(*arguments))
-    environ = {**stack.plan.environ, tether.PARENT: str(os.getpid())}
+    command = guarded("TERM", desk_command(*arguments))
+    environ = {**stack.plan.environ, parent_guard.PARENT: str(os.getpid())}
     with subprocess.Popen(
         command, env=environ, cwd=stack.plan.cwd, stdout=subprocess.DEVNULL if quiet else None
     ) as process:

@@ -25,6 +25,7 @@ import chordesk
 from chordesk.agents.role_models import PROVIDER_KEYS, require_roles
 from chordesk.models import features
 from chordesk.models.errors import ServiceError, UsageError
+from chordesk.models.file_modes import PRIVATE
 from chordesk.models.home import UNUSABLE_REMEDY, make_folder, why_unusable
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
@@ -32,7 +33,6 @@ from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
-from chordesk.models.walls import PRIVATE
 from chordesk.tasks.engine.kinds import WORKER_QUEUES
 from chordesk.tasks.redis_clients import OLDEST_REDIS, message_key
 from chordesk.tasks.worker import sockets

@@ -17,8 +17,8 @@ from chordesk.models.database import soundness, store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError, UsageError
-from chordesk.models.room import require_room
 from chordesk.models.settings import Settings, running_desk
+from chordesk.models.shortages import require_no_shortage
 from chordesk.tasks import life, presence, redis_clients
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
@@ -297,7 +297,7 @@ def require_able(settings: Settings) -> None:
     reports, and the roles, SettingError or NotConfigured for market and broker, UsageError for the universe,
     BinaryMissing, LoginMissing or CodexError for the model and its server, UsageError for a home without room; and what
     features need."""
-    require_room(settings)
+    require_no_shortage(settings)
     soundness.require(settings)  # before anything is written to the database
     if (no_log := why_no_file(settings)) is not None:
         raise UsageError(no_log, remedy="orders need their record; then start the desk")

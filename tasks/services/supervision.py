@@ -24,13 +24,13 @@ from supervisor.xmlrpc import SupervisorTransport
 from chordesk.models.errors import ServiceError, UsageError
 from chordesk.models.files import replacing
 from chordesk.models.settings.variables import unneeded
-from chordesk.tasks.services import tether
+from chordesk.tasks.services import parent_guard
 from chordesk.tasks.services.plan import Folders, Plan, Program, unneeded_keys
 
 GROUP_PRIORITY = {"services": 100, "desk": 900}  # stopped from the highest down
 WAKE_SECONDS = 0.1
-TETHER = Path(tether.__file__)
-DAEMON = TETHER.with_name("supervisord.py")
+PARENT_GUARD = Path(parent_guard.__file__)
+DAEMON = PARENT_GUARD.with_name("supervisord.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ def configuration(programs: Sequence[Program], folders: Folders) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tethered(end: str, command: Sequence[str]) -> list[str]:
+def guarded(end: str, command: Sequence[str]) -> list[str]:
     """Return the command wrapped so that it gets SIG{end} when the process that starts it dies."""
-    return [sys.executable, "-I", "-S", str(TETHER), f"SIG{end}", *command]
+    return [sys.executable, "-I", "-S", str(PARENT_GUARD), f"SIG{end}", *command]
 
 
 def _program(program: Program, folders: Folders) -> list[str]:
-    command = tethered(program.end, program.command)
+    command = guarded(program.end, program.command)
     return [
         f"[program:{program.name}]",
         f"command={_plain(shlex.join(command))}",
@@ -168,8 +168,8 @@ class Supervisor:
         path.chmod(0o600)
         with suppress(FileNotFoundError):
             _socket(self._folders).unlink()
-        env = {**environ, tether.PARENT: str(os.getpid())}
-        command = tethered("TERM", [sys.executable, "-P", str(DAEMON), "-c", str(path)])
+        env = {**environ, parent_guard.PARENT: str(os.getpid())}
+        command = guarded("TERM", [sys.executable, "-P", str(DAEMON), "-c", str(path)])
         with (self._folders.logs / "supervisord.out").open("wb") as out:
             self._process = subprocess.Popen(
                 command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True

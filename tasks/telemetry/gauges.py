@@ -24,8 +24,8 @@ from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import RECYCLE_RSS_MB, ProcessStatus
-from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
+from chordesk.models.shortages import Shortage
 from chordesk.models.states import ORDER_OPEN, RUN_LIVE, ApprovalState, AttemptEnd, RunState, StepState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order

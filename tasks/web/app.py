@@ -32,8 +32,8 @@ from chordesk.tasks.redis_clients import message_key, redis_url
 from chordesk.tasks.services import plan
 from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web import programs
+from chordesk.tasks.web.connection_limits import LimitedServer
 from chordesk.tasks.web.context import ServiceContext, fleet_of
-from chordesk.tasks.web.door import DoorServer
 from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page.assets import Assets
 from chordesk.tasks.web.page.sessions import Sessions
@@ -144,7 +144,7 @@ BACKLOG = 1024
 SEND_BYTES = 128 * 1024  # that the kernel keeps for one reader
 
 
-class ApiServer(DoorServer):
+class ApiServer(LimitedServer):
     """The service's server. On shutdown it ends the event streams first: uvicorn waits for open responses."""
 
     def __init__(self, app: FastAPI, context: ServiceContext, announce: Callable[[], None]) -> None:

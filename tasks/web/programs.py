@@ -24,8 +24,8 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import feed
 from chordesk.tasks.events.feed import DeskPlace, Placed
 from chordesk.tasks.tokens import FRESH_SECONDS, Tokens
+from chordesk.tasks.web.connection_limits import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.context import ServiceContext
-from chordesk.tasks.web.door import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.idempotency import KEY_RULE
 from chordesk.tasks.web.problems import Problem, problem, problem_for
 from chordesk.tasks.web.routes.events import EventFilter

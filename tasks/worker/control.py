@@ -36,7 +36,7 @@ from chordesk.tasks import life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, steps
 from chordesk.tasks.engine.kinds import QUEUES
-from chordesk.tasks.engine.room import RoomWatch
+from chordesk.tasks.engine.shortage_watch import ShortageWatch
 from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tasks.engine.summary import summarise
 from chordesk.tasks.worker.messages import CANCEL, INTERRUPT, STATUS, STOP
@@ -312,7 +312,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._entry: Any = None
         self._listener: socket.socket | None = None
         self._path: Path | None = None
-        self._room: RoomWatch | None = None
+        self._room: ShortageWatch | None = None
 
     def start(self, consumer: Any) -> None:
         self._room = consumer.app.desk.room

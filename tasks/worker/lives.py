@@ -17,7 +17,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks import life
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine.room import NOTICE_SECONDS
+from chordesk.tasks.engine.shortage_watch import NOTICE_SECONDS
 from chordesk.tasks.life import Life
 
 log = structlog.get_logger(__name__)

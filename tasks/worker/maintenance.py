@@ -32,7 +32,7 @@ from chordesk.tasks import approvals, life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, policy, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
-from chordesk.tasks.engine.room import NOTICE_SECONDS
+from chordesk.tasks.engine.shortage_watch import NOTICE_SECONDS
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from chordesk.models import home, room
+from chordesk.models import home, shortages
 from chordesk.models.database.store import Store, open_current
 from chordesk.models.errors import DatabaseDown, UsageError
 from chordesk.models.files import replacing
@@ -71,7 +71,7 @@ def test_nothing_is_made_or_read_at_the_path_of_a_folder_that_is_away(kept: Path
         pass
     with pytest.raises(OSError, match="data folder"):
         home.make_folder(kept / "artifacts" / "a")
-    (short,) = [one for one in room.shortages(settings) if one.what == room.HOME]
+    (short,) = [one for one in shortages.shortages(settings) if one.what == shortages.HOME]
     assert short.out
     assert "no order is sent" in str(short)
     assert halting.is_filed(settings), "of a folder that is away nobody knows whether it has a HALT file"

@@ -27,7 +27,7 @@ from chordesk.agents.graphs.langchain.bridge import (
     exchange,
     in_arguments,
 )
-from chordesk.agents.pulse import TurnLimits
+from chordesk.agents.liveness import TurnLimits
 from chordesk.agents.role_models import LOCAL, PROVIDER_KEYS, RUNTIMES
 from chordesk.agents.runtime import Conversation, Lifecycle, Runtime, Scope
 from chordesk.models import features

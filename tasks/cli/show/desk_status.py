@@ -23,8 +23,8 @@ from chordesk.tasks.life import State
 from chordesk.tools.risk.codes import shown
 
 if TYPE_CHECKING:
-    from chordesk.models.room import Shortage
     from chordesk.models.settings.running_desk import Standing
+    from chordesk.models.shortages import Shortage
     from chordesk.tasks.life import Life
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow

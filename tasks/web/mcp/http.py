@@ -21,7 +21,7 @@ from chordesk.models.urls import is_loopback
 from chordesk.tasks.services import plan
 from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
-from chordesk.tasks.web.door import DoorServer, is_too_deep
+from chordesk.tasks.web.connection_limits import LimitedServer, is_too_deep
 from chordesk.tasks.web.mcp.protocol import RunResources, protocol_server
 from chordesk.tasks.web.problems import answer, problem
 from chordesk.tasks.web.security import Guard, host_names, token_of
@@ -58,7 +58,7 @@ def serve_http(
     with _bound(host, port) as listening:
         url = f"{url_of(listening)}{MCP_PATH}"
         app = mcp_app(toolset, runs, host_names(here), _tokens(settings, token.value))
-        DoorServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
+        LimitedServer(app, lambda: announce(url, token.where), programs=False, lifespan=True).run([listening])
 
 
 def _tokens(settings: Settings, own: str) -> Tokens:

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from chordesk.agents.gateway.service import Gateway, Upstream
-from chordesk.agents.pulse import Pulse, TurnLimits
+from chordesk.agents.liveness import Liveness, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, turn, until
@@ -199,7 +199,7 @@ async def answers_of(server: LocalServer, key: str) -> AsyncIterator[Callable[[s
 
     gateway = Gateway(Upstream(server.url, key, facts=facts))
     await gateway.start()
-    gateway.watch("a-thread", Pulse(TurnLimits()))
+    gateway.watch("a-thread", Liveness(TurnLimits()))
     async with aiohttp.ClientSession() as session:
 
         async def ask(thread: str) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from chordesk.agents.gateway import wire
 from chordesk.agents.gateway.service import Gateway, Signs, Upstream
 from chordesk.agents.gateway.wire import Server
-from chordesk.agents.pulse import Pulse, TurnLimits
+from chordesk.agents.liveness import Liveness, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, spec, turn
@@ -250,7 +250,7 @@ async def test_bytes_and_headers_come_back_as_they_are() -> None:
     with Endpoint() as served:
         gateway = Gateway(Upstream(served.url, KEY, chat=False))
         await gateway.start()
-        gateway.watch("t", Pulse(TurnLimits()))
+        gateway.watch("t", Liveness(TurnLimits()))
         headers = [*SSE_HEADERS, (b"x-request-id", b"abc"), (b"x-ratelimit-remaining", b"7")]
         pieces = [(0.0, body[at : at + 7]) for at in range(0, len(body), 7)]
         served.raw = (200, headers, pieces)
@@ -290,11 +290,11 @@ STREAMS: Mapping[str, tuple[bytes, str, float]] = {
 @pytest.mark.parametrize("cut", [lambda told: [told], lambda told: [bytes([one]) for one in told]])
 def test_signs_of_life(name: str, cut: Callable[[bytes], list[bytes]]) -> None:
     told, phase, tokens = STREAMS[name]
-    pulse = Pulse(TurnLimits())
-    pulse.requested()
-    signs = Signs(pulse, lambda: Server("x", "y"))
+    liveness = Liveness(TurnLimits())
+    liveness.requested()
+    signs = Signs(liveness, lambda: Server("x", "y"))
     assert b"".join([*map(signs.passed, cut(told)), signs.rest()]) == told
-    assert (pulse.phase, pulse.tokens) == (phase, tokens)
+    assert (liveness.phase, liveness.tokens) == (phase, tokens)
 
 
 def test_an_answer_that_the_endpoint_cut_at_its_length_is_kept(tmp_path: Path, registry: str) -> None:

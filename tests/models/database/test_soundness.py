@@ -16,9 +16,9 @@ from chordesk.models.database import page_sums, soundness
 from chordesk.models.database.failures import as_desk_error
 from chordesk.models.database.store import Store, seal
 from chordesk.models.errors import DatabaseDown, DatabaseUnsound
-from chordesk.models.room import shortages
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.shortages import shortages
 from chordesk.models.states import TradingState
 from chordesk.tools.orders.halting import trading_state
 from tests.databases import make_database

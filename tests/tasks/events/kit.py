@@ -21,8 +21,8 @@ from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.states import RunState
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events.feed import Feed
-from chordesk.tasks.services.supervision import tethered
-from chordesk.tasks.services.tether import PARENT
+from chordesk.tasks.services.parent_guard import PARENT
+from chordesk.tasks.services.supervision import guarded
 from tests.builders import run_row
 from tests.conftest import answers, valkey_binary
 from tests.patience import PATIENCE
@@ -42,7 +42,7 @@ class RedisServer:
     def start(self) -> None:
         command = [valkey_binary(), "--port", "0", "--unixsocket", str(self.path), "--save", ""]
         environ, quiet = {**os.environ, PARENT: str(os.getpid())}, subprocess.DEVNULL
-        whole = tethered("KILL", [*command, "--dir", str(self.folder)])
+        whole = guarded("KILL", [*command, "--dir", str(self.folder)])
         self._process = subprocess.Popen(whole, env=environ, stdout=quiet, stderr=quiet)
         wait_for(lambda: answers(self.path), "Redis answers")
 

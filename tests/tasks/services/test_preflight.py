@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.models import room
+from chordesk.models import shortages
 from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
@@ -67,7 +67,7 @@ def both(name: str, made: Settings) -> str:
 def test_a_home_that_cannot_be_written_or_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     assert "set DESK_HOME to a folder you may write" in both("room", settings(tmp_path / "file" / "home"))
-    monkeypatch.setattr(room, "SPACE", room.Bounds(2**62, 1.0, 2**62, 1.0))
+    monkeypatch.setattr(shortages, "SPACE", shortages.Bounds(2**62, 1.0, 2**62, 1.0))
     found = os.statvfs(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _path: found)  # others use this disk too
     assert "no room: space of home" in both("room", settings(tmp_path))

@@ -1,4 +1,5 @@
-"""supervisord asked to end while programs ignore it, and the tether that watches a parent where the kernel does not."""
+"""supervisord asked to end while programs ignore it, and the guard that watches a parent where the kernel does
+not."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chordesk.tasks.services import tether
+from chordesk.tasks.services import parent_guard
 from chordesk.tasks.services.plan import Plan, Program, redis_server
 from chordesk.tasks.services.supervision import Supervisor, log_file
 from tests.patience import PATIENCE
@@ -78,8 +79,8 @@ ENVIRON = {**CLEAN, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 WATCH = (
-    "import os, signal, sys; from chordesk.tasks.services import tether; "
-    "sys.exit(tether.watch(signal.SIGTERM, os.getppid(), sys.argv[1:]))"
+    "import os, signal, sys; from chordesk.tasks.services import parent_guard; "
+    "sys.exit(parent_guard.watch(signal.SIGTERM, os.getppid(), sys.argv[1:]))"
 )
 
 
@@ -115,7 +116,7 @@ def test_it_ends_the_command_with_the_parent_even_one_that_ignores_signals() -> 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the command is started and then ended")
 def test_a_parent_that_is_gone_already_is_noticed() -> None:
-    command = [sys.executable, "-I", "-S", tether.__file__, "SIGTERM", "true"]
-    done = subprocess.run(command, env={**CLEAN, tether.PARENT: "1"}, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-I", "-S", parent_guard.__file__, "SIGTERM", "true"]
+    done = subprocess.run(command, env={**CLEAN, parent_guard.PARENT: "1"}, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "parent process 1 is gone" in done.stderr

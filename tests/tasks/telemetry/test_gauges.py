@@ -15,8 +15,8 @@ from sqlmodel import Session
 
 from chordesk.agents.runtime import ProcessStatus
 from chordesk.models.notifications import NoticeKind, NotificationState
-from chordesk.models.room import Shortage
 from chordesk.models.settings import Settings
+from chordesk.models.shortages import Shortage
 from chordesk.models.states import ApprovalState, OrderState, RunState, StepState, TradingState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading

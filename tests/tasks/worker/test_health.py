@@ -13,7 +13,7 @@ import pytest
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli import ping
-from chordesk.tasks.engine.room import RoomWatch
+from chordesk.tasks.engine.shortage_watch import ShortageWatch
 from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.worker import sockets
 from chordesk.tasks.worker.control import HealthSocket
@@ -34,7 +34,7 @@ class Timer:
 
 def consumer(home: Path, node: str = NODE) -> Any:
     watch = SimpleNamespace(health=ProcessHealth("research"))
-    room = RoomWatch(Settings(home=home), lambda: Store("sqlite://"), bool)
+    room = ShortageWatch(Settings(home=home), lambda: Store("sqlite://"), bool)
     desk = SimpleNamespace(settings=SimpleNamespace(home=home), watch=watch, room=room)
     return SimpleNamespace(app=SimpleNamespace(desk=desk), hostname=node, timer=Timer())
 

@@ -12,7 +12,7 @@ from redis import Redis
 from sqlmodel import col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.room import Shortage
+from chordesk.models.shortages import Shortage
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep

@@ -23,9 +23,9 @@ from sqlmodel import col, select
 
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.errors import UsageError
-from chordesk.models.room import Shortage
 from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.shortages import Shortage
 from chordesk.models.states import RUN_FINAL, RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Attempt, BacktestSession, Run, Step, Verdict
@@ -276,7 +276,9 @@ def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
     app = playing.player.app
     run = open_backtest(app, FIRST, LAST, universe=UNIVERSE)
     playing.player.add(run)
-    monkeypatch.setattr("chordesk.tasks.engine.room.shortages", lambda _: [Shortage("space", "/", 0, 1, True)])
+    monkeypatch.setattr(
+        "chordesk.tasks.engine.shortage_watch.shortages", lambda _: [Shortage("space", "/", 0, 1, True)]
+    )
     app.desk.room.look()
     playing.player.play(0.5)
     with playing.store.read() as session:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from chordesk.models.room import folders
 from chordesk.models.settings import Settings
+from chordesk.models.shortages import folders
 
 PRIVATE = 0o077  # umask of every process of the desk: what it makes is its owner's alone
 

@@ -1,5 +1,5 @@
-"""The room of a worker: looked at each second and said when it changes. While there is none the worker takes no step;
-what it has begun ends, and the rest stays due in the database."""
+"""Shortages where a worker runs: looked for each second and said when they change. While one leaves no room the worker
+takes no step; what it has begun ends, and the rest stays due in the database."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from chordesk.models import event_log, home, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.notifications import NoticeKind
-from chordesk.models.room import HOME, Shortage, shortages
 from chordesk.models.settings import Settings
+from chordesk.models.shortages import HOME, Shortage, shortages
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.engine import step_queries
@@ -31,7 +31,7 @@ LATELY_SECONDS = 60.0
 NOTICE_SECONDS = 600  # the same state of the same resource within this is no news
 
 
-class RoomWatch:
+class ShortageWatch:
     """What is short for this process, as of the last look. Threads share it; before `start` nothing is."""
 
     def __init__(self, settings: Settings, store: Callable[[], Store], ending: Callable[[], bool]) -> None:

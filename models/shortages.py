@@ -1,7 +1,7 @@
-"""Room for the desk's work on this machine: free space and inodes where it writes, memory, and files to open.
+"""Shortages of this machine: of disk space and inodes where the desk writes, of memory, and of files to open.
 
-Below a first bound room is short, which the desk says; below a second one it takes no new step. Bounds are absolute,
-and less on what is small: a share of the whole.
+Below a first bound something is short, which the desk says; below a second one it takes no new step. Bounds are
+absolute, and less on what is small: a share of the whole.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _unsound(settings: Settings) -> Iterator[Shortage]:
         yield Shortage(SOUNDNESS, f"the database is not sound: {why}", 0, 0, True)
 
 
-def require_room(settings: Settings) -> None:
+def require_no_shortage(settings: Settings) -> None:
     """Raise UsageError where the home cannot be written, or so little is left that no step would be taken."""
     try:
         with tempfile.NamedTemporaryFile(dir=_present(settings.home), prefix=".room-") as probe:

@@ -80,7 +80,7 @@ class TurnLimits:
     output_tokens: int = 8000  # of one model call, beyond what it reasons
 
 
-class Pulse:
+class Liveness:
     """Life signs of one turn; for one event loop.
 
     phase: what the turn does now, since `since` (time.monotonic). reasoned, written: tokens of the current model call,
@@ -227,19 +227,19 @@ class Pulse:
 
 class Progress:
     """Reports a turn that takes long: when its phase changes, and else once in REPORT_SECONDS. report: gets the
-    pulse."""
+    liveness."""
 
-    def __init__(self, pulse: Pulse, report: Callable[[Pulse], None]) -> None:
-        self._pulse, self._report = pulse, report
+    def __init__(self, liveness: Liveness, report: Callable[[Liveness], None]) -> None:
+        self._liveness, self._report = liveness, report
         self._began = self._at = time.monotonic()
         self._phase: Phase | None = None
 
     def report(self) -> None:
-        now, pulse = time.monotonic(), self._pulse
-        changed = pulse.phase != self._phase and now - pulse.since >= QUICK_SECONDS
+        now, liveness = time.monotonic(), self._liveness
+        changed = liveness.phase != self._phase and now - liveness.since >= QUICK_SECONDS
         if changed or (now - self._at >= REPORT_SECONDS and now - self._began >= QUICK_SECONDS):
-            self._at, self._phase = now, pulse.phase
-            self._report(pulse)
+            self._at, self._phase = now, liveness.phase
+            self._report(liveness)
 
 
 # What lifts each limit, for all turns or for a role's or model's own.

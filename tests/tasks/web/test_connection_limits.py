@@ -1,4 +1,4 @@
-"""The front door: what a client without a token can cost, and that a good one is answered beside it."""
+"""Limits of connections: what a client without a token can cost, and that a good one is answered beside it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from chordesk.tasks.web import door
+from chordesk.tasks.web import connection_limits
 from chordesk.tasks.web.app import bind
-from chordesk.tasks.web.door import MOST_DEPTH, NEXT_SECONDS, DoorServer, is_too_deep, let_in
+from chordesk.tasks.web.connection_limits import MOST_DEPTH, NEXT_SECONDS, LimitedServer, is_too_deep, let_in
 from tests.fakes.hostile import HALF_BODY, besiege
 from tests.patience import PATIENCE
 from tests.tasks.web.conftest import Floor
@@ -34,7 +34,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 def served() -> Iterator[int]:
     """A server with the front door, and its port."""
     ready, listening = threading.Event(), bind("127.0.0.1", 0)
-    server = DoorServer(app, ready.set, programs=True, lifespan=False)
+    server = LimitedServer(app, ready.set, programs=True, lifespan=False)
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     assert ready.wait(PATIENCE)
@@ -65,7 +65,7 @@ def test_one_that_is_silent_or_ends_neither_head_nor_body_is_let_go(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit in ("HEAD_SECONDS", "BODY_SECONDS"):
-        monkeypatch.setattr(door, limit, 0.3)
+        monkeypatch.setattr(connection_limits, limit, 0.3)
     with served() as port:
         silent, half, body = opened(port), opened(port), opened(port)
         half.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
@@ -77,8 +77,8 @@ def test_one_that_is_silent_or_ends_neither_head_nor_body_is_let_go(
 def test_of_too_many_strangers_the_oldest_goes_and_none_that_is_known(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "SPARED_SECONDS", 0.0)
-    monkeypatch.setattr(door, "CLIENT_WAITS", 2)
+    monkeypatch.setattr(connection_limits, "SPARED_SECONDS", 0.0)
+    monkeypatch.setattr(connection_limits, "CLIENT_WAITS", 2)
     with served() as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as known:
         kept = known.get("/", headers={"Authorization": "Bearer x"}).extensions["network_stream"]
         first, *_, last = [opened(port) for _ in range(3)]

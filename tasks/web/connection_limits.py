@@ -1,4 +1,4 @@
-"""The front door: what a client may cost before it has shown a token.
+"""Limits of connections: what a client may cost before it has shown a token.
 
 h11 bounds a request's head. Here are the times of heads and bodies, and the number of connections that wait for their
 client: beyond it the strangers that wait longest are closed. So hundreds of silent clients keep out nobody.
@@ -75,25 +75,25 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-class Doorkeeper:
+class ConnectionLimits:
     """The connections of one server that wait for their clients, by when they began to."""
 
     def __init__(self) -> None:
         self.buffer = bytearray(READ_BYTES)  # of all connections: what is read is handed over at once
-        self._waiting: dict[Door | ProgramDoor, float] = {}
+        self._waiting: dict[LimitedHttp | LimitedWebSocket, float] = {}
         self._closed, self._told = 0, -TELL_SECONDS
 
-    def wait(self, one: Door | ProgramDoor, seconds: float) -> None:
+    def wait(self, one: LimitedHttp | LimitedWebSocket, seconds: float) -> None:
         """Close a connection that still waits after so many seconds."""
         self._waiting.pop(one, None)
         self._waiting[one] = one.loop.time() + seconds
         if len(self._waiting) > AT_ONCE:
             self._close(next((first for first in self._waiting if not first.known), one))
 
-    def waits(self, one: Door | ProgramDoor) -> bool:
+    def waits(self, one: LimitedHttp | LimitedWebSocket) -> bool:
         return one in self._waiting
 
-    def forget(self, one: Door | ProgramDoor) -> None:
+    def forget(self, one: LimitedHttp | LimitedWebSocket) -> None:
         self._waiting.pop(one, None)
 
     def look(self, now: float) -> None:
@@ -111,16 +111,16 @@ class Doorkeeper:
             log.warning("door.closed", strangers=self._closed, note="they sent no whole request, or were too many")
             self._closed, self._told = 0, now
 
-    def _close(self, one: Door | ProgramDoor) -> None:
+    def _close(self, one: LimitedHttp | LimitedWebSocket) -> None:
         self._closed += not one.known
         self.forget(one)
         one.let_go()
 
 
-class Door(H11Protocol, asyncio.BufferedProtocol):
+class LimitedHttp(H11Protocol, asyncio.BufferedProtocol):
     """One connection. known: it has shown a token."""
 
-    def __init__(self, keeper: Doorkeeper, **given: Any) -> None:
+    def __init__(self, keeper: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self._keeper, self.known, self.began = keeper, False, self.loop.time()
         self.app_state = {**self.app_state, _LET_IN: self._let_in}
@@ -189,10 +189,10 @@ class Door(H11Protocol, asyncio.BufferedProtocol):
             self._keeper.forget(self)
 
 
-class ProgramDoor(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
+class LimitedWebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
     """A program's WebSocket. The token is in its first message; until then few bytes are taken."""
 
-    def __init__(self, keeper: Doorkeeper, **given: Any) -> None:
+    def __init__(self, keeper: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self._keeper, self.known, self.began, self._came = keeper, False, self.loop.time(), 0
         self.app_state = {**self.app_state, _LET_IN: self._let_in}
@@ -257,14 +257,14 @@ class ProgramDoor(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._keeper.forget(self)
 
 
-class DoorServer(uvicorn.Server):
+class LimitedServer(uvicorn.Server):
     """A server that announces its start, and whose clients are bounded. programs: it has a WebSocket."""
 
     def __init__(self, app: ASGIApp, announce: Callable[[], None], *, programs: bool, lifespan: bool) -> None:
-        self._keeper, self._announce = Doorkeeper(), announce
+        self._keeper, self._announce = ConnectionLimits(), announce
         config = uvicorn.Config(
-            app, loop="asyncio", lifespan="on" if lifespan else "off", http=partial(Door, self._keeper),  # type: ignore[arg-type]
-            ws=partial(ProgramDoor, self._keeper) if programs else "none",  # type: ignore[arg-type]
+            app, loop="asyncio", lifespan="on" if lifespan else "off", http=partial(LimitedHttp, self._keeper),  # type: ignore[arg-type]
+            ws=partial(LimitedWebSocket, self._keeper) if programs else "none",  # type: ignore[arg-type]
             ws_max_size=MOST_BYTES, ws_per_message_deflate=False, h11_max_incomplete_event_size=HEAD_BYTES,
             access_log=False, log_config=None, log_level="error", proxy_headers=False, server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,

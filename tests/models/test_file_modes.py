@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chordesk.models import walls
+from chordesk.models import file_modes
 from chordesk.models.settings import Settings
 
 
@@ -26,12 +26,12 @@ def test_what_others_may_read_is_found_and_closed(tmp_path: Path) -> None:
         file.chmod(0o644)
     settings = Settings(home=home, database_url=f"sqlite:///{tmp_path / 'desk.db'}", report_url=str(reports))
     opened = {home, home / "logs", reports, reports / "day", *files}
-    assert set(walls.open_to_others(settings)) == opened
-    assert walls.close(settings) == []
+    assert set(file_modes.open_to_others(settings)) == opened
+    assert file_modes.close(settings) == []
     assert {stat.S_IMODE(path.stat().st_mode) for path in opened} == {0o700, 0o600}
     assert stat.S_IMODE(foreign.stat().st_mode) == 0o644
     (home / "logs" / "api.log").chmod(0o644)
-    assert walls.open_to_others(settings) == []
+    assert file_modes.open_to_others(settings) == []
 
 
 def test_what_a_command_makes_is_its_owners_alone(tmp_path: Path) -> None:

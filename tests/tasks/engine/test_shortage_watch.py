@@ -19,7 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import EventBatch, Notice
-from chordesk.tasks.engine.room import LOOK_SECONDS, RoomWatch
+from chordesk.tasks.engine.shortage_watch import LOOK_SECONDS, ShortageWatch
 from tests.builders import a_run, a_step
 from tests.patience import PATIENCE
 
@@ -44,7 +44,7 @@ def test_steps_wait_for_room_and_are_all_sent_anew(store: Store, tmp_path: Path)
     with store.session() as session:
         step = a_step(session, a_run(session), sent_at=utcnow()).id
     ending: list[bool] = []
-    watch = RoomWatch(Settings(home=tmp_path), lambda: store, lambda: bool(ending))
+    watch = ShortageWatch(Settings(home=tmp_path), lambda: store, lambda: bool(ending))
     with ThreadPoolExecutor(1) as pool:
         with no_file_left():
             watch.start()
