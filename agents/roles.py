@@ -19,10 +19,10 @@ from chordesk.agents.analysts import (
     has_source,
 )
 from chordesk.agents.answers import AnswerError, RecordedCall
-from chordesk.agents.conclusion import rule_of
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
+from chordesk.agents.thesis_pooling import rule_of
 from chordesk.models import features
 from chordesk.models.analysis import (
     PLANNERS,

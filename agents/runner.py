@@ -18,7 +18,6 @@ from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.agents.call_arguments import problem_in
-from chordesk.agents.conclusion import kept
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
@@ -46,6 +45,7 @@ from chordesk.agents.runtime import (
     TurnResult,
     has_history,
 )
+from chordesk.agents.thesis_pooling import kept
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import (
     Completed,

@@ -407,7 +407,7 @@ def mcp(
 
     require_extra("mcp", "`desk mcp`")
     # Loaded here: agents and a web framework, which no other command of this module's wing has use for.
-    from chordesk.agents.offering import offer
+    from chordesk.agents.program_tools import offer
 
     forget_credentials(keep=Settings.DATA_CREDENTIALS)  # its tools read chains
     settings = load_settings()

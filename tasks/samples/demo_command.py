@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from sqlmodel import Session, col, select
 
-from chordesk.agents.conclusion import arithmetic
+from chordesk.agents.thesis_pooling import arithmetic
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState

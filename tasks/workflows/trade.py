@@ -11,10 +11,7 @@ import structlog
 from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
-from chordesk.agents.bounding import bounded_actions
-from chordesk.agents.conclusion import told
-from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
-from chordesk.agents.verdict import (
+from chordesk.agents.research_verdict import (
     cap_confidence,
     ground_decision,
     kept_because,
@@ -24,6 +21,9 @@ from chordesk.agents.verdict import (
     way_of,
     with_rogue_calls,
 )
+from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
+from chordesk.agents.thesis_pooling import told
+from chordesk.agents.trader_sizes import bounded_actions
 from chordesk.models import features
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus, Skipped

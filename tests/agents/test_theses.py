@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from chordesk.agents.answers import AnswerError, RecordedCall
-from chordesk.agents.conclusion import kept
+from chordesk.agents.thesis_pooling import kept
 from chordesk.models.thesis import Invalidation, Thesis
 from chordesk.tools.registry import ToolAnswer
 

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import ConfigDict
 
-from chordesk.agents.offering import offer
+from chordesk.agents.program_tools import offer
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from chordesk.agents.conclusion import EVEN, PRICES
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, clip, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
 from chordesk.agents.rulebook.thresholds import Level, Rule
+from chordesk.agents.thesis_pooling import EVEN, PRICES
 from chordesk.models.thesis import MOST_POINTS, Thesis
 
 # The thesis of a report whose evidence decides nothing of the share.

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.conclusion import Rule, kept
+from chordesk.agents.research_verdict import conclude
 from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, required_roles, shards
 from chordesk.agents.subjects import (
     JudgedSymbol,
@@ -21,7 +21,7 @@ from chordesk.agents.subjects import (
     trader_subject,
     validator_subject,
 )
-from chordesk.agents.verdict import conclude
+from chordesk.agents.thesis_pooling import Rule, kept
 from chordesk.models.analysis import PLANNERS, AnalysisRequest, RoleReport, ValidatorOutput
 from chordesk.models.answers import ReportStatus, ScreenOutput
 from chordesk.models.settings import LENSES, Settings

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Group, RenderableType
 from sqlmodel import Session, select
 
-from chordesk.agents.conclusion import StatedThesis, pool
+from chordesk.agents.thesis_pooling import StatedThesis, pool
 from chordesk.models.database.store import Store, every_table
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.settings import Settings
@@ -61,7 +61,7 @@ from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
 from chordesk.tools.measure.backtest_performance import Course, RandomEntry, performance
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
-from tests.agents.synthesis.kit import PUT, options
+from tests.agents.analysis_view.kit import PUT, options
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.tasks.cli.console import rendered

@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
-from chordesk.agents.offering import READ_TOOLS
+from chordesk.agents.program_tools import READ_TOOLS
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
 from chordesk.models.settings import Settings

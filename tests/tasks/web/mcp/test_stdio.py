@@ -19,7 +19,7 @@ from mcp import McpError
 from mcp.types import BlobResourceContents, ImageContent, TextContent, TextResourceContents
 from pydantic import AnyUrl
 
-from chordesk.agents.offering import READ_TOOLS
+from chordesk.agents.program_tools import READ_TOOLS
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store

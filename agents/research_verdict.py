@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from chordesk.agents.answers import RecordedCall
-from chordesk.agents.conclusion import EVEN, Basis, Rule, StatedThesis, arithmetic, pool, rated
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES, forecasts, rejecting
+from chordesk.agents.thesis_pooling import EVEN, Basis, Rule, StatedThesis, arithmetic, pool, rated
 from chordesk.models.analysis import PLANNERS, RoleReport, VerdictResult
 from chordesk.models.answers import (
     ROGUE_CONFIDENCE,

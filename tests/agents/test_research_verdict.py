@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.agents.research_verdict import COMPANY, cap_confidence, counted, deciding_rule
+from chordesk.agents.research_verdict import reduce_reports as reduce_with
 from chordesk.agents.roles import required_roles
-from chordesk.agents.verdict import COMPANY, cap_confidence, counted, deciding_rule
-from chordesk.agents.verdict import reduce_reports as reduce_with
 from chordesk.models.analysis import RoleReport, VerdictResult
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.settings import Settings

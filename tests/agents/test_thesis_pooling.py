@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.conclusion import (
+from chordesk.agents.research_verdict import conclude, deciding_rule, reduce_reports, way_of
+from chordesk.agents.thesis_pooling import (
     LEAST,
     MOST,
     STANCES,
@@ -21,7 +22,6 @@ from chordesk.agents.conclusion import (
     probability_of,
     rule_of,
 )
-from chordesk.agents.verdict import conclude, deciding_rule, reduce_reports, way_of
 from chordesk.models.analysis import RoleReport
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.errors import SettingError

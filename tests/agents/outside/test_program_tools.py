@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.offering import READ_TOOLS, offer
+from chordesk.agents.program_tools import READ_TOOLS, offer
 from chordesk.agents.roles import TOOLS
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, NotFound, SettingError, UsageError
