@@ -44,14 +44,14 @@ from chordesk.tools.model_tools.company import COMPANY_GET
 from chordesk.tools.model_tools.company_data import ANALYST_RATINGS, EARNINGS_DATES, INSIDER_TRADES, SHORT_INTEREST
 from chordesk.tools.model_tools.filings import SEC_FILINGS
 from chordesk.tools.model_tools.news import NEWS_INDEX, NEWS_LIST
-from chordesk.tools.model_tools.option_activity import OPTIONS_UNUSUAL, VOLATILITY_GET
-from chordesk.tools.model_tools.option_chain import OPTION_CHAIN_GET, OPTION_GREEKS_GET
 from chordesk.tools.model_tools.order_preview import ORDERS_PREVIEW
 from chordesk.tools.model_tools.pages import PAGE_READ
 from chordesk.tools.model_tools.portfolio import PORTFOLIO_GET
 from chordesk.tools.model_tools.reports import REPORT_LATEST
 from chordesk.tools.model_tools.screens import SP500_MOVERS, UNIVERSE_LIST
 from chordesk.tools.model_tools.signals import SIGNALS_GET, TECHNICALS_GET
+from chordesk.tools.options.activity_tool import OPTIONS_UNUSUAL, VOLATILITY_GET
+from chordesk.tools.options.chain_tool import OPTION_CHAIN_GET, OPTION_GREEKS_GET
 from chordesk.tools.registry import ToolSpec
 
 _ENTRIES = (ActionKind.OPEN, ActionKind.ADD)

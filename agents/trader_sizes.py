@@ -13,9 +13,9 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import parse_leg, wrong_legs
 from chordesk.models.plans import PositionPlan, Sizing
 from chordesk.models.thesis import Pooled
-from chordesk.tools.bounds import BY_RISK, Standing, sizing
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.portfolio.size_bounds import BY_RISK, Standing, sizing
 from chordesk.tools.risk.exposure import unit_exposure, worst_case
 
 HORIZON = 20  # sessions, of a position whose trader and theses name none

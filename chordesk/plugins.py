@@ -114,7 +114,6 @@ if TYPE_CHECKING:
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
     from chordesk.tools.brokers.protocol import Streaming as Streaming
-    from chordesk.tools.history import histories as histories
     from chordesk.tools.market.clock import ReplayClock as ReplayClock
     from chordesk.tools.market.prices import History as History
     from chordesk.tools.market.protocol import Bars as Bars
@@ -127,6 +126,7 @@ if TYPE_CHECKING:
     from chordesk.tools.measure.benchmarks.benchmark import Measured as Measured
     from chordesk.tools.measure.benchmarks.benchmark import Row as Row
     from chordesk.tools.model_tools.signals import SIGNALS_GET as SIGNALS_GET
+    from chordesk.tools.prices.daily_bars import histories as histories
     from chordesk.tools.registry import Answer as Answer
     from chordesk.tools.registry import Arguments as Arguments
     from chordesk.tools.registry import Gaps as Gaps

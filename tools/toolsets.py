@@ -22,8 +22,8 @@ from chordesk.models import home
 from chordesk.models.answers import RogueKind
 from chordesk.models.database.blobs import keep
 from chordesk.models.errors import DeskError
-from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.prices.price_figures import load_talib
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, ToolSpec, failed
 
 LEFT_OUT = "leftOut"

@@ -42,10 +42,8 @@ from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params
-from chordesk.tools.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
-from chordesk.tools.lots import lots_of
 from chordesk.tools.market.clock import ReplayClock, exchange_day
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
@@ -62,6 +60,8 @@ from chordesk.tools.measure.backtest_performance import (
 from chordesk.tools.measure.backtests import QUESTION, Claim, drawdown, hit_rates, later_session, volumes_of
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.accounts import equity_levels
+from chordesk.tools.portfolio.lots import lots_of
+from chordesk.tools.prices.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.statistics import ScoredForecast, score
 from chordesk.tools.scoring.track_records import voice_forecasts

@@ -18,13 +18,13 @@ from chordesk.models.tables.runs import Run, Verdict
 from chordesk.models.text import one_line
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.runs import backtest_rows, blocked_summary
-from chordesk.tools.close_table import closes_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.factory import build_market, configured_market
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.measure.backtests import later_session
 from chordesk.tools.measure.experiments import Call, Course, Difference, Other, compare, differing
+from chordesk.tools.prices.close_table import closes_of
 
 _WHY_CHARS = 200
 LISTED = 500  # newest backtests, among which experiments are looked for

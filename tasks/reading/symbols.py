@@ -23,11 +23,11 @@ from chordesk.tasks.reading.accounts import ProtectiveOrder, protective_order
 from chordesk.tools.charts import study as charted
 from chordesk.tools.charts.frames import Frame, Interval, frames
 from chordesk.tools.charts.study import study_of
-from chordesk.tools.figures import load_talib
 from chordesk.tools.market.prices import stamped
 from chordesk.tools.market.protocol import Bars, Floats, IntradaySource
 from chordesk.tools.model_tools.charts import LEVELS, LOOKBACK, plan_of, strength_of
 from chordesk.tools.orders.stops import working_protection
+from chordesk.tools.prices.price_figures import load_talib
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk.exposure import underlying_of
 

@@ -23,12 +23,12 @@ from chordesk.models.tables.runs import Decision, Run, Verdict
 from chordesk.tasks.reading.accounts import EquityDay, equity_curve
 from chordesk.tasks.reading.runs import backtest_view
 from chordesk.tasks.reading.scores import kept_scores
-from chordesk.tools.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
-from chordesk.tools.lots import Lot, lots_of
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
-from chordesk.tools.price_panel import panel_of
+from chordesk.tools.portfolio.lots import Lot, lots_of
+from chordesk.tools.prices.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
+from chordesk.tools.prices.price_panel import panel_of
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
 from chordesk.tools.scoring.verdict_calibration import lenses_of

@@ -35,7 +35,7 @@ from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_S
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.work import RetryLater, TryAgain, attempts_of, without_room
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
+from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
 
 
 def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, Any]:

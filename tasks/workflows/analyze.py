@@ -42,10 +42,10 @@ from chordesk.tasks.workflows.concluding import basis_of, lost_reports, plan_row
 from chordesk.tasks.workflows.research import unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools import rogue_calls
-from chordesk.tools.holdings import free_shares
 from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.protocol import ChainSource, MarketData
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.portfolio.holdings import free_shares
 from chordesk.tools.questions.asking import verdict_question
 
 # The orders of an analysis: code turns each contract that was selected into an action, and these into a decision.

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.agents.conclusion import Basis, anonymous, rule_of
+from chordesk.agents.analysis_view import AccountFacts, plan
 from chordesk.agents.grounding.report import counted
+from chordesk.agents.research_verdict import conclude, with_rogue
 from chordesk.agents.roles import (
     SKEPTIC,
     after,
@@ -20,8 +21,7 @@ from chordesk.agents.roles import (
     validators,
 )
 from chordesk.agents.subjects import own_request
-from chordesk.agents.synthesis import AccountFacts, plan
-from chordesk.agents.verdict import conclude, with_rogue
+from chordesk.agents.thesis_pooling import Basis, anonymous, rule_of
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
 from chordesk.models.answers import (
     Rating,
@@ -41,14 +41,14 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tools import rogue_calls
-from chordesk.tools.holdings import free_shares, written_contracts
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.portfolio.holdings import free_shares, written_contracts
 from chordesk.tools.questions.asking import verdict_question
 from chordesk.tools.questions.theses import crossing
-from chordesk.tools.regime import HORIZONS, base_rates
 from chordesk.tools.risk.exposure import round_trip
+from chordesk.tools.scoring.market_regime import HORIZONS, base_rates
 
 
 def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

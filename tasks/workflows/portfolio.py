@@ -21,12 +21,12 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.trading import meet_past_sessions
-from chordesk.tools.holdings import Holding, holdings, holds
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.protection import held_plans
+from chordesk.tools.portfolio.holdings import Holding, holdings, holds
 from chordesk.tools.registry import ToolContext
 
 AGE = dt.timedelta(hours=24)  # market time after which a role looks at a holding again, whatever the figures

@@ -56,8 +56,6 @@ from chordesk.tasks.worker.turns import moment, run_role
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
-from chordesk.tools.bounds import sizing, stress
-from chordesk.tools.holdings import standing_of
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import actions_of
@@ -65,6 +63,8 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.orders.drafting import last_notes
 from chordesk.tools.orders.flow import process_decision
+from chordesk.tools.portfolio.holdings import standing_of
+from chordesk.tools.portfolio.size_bounds import sizing, stress
 from chordesk.tools.registry import Arguments, ToolContext
 from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.verdict_calibration import odds_of_run

@@ -15,7 +15,7 @@ from chordesk.agents.trader_sizes import bounded_actions
 from chordesk.models.answers import TraderAction
 from chordesk.models.plans import DecidedAction
 from chordesk.models.thesis import Pooled
-from tests.tools.test_bounds import EQUITY, standing
+from tests.tools.portfolio.test_size_bounds import EQUITY, standing
 
 DAY = dt.date(2010, 8, 12)
 SUBJECT: dict[str, Any] = {

@@ -10,13 +10,13 @@ import pytest
 import talib
 
 from chordesk.models.errors import MarketUnavailable
-from chordesk.tools import figures
-from chordesk.tools.history import Budget
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.prices import history_of
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.model_tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import Budget
 from chordesk.tools.registry import Gaps, payload
 from tests.tools.conftest import Call, MakeContext, Raw
 from tests.tools.market.far_market import TODAY, FarMarket, daily, slow
@@ -40,9 +40,9 @@ def test_the_figures_of_one_symbol(market: ReplayMarket, raw: Raw, call: Call) -
     assert row["fromHigh"] == round(close[-1] / max(raw["IBM"][day].high for day in days) - 1, 4)
     assert row["highSessions"] == len(days) == 240
     assert row["sma50"] == round(close[-1] / (sum(close[-50:]) / 50) - 1, 4)
-    assert row["rsi14"] == round(figures.rsi(np.array(close)) or -1, 2)
-    assert row["drawdown60"] == round(figures.drawdown(np.array(close)) or 1, 4)
-    assert row["volatility20"] == round(figures.volatility(np.array(close)) or -1, 4)
+    assert row["rsi14"] == round(price_figures.rsi(np.array(close)) or -1, 2)
+    assert row["drawdown60"] == round(price_figures.drawdown(np.array(close)) or 1, 4)
+    assert row["volatility20"] == round(price_figures.volatility(np.array(close)) or -1, 4)
 
 
 def test_signals_name_a_session_that_the_market_lacks(data: ReplayData, call: Call) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.bounds import (
+from chordesk.tools.portfolio.size_bounds import (
     KellyBet,
     contract_heat,
     correlated_heat,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chordesk.models.market import Listing
 from chordesk.models.thesis import Pooled
-from chordesk.tools.bounds import sizing
-from chordesk.tools.holdings import standing_of
+from chordesk.tools.portfolio.holdings import standing_of
+from chordesk.tools.portfolio.size_bounds import sizing
 from tests.tools.board.test_portfolio_signals import (
     Hold,
     hold,  # noqa: F401

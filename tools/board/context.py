@@ -18,11 +18,11 @@ from chordesk.models.errors import DeskError, NotConfigured
 from chordesk.models.tables.board import Forecast, SignalDirection, SignalFinding
 from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.history import Budget
 from chordesk.tools.market.clock import exchange_day, usual_close
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.reports import seen_runs
+from chordesk.tools.prices.daily_bars import Budget
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.risk.exposure import underlying_of
 

@@ -31,7 +31,7 @@ from chordesk.tools.board.venues.markets import (
     shares_for,
     taker_fee,
 )
-from chordesk.tools.bounds import full_kelly, kelly_bet
+from chordesk.tools.portfolio.size_bounds import full_kelly, kelly_bet
 
 KELLY_FRACTION = 0.25  # share of Kelly's stake that is used
 EVENT_BANKROLL = 1_000.0  # play money at the start

@@ -17,7 +17,6 @@ from chordesk.models.errors import DeskError
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.models.tables.orders import Position
 from chordesk.models.text import without_secrets
-from chordesk.tools import figures
 from chordesk.tools.board.context import (
     EarlierVote,
     Finding,
@@ -29,11 +28,12 @@ from chordesk.tools.board.context import (
     listed,
     named,
 )
-from chordesk.tools.history import Budget
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.universe import NAMED
 from chordesk.tools.model_tools.company_data import plain_text
-from chordesk.tools.price_panel import (
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import Budget
+from chordesk.tools.prices.price_panel import (
     CORRELATION_SESSIONS,
     PricePanel,
     beat_median,
@@ -478,12 +478,12 @@ LEAST_WINDOWS = 20  # of its own past that a percentile needs
 
 
 def volatilities(panel: PricePanel) -> Floats:
-    """Return the annualised standard deviation of the last 20 daily log returns of each row, as tools/figures.py has
-    it; not a number where a close is missing."""
+    """Return the annualised standard deviation of the last 20 daily log returns of each row, as
+    tools/prices/price_figures.py has it; not a number where a close is missing."""
     if len(panel.days) <= VOLATILITY_SESSIONS:
         return np.full(len(panel.close), np.nan)
     changes = np.diff(np.log(panel.close[:, -VOLATILITY_SESSIONS - 1 :]), axis=1)
-    return np.asarray(changes.std(axis=1, ddof=1) * math.sqrt(figures.SESSIONS_A_YEAR), dtype=np.float64)
+    return np.asarray(changes.std(axis=1, ddof=1) * math.sqrt(price_figures.SESSIONS_A_YEAR), dtype=np.float64)
 
 
 def _volatility(panel: PricePanel) -> Callable[[str], Row]:
@@ -492,7 +492,7 @@ def _volatility(panel: PricePanel) -> Callable[[str], Row]:
     def row(symbol: str) -> Row:
         at = panel.place[symbol]
         found, close = standing(universe, at), panel.close[at]
-        fall, own = figures.drawdown(close, DRAWDOWN), _own_percentile(close)
+        fall, own = price_figures.drawdown(close, DRAWDOWN), _own_percentile(close)
         if found is None or own is None or fall is None:
             return None
         return {
@@ -529,7 +529,9 @@ def _own_percentile(close: Floats) -> tuple[float, int] | None:
     changes = np.diff(np.log(close))
     if len(changes) <= VOLATILITY_SESSIONS:
         return None
-    windows = np.lib.stride_tricks.sliding_window_view(changes, VOLATILITY_SESSIONS)[-figures.SESSIONS_A_YEAR - 1 :]
+    windows = np.lib.stride_tricks.sliding_window_view(changes, VOLATILITY_SESSIONS)[
+        -price_figures.SESSIONS_A_YEAR - 1 :
+    ]
     spread = np.round(windows.std(axis=1, ddof=1), 12)  # beyond that, equal windows differ by their order
     past = spread[:-1][np.isfinite(spread[:-1])]
     if not math.isfinite(spread[-1]) or len(past) < LEAST_WINDOWS:

@@ -14,15 +14,14 @@ from chordesk.models.company import EarningsDate
 from chordesk.models.errors import NotConfigured
 from chordesk.models.market import MODELLED, Headline
 from chordesk.models.tables.board import SignalFinding
-from chordesk.tools import figures, option_contracts
 from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
-from chordesk.tools.history import histories
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource
 from chordesk.tools.model_tools.company_data import EARNINGS_NOUN, absent, plain_text
 from chordesk.tools.model_tools.news import published
-from chordesk.tools.model_tools.option_activity import (
+from chordesk.tools.options import option_contracts
+from chordesk.tools.options.activity_tool import (
     FIRST_DAY,
     LAST_DAY,
     OVER_INTEREST,
@@ -30,7 +29,9 @@ from chordesk.tools.model_tools.option_activity import (
     implied_of,
     unusual_contracts,
 )
-from chordesk.tools.option_contracts import UsableChain, usable_chain
+from chordesk.tools.options.option_contracts import UsableChain, usable_chain
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import histories
 from chordesk.tools.registry import Gaps
 
 EARNINGS_SESSIONS = 10
@@ -185,7 +186,7 @@ def _ratios(
     """Return a finding for each symbol with both volatilities; one without the realised one is added to `missing`."""
     found = []
     realised = {
-        history.symbol: figures.volatility(history.spread.close, OPTION_SESSIONS)
+        history.symbol: price_figures.volatility(history.spread.close, OPTION_SESSIONS)
         for history in histories(context.tool, list(chains), Gaps(), OPTION_SESSIONS + 1)
     }
     missing += [symbol for symbol in chains if not realised.get(symbol) and symbol not in missing]

@@ -13,9 +13,9 @@ from chordesk.models.market import OptionContract, parse_contract
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import Books
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.option_pricing import DAYS_A_YEAR, SESSIONS_A_YEAR, Terms, continuation
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.pricing import DAYS_A_YEAR, SESSIONS_A_YEAR, Terms, continuation
 
 _SESSIONS = 60  # of the volatility that a wait is valued with
 _LEAST_RETURNS = 20

@@ -10,10 +10,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chordesk.tools.history import by_symbol, has_closes_alone, histories, last_move_like_a_split, note_holes, note_kept
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.prices import History, IntradayInterval, stamped
 from chordesk.tools.market.protocol import Bars, Intraday, IntradaySource, MarketClock
+from chordesk.tools.prices.daily_bars import (
+    by_symbol,
+    has_closes_alone,
+    histories,
+    last_move_like_a_split,
+    note_holes,
+    note_kept,
+)
 from chordesk.tools.registry import Gaps, ToolContext
 
 Interval = Literal["day", "week", "hour", "15min"]

@@ -27,8 +27,8 @@ from chordesk.tools.charts.lines import (
     trendlines,
 )
 from chordesk.tools.decimals import finite
-from chordesk.tools.figures import load_talib
 from chordesk.tools.market.protocol import Bars, Floats
+from chordesk.tools.prices.price_figures import load_talib
 
 PERIODS = 14
 ATR_BARS, ADX_BARS = PERIODS + 1, 2 * PERIODS  # bars without which TA-Lib has no figure

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.close_table import CloseTable, Mask, Places
-from chordesk.tools.lots import Lot
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.measure.backtests import drawdown
+from chordesk.tools.portfolio.lots import Lot
+from chordesk.tools.prices.close_table import CloseTable, Mask, Places
 from chordesk.tools.scoring.inference import LEAST_VALUES, TOO_FEW, Estimate, Observation, estimate, told_apart
 
 SESSIONS_A_YEAR = 252

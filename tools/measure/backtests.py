@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.close_table import CloseTable
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
+from chordesk.tools.prices.close_table import CloseTable
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds, told_apart
 
 

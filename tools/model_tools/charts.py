@@ -30,8 +30,7 @@ from chordesk.tools.market.earnings import split
 from chordesk.tools.market.prices import actions_of, stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
 from chordesk.tools.position_plans import contract_of_order, plan_now
-from chordesk.tools.price_panel import panel_of
-from chordesk.tools.regime import strength_line
+from chordesk.tools.prices.price_panel import panel_of
 from chordesk.tools.registry import (
     DISTINCT,
     Answer,
@@ -44,6 +43,7 @@ from chordesk.tools.registry import (
     payload,
     tickers,
 )
+from chordesk.tools.scoring.market_regime import strength_line
 
 Section = Literal["swings", "fib", "levels", "trend", "patterns"]
 SECTIONS: tuple[Section, ...] = get_args(Section)

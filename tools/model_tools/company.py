@@ -24,7 +24,6 @@ from chordesk.models.market import Listing, SymbolSignals, SymbolTechnicals
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Candidate
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import chain_of, lapse
 from chordesk.tools.market.protocol import (
@@ -52,11 +51,12 @@ from chordesk.tools.model_tools.news import every_headline, index_row
 from chordesk.tools.model_tools.peers import peers_of
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
-from chordesk.tools.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
-from chordesk.tools.regime import strength_of
+from chordesk.tools.model_tools.statements import fundamentals_part, statements_part, valuation_part
+from chordesk.tools.prices.daily_bars import by_symbol
+from chordesk.tools.prices.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 from chordesk.tools.risk.exposure import underlying_of
-from chordesk.tools.statements import fundamentals_part, statements_part, valuation_part
+from chordesk.tools.scoring.market_regime import strength_of
 
 Part = Literal[
     "related",

@@ -16,10 +16,10 @@ from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, Ra
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.text import one_line
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
+from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import (
     DISTINCT,
     Answer,

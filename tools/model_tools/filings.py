@@ -22,11 +22,11 @@ from chordesk.models.company import Filing
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
 from chordesk.models.features import require_source
 from chordesk.models.settings import Settings
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.fetching import PACES, REQUEST_SECONDS, AgedCache
 from chordesk.tools.market.protocol import FilingsSource, MarketClock
 from chordesk.tools.model_tools.company_data import FewSymbols, bounded, known, share, shown
+from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, Without, payload
 
 # EDGAR, the SEC's archive of filings, through edgartools: loaded where a tool first asks for it and nowhere else, for

@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Headline
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.relevance import OTHER, ranked
 from chordesk.tools.model_tools.company_data import plain_text, share
+from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 WHAT = "headlines"

@@ -14,8 +14,8 @@ from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import MarketData, RecordedSessions, StatementSource
 from chordesk.tools.market.universe import NAMED, same_company
 from chordesk.tools.model_tools.company_data import known
+from chordesk.tools.model_tools.statements import ratios_now
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.statements import ratios_now
 
 LEAST_PEERS = 5  # names behind a median
 _RATIOS = ("priceToEarnings", "priceToBook", "priceToSales")

@@ -14,12 +14,12 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Listing, Mover
-from chordesk.tools import figures
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import Budget, histories, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.market.universe import NAMED, resolve_universe
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import Budget, histories, note_lost
 from chordesk.tools.registry import (
     MAX_SYMBOLS,
     Answer,
@@ -179,8 +179,8 @@ def _mover(history: History, lost: Sequence[dt.date]) -> Mover:
         close=round(float(close[-1]), 4),
         change=round(float(close[-1] / close[-2] - 1), 4),
         change_sessions=span,
-        gap=rounded(figures.gap(spread.open, spread.close)) if span == 1 else None,
-        volume_ratio=rounded(figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
+        gap=rounded(price_figures.gap(spread.open, spread.close)) if span == 1 else None,
+        volume_ratio=rounded(price_figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
     )
 
 

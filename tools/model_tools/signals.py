@@ -15,12 +15,12 @@ from typing_extensions import TypedDict
 
 from chordesk.models.market import SymbolSignals, SymbolTechnicals
 from chordesk.models.settings import Settings
-from chordesk.tools import figures
 from chordesk.tools.decimals import rounded
-from chordesk.tools.figures import SESSIONS_A_YEAR, load_talib, rsi
-from chordesk.tools.history import histories, note_kept, note_lost
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSessions
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import histories, note_kept, note_lost
+from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR, load_talib, rsi
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
 from chordesk.tools.risk.exposure import round_trip
 
@@ -53,13 +53,14 @@ class TechnicalsAnswer(Answer):
 
 
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
-    """Return the signals of one symbol at its last bar; formulas and their sources are in tools/figures.py.
+    """Return the signals of one symbol at its last bar; the formulas and their sources are in
+    tools/prices/price_figures.py.
 
     A figure over so many sessions is of those that have a bar, None where more than a tenth have none; the high states
     its own. lost: the market has no bar of the session before, so there is no change of the day.
     """
     bars, spread = history.bars, history.spread
-    close, high = spread.close, bars.high[-figures.SESSIONS_A_YEAR :]
+    close, high = spread.close, bars.high[-price_figures.SESSIONS_A_YEAR :]
     month, quarter = history.window(21), history.window(60)
     averaged = {sessions: history.window(sessions) for sessions in (20, 50)}
     return SymbolSignals(
@@ -69,28 +70,28 @@ def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
         sessions=len(bars.close),
         momentum20=rounded(_momentum(history, 20)),
         momentum60=rounded(_momentum(history, 60)),
-        rsi14=rounded(figures.rsi(_closes(history, _RSI)), 2),
-        from_high=rounded(figures.from_high(bars.close, high)),
+        rsi14=rounded(price_figures.rsi(_closes(history, _RSI)), 2),
+        from_high=rounded(price_figures.from_high(bars.close, high)),
         high_sessions=len(high),
-        volatility20=rounded(figures.volatility(month.close, len(month) - 1)) if month else None,
-        drawdown60=rounded(figures.drawdown(quarter.close, len(quarter))) if quarter else None,
-        volume_ratio=rounded(figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
-        gap=None if lost else rounded(figures.gap(spread.open, close)),
-        change=None if lost else rounded(figures.momentum(close, 1)),
+        volatility20=rounded(price_figures.volatility(month.close, len(month) - 1)) if month else None,
+        drawdown60=rounded(price_figures.drawdown(quarter.close, len(quarter))) if quarter else None,
+        volume_ratio=rounded(price_figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
+        gap=None if lost else rounded(price_figures.gap(spread.open, close)),
+        change=None if lost else rounded(price_figures.momentum(close, 1)),
         sma20=_from_average(averaged[20]),
         sma50=_from_average(averaged[50]),
     )
 
 
 def _from_average(bars: Bars | None) -> float | None:
-    return rounded(figures.from_average(bars.close, len(bars))) if bars else None
+    return rounded(price_figures.from_average(bars.close, len(bars))) if bars else None
 
 
 def _momentum(history: History, sessions: int) -> float | None:
     """Return the move since so many sessions ago, or since the first bar after it where that session has none."""
-    found = figures.momentum(history.spread.close, sessions)
+    found = price_figures.momentum(history.spread.close, sessions)
     bars = history.window(sessions + 1) if found is None else None
-    return figures.momentum(bars.close, len(bars) - 1) if bars else found
+    return price_figures.momentum(bars.close, len(bars) - 1) if bars else found
 
 
 def _closes(history: History, sessions: int) -> Floats:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from chordesk.tools.market.prices import MOST_MISSING
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.price_panel import change
+from chordesk.tools.prices.price_panel import change
 from chordesk.tools.scoring.inference import (
     LEAST_DATES,
     LEAST_SPANS,

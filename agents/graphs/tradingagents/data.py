@@ -15,7 +15,6 @@ import numpy as np
 from chordesk.models.answers import upper
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.text import fenced
-from chordesk.tools.figures import load_talib
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import history_of, lapse
 from chordesk.tools.market.protocol import Bars, Floats
@@ -23,6 +22,7 @@ from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.company import CompanyArguments, company_get
 from chordesk.tools.model_tools.company_data import InsiderArguments, insider_trades, plain_text
 from chordesk.tools.model_tools.news import published
+from chordesk.tools.prices.price_figures import load_talib
 from chordesk.tools.registry import ToolContext
 
 _PERIOD = 20  # of the volume-weighted average

@@ -31,10 +31,10 @@ from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, op
 from chordesk.tasks.workflows.screen import session_slot
 from chordesk.tools.board.context import listed
 from chordesk.tools.board.venues.pairs import CONFIRMED, list_pairs
-from chordesk.tools.history import histories
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.prices.daily_bars import histories
 from chordesk.tools.questions.asking import relative_questions, store_relative, unaskable
 from chordesk.tools.questions.reading import Chosen, askable, choose, unused_tools
 from chordesk.tools.registry import Gaps, ToolContext

@@ -19,8 +19,8 @@ from chordesk.agents.rulebook.policies.screeners import _TITLES
 from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market
-from chordesk.tools.regime import base_rates, rate_row
 from chordesk.tools.registry import ToolContext
+from chordesk.tools.scoring.market_regime import base_rates, rate_row
 from chordesk.tools.toolsets import TurnTools
 
 Tools = Mapping[str, Callable[[Payload], Payload]]

@@ -26,7 +26,7 @@ from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Candidate, Run, ToolCall, Verdict
 from chordesk.tasks.samples import demo
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.pricing import Terms, price
+from chordesk.tools.market.option_pricing import Terms, price
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.cli.closed import make_closed

@@ -37,9 +37,9 @@ from chordesk.tools.board.venue_questions import VenueResolver, import_one
 from chordesk.tools.board.venues.factory import build_venues
 from chordesk.tools.board.venues.kalshi import FEE as KALSHI
 from chordesk.tools.board.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, Pool, Side, VenueMarket
-from chordesk.tools.bounds import full_kelly
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.portfolio.size_bounds import full_kelly
 from chordesk.tools.questions.resolving import resolve_due
 from tests.fakes import venues as fakes
 from tests.fakes.venues import FarVenues, Fault, kalshi_row, manifold_row, polymarket_row

@@ -18,8 +18,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
 from chordesk.tools.board.registry import Tombstone
-from chordesk.tools.bounds import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.market.replay.market import ReplayMarket
+from chordesk.tools.portfolio.size_bounds import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.registry import ToolContext
 from tests.tools.board.boards import board, dormant, ended, harvested, question
 from tests.tools.board.test_event_positions import add_question, position

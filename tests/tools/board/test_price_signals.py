@@ -11,12 +11,12 @@ import pytest
 
 from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
-from chordesk.tools import figures
 from chordesk.tools.board.price_signals import NO_PATTERN, described_pattern, pattern_codes, record_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.price_panel import (
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.price_panel import (
     PricePanel,
     beat_median,
     change,
@@ -327,7 +327,7 @@ def test_volatility_by_hand(make_context: MakeContext) -> None:
     )
     assert (one.direction, implied(one, 0.5)) == ("neutral", None)
     assert (found["N11"].data["shareBelow"], found["N11"].data["rank"]) == (0.0, 1)
-    assert found["N11"].data["volatility"] == pytest.approx(figures.volatility(np.array(closes["N11"])), abs=5e-5)
+    assert found["N11"].data["volatility"] == pytest.approx(price_figures.volatility(np.array(closes["N11"])), abs=5e-5)
 
 
 def fell(close: Floats, sessions: int) -> Floats:

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.close_table import CloseTable
-from chordesk.tools.lots import Lot, lots_of
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.measure import backtest_performance
 from chordesk.tools.measure.backtest_performance import (
@@ -31,6 +29,8 @@ from chordesk.tools.measure.backtest_performance import (
     performance,
     random_entry,
 )
+from chordesk.tools.portfolio.lots import Lot, lots_of
+from chordesk.tools.prices.close_table import CloseTable
 from chordesk.tools.scoring.inference import LEAST_VALUES
 
 LUCKY = RandomEntry(9, 100.0, 0.0, -50.0, 50.0, 0.999)

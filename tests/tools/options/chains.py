@@ -11,8 +11,8 @@ import numpy as np
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import ChainRow, OptionChain, parse_contract
+from chordesk.tools.market.option_pricing import Terms, price
 from chordesk.tools.market.protocol import Bars
-from chordesk.tools.pricing import Terms, price
 from tests.tools.charts.samples import apple
 from tests.tools.market.far_market import TODAY, FarMarket, daily
 

@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Greeks
-from chordesk.tools.option_contracts import liquidity_of, mid_of
+from chordesk.tools.options.option_contracts import liquidity_of, mid_of
 from tests.tools.conftest import Call, MakeContext, reasons, symbol_reasons
 from tests.tools.market.far_market import FarMarket
 from tests.tools.options.chains import APRIL, MAY, fair_chain, market, row

@@ -36,9 +36,9 @@ from chordesk.models.market import (
 )
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from chordesk.tools.market.option_pricing import DAYS_A_YEAR, Terms, american, greeks, yang_zhang
 from chordesk.tools.market.prices import STALE_DAYS, adjusted_for, lapse
 from chordesk.tools.market.protocol import Action, Bars, Floats, MarketClock, MarketData
-from chordesk.tools.pricing import DAYS_A_YEAR, Terms, american, greeks, yang_zhang
 
 SESSIONS = 20
 _OVER_REALISED = 1.1

@@ -28,7 +28,7 @@ from chordesk.tasks.workflows.portfolio import (
     record_look,
     schedule_rows,
 )
-from chordesk.tools.holdings import Holding
+from chordesk.tools.portfolio.holdings import Holding
 from tests.builders import MARKET_NOW
 from tests.patience import PATIENCE
 

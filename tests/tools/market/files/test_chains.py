@@ -20,7 +20,7 @@ from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.market import ChainedFiles, FilesMarket
 from chordesk.tools.market.files.tables import Problems
 from chordesk.tools.market.protocol import ChainSource, OptionSource
-from chordesk.tools.option_contracts import contract_figures
+from chordesk.tools.options.option_contracts import contract_figures
 from chordesk.tools.registry import ToolContext
 from tests.examples import examples
 from tests.tools.conftest import Call

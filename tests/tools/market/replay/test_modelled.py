@@ -18,10 +18,10 @@ from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.market import MODELLED, ChainRow, OptionChain, contract_of
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.option_pricing import yang_zhang
 from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import ChainSource, MarketData, OptionSource
 from chordesk.tools.market.replay.market import ModelledChains, ModelledReplay, ReplayData, build, monthly_expiries
-from chordesk.tools.pricing import yang_zhang
 from tests.examples import examples
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.market.test_no_look_ahead import future_removed, future_spoiled

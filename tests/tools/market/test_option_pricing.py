@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.tools import figures
-from chordesk.tools.pricing import (
+from chordesk.tools.market.option_pricing import (
     Terms,
     american,
     beyond,
@@ -27,6 +26,7 @@ from chordesk.tools.pricing import (
     written_returns,
     yang_zhang,
 )
+from chordesk.tools.prices import price_figures
 from tests.tools.charts.samples import apple
 
 BARS = apple().last(273)
@@ -128,7 +128,7 @@ def test_the_reasons_for_no_volatility(one: Terms, paid: float, why: str) -> Non
 
 def test_pricing_loads_neither_scipy_nor_the_solver() -> None:
     code = (
-        "import sys; from chordesk.tools.pricing import Terms, greeks, implied_volatility as iv;"
+        "import sys; from chordesk.tools.market.option_pricing import Terms, greeks, implied_volatility as iv;"
         "one = Terms('put', 100., 95., .1, .04); greeks(one, .3); before = 'lets_be_rational' in sys.modules;"
         "print(before, iv(one, 2.5)[1], 'lets_be_rational' in sys.modules, 'scipy' in sys.modules)"
     )
@@ -165,9 +165,9 @@ def test_a_larger_premium_is_the_safer_one(one: Terms, volatility: float, share:
 
 def test_volatilities_of_known_bars() -> None:
     assert yang_zhang(*COLUMNS, 20) == pytest.approx(0.328238, abs=1e-6)
-    assert figures.volatility(BARS.close, 20) == pytest.approx(0.335004, abs=1e-6)
-    assert figures.volatility(BARS.close, 60) == pytest.approx(0.236149, abs=1e-6)
-    assert figures.volatility_rank(BARS.close, 20, 252) == pytest.approx((0.7210, 252), abs=1e-4)
+    assert price_figures.volatility(BARS.close, 20) == pytest.approx(0.335004, abs=1e-6)
+    assert price_figures.volatility(BARS.close, 60) == pytest.approx(0.236149, abs=1e-6)
+    assert price_figures.volatility_rank(BARS.close, 20, 252) == pytest.approx((0.7210, 252), abs=1e-4)
 
 
 def test_too_few_bars_a_hole_or_a_flat_line_have_none() -> None:
@@ -177,7 +177,7 @@ def test_too_few_bars_a_hole_or_a_flat_line_have_none() -> None:
     assert yang_zhang(*(np.r_[column[:-5], np.nan, column[-4:]] for column in COLUMNS), 20) is None
     flat = np.full(40, 10.0)
     assert yang_zhang(flat, flat, flat, flat, 20) == 0.0
-    assert figures.volatility_rank(flat, 20, 252) == (None, 20)
+    assert price_figures.volatility_rank(flat, 20, 252) == (None, 20)
 
 
 @given(st.floats(0.01, 1000), st.integers(0, 200))

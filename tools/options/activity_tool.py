@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 
 from chordesk.models.market import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
-from chordesk.tools import figures, option_contracts
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import histories, note_holes
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.option_pricing import yang_zhang
 from chordesk.tools.market.prices import History
 from chordesk.tools.market.protocol import PastChainSource
-from chordesk.tools.option_contracts import (
+from chordesk.tools.options import option_contracts
+from chordesk.tools.options.option_contracts import (
     ChainInputs,
     ContractFigures,
     Past,
@@ -28,7 +28,8 @@ from chordesk.tools.option_contracts import (
     usable_chains,
     usable_rows,
 )
-from chordesk.tools.pricing import yang_zhang
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.daily_bars import histories, note_holes
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 FIRST_DAY, LAST_DAY, WANTED_DAY = 7, 60, 30  # days to expiry of the chain, and of the expiry that is looked at
@@ -104,7 +105,7 @@ def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict
     for symbol in symbols:
         if symbol in found or symbol in implied:
             close = found[symbol].spread.close if symbol in found else None
-            realised = figures.volatility(close, 20) if close is not None else None
+            realised = price_figures.volatility(close, 20) if close is not None else None
             both = {**_realised(found.get(symbol)), **_implied(implied.get(symbol), realised)}
             rows.append({"symbol": symbol, **both, **_rank(symbol, implied.get(symbol), past.get(symbol), gaps, own)})
     at_the_money = {symbol: one.iv for symbol, one in implied.items()}
@@ -206,10 +207,10 @@ def _realised(history: History | None) -> dict[str, Any]:
     if history is None:
         return dict.fromkeys(("hv20", "hv60", "yangZhang20", "hvRank", "hvRankSessions"))
     spread = history.spread
-    rank, sessions = figures.volatility_rank(spread.close)
+    rank, sessions = price_figures.volatility_rank(spread.close)
     return {
-        "hv20": rounded(figures.volatility(spread.close, 20)),
-        "hv60": rounded(figures.volatility(spread.close, 60)),
+        "hv20": rounded(price_figures.volatility(spread.close, 20)),
+        "hv60": rounded(price_figures.volatility(spread.close, 60)),
         "yangZhang20": rounded(yang_zhang(spread.open, spread.high, spread.low, spread.close, 20)),
         "hvRank": rounded(rank),
         "hvRankSessions": sessions,

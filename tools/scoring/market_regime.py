@@ -11,10 +11,10 @@ import numpy as np
 
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Regime
-from chordesk.tools import figures
 from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.price_panel import LEAST_COMPARED, PricePanel, change, panel_of, standing
+from chordesk.tools.prices import price_figures
+from chordesk.tools.prices.price_panel import LEAST_COMPARED, PricePanel, change, panel_of, standing
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.base_rates import (
     HIGH_SESSIONS,
@@ -48,17 +48,17 @@ def regime_of(panel: PricePanel) -> Regime:
     names = int(np.isfinite(close[:, -1]).sum())
     changes = change(close, _SESSIONS)
     average = mean(close, TREND_SESSIONS)[:, -1]
-    month = figures.momentum(index, _SESSIONS)
-    above = figures.from_average(index, TREND_SESSIONS)
+    month = price_figures.momentum(index, _SESSIONS)
+    above = price_figures.from_average(index, TREND_SESSIONS)
     volatility, percentile, sessions = _volatility(index)
     dispersion = _spread(changes[:, -1])
-    past = [each for column in changes.T[-figures.SESSIONS_A_YEAR :] if (each := _spread(column)) is not None]
+    past = [each for column in changes.T[-price_figures.SESSIONS_A_YEAR :] if (each := _spread(column)) is not None]
     return Regime(
         date=panel.days[-1],
         benchmark=f"equal parts of {names} names",
         trend=None if month is None or above is None else _trend(month, above),
         change20=rounded(month),
-        change60=rounded(figures.momentum(index, 60)),
+        change60=rounded(price_figures.momentum(index, 60)),
         from_average50=rounded(above),
         volatility20=rounded(volatility),
         volatility_percentile=rounded(percentile, 2),
@@ -78,7 +78,7 @@ def _trend(month: float, above: float) -> Literal["up", "down", "mixed"]:
 def _volatility(index: Floats) -> tuple[float | None, float | None, int]:
     """Return (realised volatility of 20 sessions, the share of those of the last year that are at most it, of how
     many)."""
-    past = [figures.volatility(index[: end + 1]) for end in range(len(index))][-figures.SESSIONS_A_YEAR :]
+    past = [price_figures.volatility(index[: end + 1]) for end in range(len(index))][-price_figures.SESSIONS_A_YEAR :]
     known = [each for each in past if each is not None]
     now = past[-1] if past else None
     return now, None if now is None else _percentile(known, now), len(known)
@@ -192,9 +192,9 @@ def strength_of(panel: PricePanel, symbol: str, sectors: Mapping[str, str | None
     found: dict[str, Any] = {"sectorNames": len(others)}
     for span in SPANS:
         changes = change(panel.close, span)[:, -1] if panel.close.shape[1] > span else np.full(len(panel.close), np.nan)
-        own, whole = finite(changes[row]), figures.momentum(index, span)
+        own, whole = finite(changes[row]), price_figures.momentum(index, span)
         found[f"againstBenchmark{span}"] = rounded(own - whole) if own is not None and whole is not None else None
-        part = figures.momentum(group, span) if group is not None else None
+        part = price_figures.momentum(group, span) if group is not None else None
         found[f"againstSector{span}"] = rounded(own - part) if own is not None and part is not None else None
         placed = standing(changes, row)
         found[f"percentile{span}"] = rounded(placed.percentile, 2) if placed is not None else None
@@ -213,7 +213,7 @@ def strength_line(panel: PricePanel, symbol: str, days: Sequence[dt.date]) -> Fl
 
 def beta_of(close: Floats, index: Floats) -> tuple[float | None, int]:
     """Return (covariance / variance of the benchmark of the last 252 daily log returns, of how many)."""
-    pairs = np.array([np.diff(np.log(values[-figures.SESSIONS_A_YEAR - 1 :])) for values in (close, index)])
+    pairs = np.array([np.diff(np.log(values[-price_figures.SESSIONS_A_YEAR - 1 :])) for values in (close, index)])
     known = pairs[:, np.isfinite(pairs).all(axis=0)]
     count = known.shape[1]
     if count < _LEAST_RETURNS or known[1].std() == 0:

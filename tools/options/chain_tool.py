@@ -12,10 +12,9 @@ from typing_extensions import TypedDict
 from chordesk.models.answers import upper
 from chordesk.models.errors import UsageError
 from chordesk.models.market import OptionContract, parse_contract
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import share_of
-from chordesk.tools.option_contracts import (
+from chordesk.tools.options.option_contracts import (
     CHAIN,
     DEFINITION,
     ChainInputs,
@@ -27,6 +26,7 @@ from chordesk.tools.option_contracts import (
     usable_chain,
     usable_chains,
 )
+from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, payload, tickers
 
 MOST_ROWS = 100

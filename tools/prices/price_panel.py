@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from chordesk.models.errors import DeskError, MarketError
-from chordesk.tools.history import Budget, histories, last_move_like_a_split, prefetch
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.prices.daily_bars import Budget, histories, last_move_like_a_split, prefetch
 from chordesk.tools.registry import Gaps, ToolContext
 
 PANEL_SESSIONS = 504

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.close_table import CloseTable
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import Action
+from chordesk.tools.prices.close_table import CloseTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import pytest
 from chordesk.models.errors import MarketUnavailable
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.price_panel import panel_of
-from chordesk.tools.regime import base_rates, rates_of, regime_of, regime_row
+from chordesk.tools.prices.price_panel import panel_of
+from chordesk.tools.scoring.market_regime import base_rates, rates_of, regime_of, regime_row
 from tests.tools.conftest import MakeContext
 from tests.tools.market.far_market import FarMarket, daily
 

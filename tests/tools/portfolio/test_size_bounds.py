@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
-from chordesk.tools.bounds import EQUAL_RISK, HEAT, KELLY, HeatBook, HeldHeat, Standing, sizing, stress
-from chordesk.tools.price_panel import ledoit_wolf
+from chordesk.tools.portfolio.size_bounds import EQUAL_RISK, HEAT, KELLY, HeatBook, HeldHeat, Standing, sizing, stress
+from chordesk.tools.prices.price_panel import ledoit_wolf
 
 EQUITY, SESSIONS = 100_000.0, 60
 NAMES = [f"N{place}" for place in range(12)]

@@ -19,10 +19,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.market import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.history import by_symbol
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.market.prices import chain_of
-from chordesk.tools.pricing import (
+from chordesk.tools.market.option_pricing import (
     DAYS_A_YEAR,
     MODEL,
     Terms,
@@ -32,6 +30,8 @@ from chordesk.tools.pricing import (
     profit_probability,
     written_returns,
 )
+from chordesk.tools.market.prices import chain_of
+from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import Gaps, ToolContext
 
 # Quotes of a chain, checked: rows that cannot be used are left out and counted, and the rest say why they lack a

@@ -19,11 +19,11 @@ from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact, rounded
-from chordesk.tools.figures import SESSIONS_A_YEAR
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.portfolio import portfolio_get
 from chordesk.tools.model_tools.signals import technical_rows
-from chordesk.tools.price_panel import CORRELATION_SESSIONS, beta, correlations, ledoit_wolf, log_returns
+from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR
+from chordesk.tools.prices.price_panel import CORRELATION_SESSIONS, beta, correlations, ledoit_wolf, log_returns
 from chordesk.tools.registry import Arguments, Gaps, ToolContext
 from chordesk.tools.risk.amounts import largest_sector
 from chordesk.tools.risk.exposure import round_trip, underlying_of

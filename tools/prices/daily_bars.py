@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from chordesk.models.errors import DeskError, MarketUnavailable, NotConfigured
-from chordesk.tools.figures import SESSIONS_A_YEAR
 from chordesk.tools.market.prices import History, history_of, lapse, lost_sessions, moves_like_splits
 from chordesk.tools.market.protocol import Bars, Prefetching
+from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR
 from chordesk.tools.registry import Gaps, ToolContext
 
 V = TypeVar("V")

@@ -16,7 +16,6 @@ from chordesk.models.errors import DeskError
 from chordesk.models.market import Listing, multiplier_of, root_of
 from chordesk.models.orders import HeldPosition
 from chordesk.models.tables.orders import Position
-from chordesk.tools.bounds import Standing, heat_book
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import lapse, quote_of
@@ -26,7 +25,8 @@ from chordesk.tools.model_tools.company import LIKELY_RELATED, alike
 from chordesk.tools.model_tools.company_data import reports
 from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
-from chordesk.tools.price_panel import correlations, log_returns
+from chordesk.tools.portfolio.size_bounds import Standing, heat_book
+from chordesk.tools.prices.price_panel import correlations, log_returns
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk.exposure import book_exposures, cover_of, free_cash, underlying_of
 

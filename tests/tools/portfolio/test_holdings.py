@@ -12,7 +12,7 @@ import pytest
 from chordesk.models.database.store import Store
 from chordesk.models.market import Quote
 from chordesk.models.tables.orders import Account, Position
-from chordesk.tools.holdings import NO_COST, Holding, free_shares, holdings, written_contracts
+from chordesk.tools.portfolio.holdings import NO_COST, Holding, free_shares, holdings, written_contracts
 from chordesk.tools.registry import ToolContext
 from tests.tools.conftest import MakeContext
 from tests.tools.orders.tape import Tape
