@@ -1,4 +1,4 @@
-"""A wrapper for a command that must not outlive its parent: `python -I -S tether.py SIGNAL COMMAND...`.
+"""A wrapper for a command that must not outlive its parent: `python -I -S parent_guard.py SIGNAL COMMAND...`.
 
 On Linux the kernel sends SIGNAL to the command when the parent dies; elsewhere this process stays and polls. Standard
 library only and no import of ours: it starts before everything else, once per process.

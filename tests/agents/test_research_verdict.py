@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.research_verdict import COMPANY, cap_confidence, counted, deciding_rule
+from chordesk.agents.grounding.report import counted
+from chordesk.agents.research_verdict import COMPANY, cap_confidence, deciding_rule
 from chordesk.agents.research_verdict import reduce_reports as reduce_with
 from chordesk.agents.roles import required_roles
 from chordesk.models.analysis import RoleReport, VerdictResult

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from deploy import credentials
 from tests.patience import PATIENCE
-from tests.postgres import binaries, tether, unprivileged
+from tests.postgres import binaries, parent_guard, unprivileged
 from tests.stack import free_port, listens
 
 USER = DATABASE = "desk"
@@ -68,7 +68,7 @@ class Server:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 list(self.command), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=tether(self.dies_by), **unprivileged(self.folder),
+                start_new_session=True, preexec_fn=parent_guard(self.dies_by), **unprivileged(self.folder),
             )  # fmt: skip
         self.on_start(self.process.pid)
         until = time.monotonic() + seconds

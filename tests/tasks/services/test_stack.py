@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 from tests.tasks.services.conftest import CLEAN, gone
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-# Starts a process in a session of its own, which no signal to a group and no tether reaches.
+# Starts a process in a session of its own, which no signal to a group and no parent guard reaches.
 ESCAPING = "import subprocess, time; subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)"
 
 
@@ -224,7 +224,7 @@ with Stack(plan.make(load(os.environ, home), os.environ, home, None)) as stack:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the tether polls")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the parent guard polls")
 def test_nothing_outlives_a_starter_that_was_killed(home: Path) -> None:
     home.mkdir()
     root = Path(__file__).parents[3]
