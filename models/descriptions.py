@@ -107,7 +107,7 @@ def _misfit(value: Any, hint: Any) -> str:
             if why := _misfit(one, inner[1]):
                 return f"has {key!r}, which {why}"
         return ""
-    if not isinstance(hint, type) or isinstance(value, hint):
+    if not isinstance(hint, type) or isinstance(value, (int, float) if hint is float else hint):
         if is_dataclass(value) and not isinstance(value, type):
             return next((f"has a {name} that {why}" for name, why in _members(value) if why), "")
         return ""
