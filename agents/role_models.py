@@ -442,9 +442,9 @@ def require_roles(settings: Settings) -> None:
     """Check the settings that name roles, and the libraries of their runtimes. Raises SettingError."""
     given = {name for name, field in Settings.model_fields.items() if getattr(settings, name) != field.default}
     features.require_on(given)
-    for _, checks in features.parts("requires", given, kind=Callable):
+    for feature, checks in features.parts("requires", given, kind=Callable):
         for check in checks:
-            check(settings)
+            features.call(feature, check, settings)
     for runtime in sorted(runtimes_of(settings) - APP_SERVERS):
         if (lack := lack_of(runtime)) is not None:
             raise SettingError(f"the runtime {runtime} needs {lack.reason}", remedy=lack.remedy)

@@ -9,11 +9,14 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer.main
 
+from chordesk.models import features
 from chordesk.models.database.store import every_table
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
@@ -219,6 +222,27 @@ def example_broker() -> str:
     )
 
 
+def own_features() -> str:
+    """Return what each feature of the desk is, its other names, and what it brings that a reader may look for."""
+    return "\n\n".join(_feature(import_module(place)) for place in features.OWN)
+
+
+def _feature(module: ModuleType) -> str:
+    found: features.Feature = module.FEATURE
+    brings = {
+        "other names": found.aliases,
+        "commands": [f"desk {name}" for name in found.commands],
+        "settings": [variable_name(name) for name in found.settings],
+        "events": found.event_kinds,
+        "views": [view.path for view in found.views if view.menu or view.key],
+    }
+    lines = [f"- {what}: {', '.join(map(code, names))}" for what, names in brings.items() if names]
+    if found.documents:
+        lines.append("- pages: " + ", ".join(f"[{page.removesuffix('.md')}](../{page})" for page in found.documents))
+    about = " ".join((module.__doc__ or "").split())
+    return "\n\n".join([f"## {found.name}", about, *(["\n".join(lines)] if lines else [])])
+
+
 def workflows() -> str:
     """Return a table of the kinds of runs with their steps, then one of each step."""
     tables = {*every_table()}
@@ -268,6 +292,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "event-types": event_types,
     "routes": routes,
     "workflows": workflows,
+    "features": own_features,
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from chordesk.models.descriptions import NAME, NAME_RULE, is_ours, misfit, said, unknown_member, wrong_kind
-from chordesk.models.errors import NotConfigured, SettingError, UsageError
+from chordesk.models.errors import DeskError, NotConfigured, SettingError, UsageError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -274,7 +274,7 @@ class Feature:
     event_kinds: Mapping[str, str] = field(default_factory=dict)  # FEATURE.name of what it writes, with its purpose
     notice_kinds: Mapping[str, NoticeWords] = field(default_factory=dict)  # by FEATURE_name
     denials: Mapping[str, Denial] = field(default_factory=dict)  # by code, FEATURE_name
-    documents: tuple[str, ...] = ()  # its pages: of the desk's own below docs/, of a package addresses
+    documents: tuple[str, ...] = ()  # of the desk's own: its pages below docs/
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.
     requires: tuple[str, ...] = ()
@@ -597,6 +597,20 @@ def parts(
                 raise
             continue
         yield feature, loaded
+
+
+def call(feature: Feature, function: Callable[..., T], *given: Any) -> T:
+    """Call a function of a feature. What one of a package fails with, but for the desk's own errors, is a SettingError
+    with the package and the remedy."""
+    try:
+        return function(*given)
+    except DeskError:
+        raise
+    except Exception as error:
+        if (place := _found().places.get(feature.name)) is None:
+            raise
+        remedy = f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
+        raise SettingError(f"the feature {feature.name} of {place} fails: {said(error)}", remedy=remedy) from error
 
 
 def entries(what: str, name: str, kind: Any) -> Iterator[tuple[Feature, Any]]:

@@ -44,6 +44,10 @@ FEATURE = Feature(
     event_kinds={
         "artifact.written": "payload.id, kind, digest, run, number: code wrote an episode's content",
     },
+    documents=(
+        "board.md",
+        "event-markets.md",
+    ),
     settings=("episode", "rounds", "voices", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),

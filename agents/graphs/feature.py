@@ -24,5 +24,9 @@ FEATURE = Feature(
             "chordesk.tasks.graphs.commands", "Run", "Run TradingAgents on symbols as durable work."
         ),
     },
+    documents=(
+        "langchain.md",
+        "tradingagents.md",
+    ),
     settings=("graphs", "graph_models"),
 )

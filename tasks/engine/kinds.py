@@ -154,8 +154,8 @@ def turns_of(kind: str, params: Mapping[str, Any], settings: Settings, held: int
     if workflow is None or workflow.turns is None:
         return {}
     found = dict(workflow.turns(params, settings, held))
-    for _, count in features.entries("turn_counts", kind, Callable):
-        found |= count(params, settings, held)
+    for feature, count in features.entries("turn_counts", kind, Callable):
+        found |= features.call(feature, count, params, settings, held)
     return found
 
 

@@ -20,6 +20,7 @@ FEATURE = Feature(
             text="chordesk.tasks.notifications.commands:status_lines",
         )
     },
+    documents=("notifications.md",),
     settings=("notify_channels",),
     checks=("chordesk.tasks.notifications.doctor_check:CHECK",),
     preflight=("chordesk.tasks.notifications.checking:preflight",),

@@ -314,6 +314,6 @@ def require_able(settings: Settings) -> None:
     require_chains(settings, os.environ)
     require_runtimes(settings)
     require_provider(settings)
-    for _, checks in features.parts("preflight", kind=Callable):
+    for feature, checks in features.parts("preflight", kind=Callable):
         for check in checks:
-            check(settings)
+            features.call(feature, check, settings)

@@ -28,7 +28,7 @@ from chordesk.models import features
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus, Skipped
 from chordesk.models.database.lookup import by_prefix
-from chordesk.models.errors import FencedOff, Postponed, UsageError
+from chordesk.models.errors import FencedOff, Postponed, SettingError, UsageError
 from chordesk.models.groups import by_key
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.orders import Fill, Order, Position
@@ -117,11 +117,14 @@ def require_same_market(run: Run, market: MarketData) -> None:
 
 
 def _of_features(session: Session, run_id: str) -> dict[str, Any]:
-    """Return what features tell the trader of a run."""
+    """Return what features tell the trader of a run; of a package that fails, that it is missing."""
     found: dict[str, Any] = {}
-    for _, functions in features.parts("brief", kind=Callable):
+    for feature, functions in features.parts("brief", kind=Callable):
         for function in functions:
-            found |= function(session, run_id)
+            try:
+                found |= features.call(feature, function, session, run_id)
+            except SettingError as error:
+                found[feature.name] = {"missing": error.args[0]}
     return found
 
 

@@ -131,7 +131,9 @@ build("stop"), build("runs"), features.views(), kinds.run_kinds()
 left = [(each.name, str(each), each.remedy) for each in features.skipped()]
 refused = [("empty", refusal(build, "empty"))]
 refused += [(name, refusal(build_market, Settings(market=name))) for name in ("marketless", "late")]
-print(json.dumps([[*ROLES], [*COMMANDS], left, [*refused, ("late", refusal(build, "late"))]]))
+from wrong_good import FEATURE
+refused += [("late", refusal(build, "late")), ("good", refusal(features.call, FEATURE, lambda: 1 / 0))]
+print(json.dumps([[*ROLES], [*COMMANDS], left, refused]))
 """
 _MEMBER = re.compile(r"\w+=")
 
@@ -174,9 +176,10 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         assert "its name is ''" in lines[""]
         assert "its entry point is 'a b', and MODULE:FEATURE is due" in lines["valued"]
         assert lines["good"].endswith("wrong-good 1.0 (wrong_good:FEATURE) has this name")
-        whys = ("its module has no command empty, but none", "empty_part has no build", *(LATE,) * 2)
-        for (name, line), why in zip(refused, whys, strict=True):
-            assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: {why}")
+        out = "is left out: "
+        whys = (f"{out}its module has no command empty, but none", f"{out}empty_part has no build", *(out + LATE,) * 2)
+        for (name, line), why in zip(refused, (*whys, "fails: ZeroDivisionError: division by zero"), strict=True):
+            assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) {why}")
         good = desk(found, "good")
         assert (good.returncode, good.stdout) == (0, "good\n")
         for command, environ, why in (("screen", {"DESK_MARKET": "raising"}, WRONG["raising"][1]), ("late", {}, LATE)):

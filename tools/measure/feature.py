@@ -25,6 +25,10 @@ FEATURE = Feature(
         "benchmark": Command(f"{_TASKS}.benchmark_command", "Measure", "Measure the desk on a public benchmark."),
     },
     subcommands={"runs": (f"{_TASKS}.leaks_command",)},
+    documents=(
+        "backtest.md",
+        "benchmarks.md",
+    ),
     settings=("cassettes", "mask"),
     routes=(f"{_TASKS}.routes:router",),
     views=(
