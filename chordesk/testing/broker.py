@@ -491,7 +491,11 @@ class BrokerContract:
                 break
             far.fill(str(ticket.order_id), 1, far.price)
         assert updates.ids == {str(ticket.order_id)}
-        assert line.ask(ticket).fills == Line(far, far.connect()).ask(ticket).fills
+        streamed, polled = line.ask(ticket).fills, Line(far, far.connect()).ask(ticket).fills
+        assert [fill.id for fill in streamed] == [fill.id for fill in polled]
+        assert figures(streamed) == figures(polled)
+        for one, other in zip(streamed, polled, strict=True):
+            assert abs(one.at - other.at) < dt.timedelta(seconds=1)
 
     def test_an_end_is_told_with_all_its_fills_and_not_before(self, far: Far, line: Line) -> None:
         filled, cancelled = ticket_at(far), ticket_at(far, symbol=far.symbols[1])
