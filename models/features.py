@@ -508,10 +508,25 @@ def require_served(settings: Any) -> None:
     is of a feature that is switched off: its steps would wait for a worker that cannot be."""
     for name in off():
         for setting in _found().features[name].settings if name in _found().features else ():
-            value = getattr(settings, setting)
-            if value != type(settings).model_fields[setting].default:
+            if _is_changed(settings, setting):
+                value = getattr(settings, setting)
                 reason = f"the run has {setting} {value}, and the feature {name} is switched off here: nobody serves it"
                 raise UsageError(reason, remedy=f"leave {setting} as it is by default, or take {name} out of {OFF}")
+
+
+def _is_changed(settings: Any, name: str) -> bool:
+    """Whether there is such a setting, and its value is not the default one."""
+    field = type(settings).model_fields.get(name)
+    return field is not None and getattr(settings, name) != field.default
+
+
+def strange_settings(known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings that packages name and that there are not, and the remedy: what waits for one never starts."""
+    for feature in in_force():
+        names = (*feature.settings, *(one.setting for one in feature.programs if one.setting))
+        if feature.name in _found().places and (strange := [name for name in names if name not in known]):
+            remedy = f"correct its package, or set {OFF}={feature.name}"
+            yield f"the feature {feature.name} names the setting {strange[0]}, and there is none", remedy
 
 
 def unwrapped(settings: Any) -> str | None:
@@ -520,9 +535,8 @@ def unwrapped(settings: Any) -> str | None:
     for name in off():
         feature = _found().features.get(name)
         for setting in feature.settings if feature is not None and feature.wraps else ():
-            value = getattr(settings, setting)
-            if value != type(settings).model_fields[setting].default:
-                return f"the feature {name}: the run has {setting} {value}"
+            if _is_changed(settings, setting):
+                return f"the feature {name}: the run has {setting} {getattr(settings, setting)}"
     return None
 
 

@@ -31,7 +31,7 @@ def features_found(context: CheckContext) -> Check:
     """Check that every installed feature is in force, and that nothing waits or is kept for one that is not."""
     kinds.run_kinds()  # loads the features' workflows
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
-    lost = list(features.lost_views())
+    lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]
     wrong = [(str(each), each.remedy) for each in features.skipped()] + lost + list(_of_no_feature(context))
     if not wrong:
         return ok(found)

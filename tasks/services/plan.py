@@ -43,6 +43,7 @@ MOST_WORKERS = 32
 SENDS = frozenset({"message_key"})  # what a process needs that has to do with messages
 # The places of programs after the port of DESK_METRICS_PORT: each keeps its own, however many research workers there
 # are. Those of features are after the last one of these.
+RESERVED = frozenset({"ops", "trade", "beat", "api", "research", "redis", "rulebook", "flower"})  # names of programs
 WATCHED = ("ops", "trade", "beat", "api", "research")
 CODE_ROOT = Path(chordesk.__file__).resolve().parents[1]
 
@@ -425,7 +426,7 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     if choice is not None:
         suffix = "" if "redis_url" in urls else f"-{hashlib.sha256(str(where.home).encode()).hexdigest()[:6]}"
         started += workers(choice, flower_port, suffix)
-        started += _of_features(loaded.settings)
+        started += _of_features(loaded.settings, {one.name for one in started})
         if choice.api:
             started.append(api(loaded.settings.api_host, _api_port(loaded.settings, where.home, api_port)))
     started = list(_watched(started, loaded.settings))
@@ -437,13 +438,22 @@ def make(loaded: Loaded, environ: Mapping[str, str], cwd: Path, choice: Choice |
     return Plan(settings, where, tuple(started), urls, _environ(environ, where.home, settings, urls), cwd)
 
 
-def _of_features(settings: Settings) -> Iterator[Program]:
-    """Yield the programs of features that these settings need."""
-    for one in (one for feature in features.in_force() for one in feature.programs):
-        if not one.setting or getattr(settings, one.setting) is not None:
-            command = desk_command(*one.arguments)
-            needs = frozenset({one.setting}) if one.setting else frozenset[str]()
-            yield Program(one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True, secrets=needs)
+def _of_features(settings: Settings, taken: set[str]) -> Iterator[Program]:
+    """Yield the programs of features that these settings need. A package with a name that there is already is left out:
+    the supervisor would start neither."""
+    for feature in features.in_force():
+        names = [one.name for one in feature.programs]
+        if again := [name for name in names if name in {*taken, *RESERVED} or names.count(name) > 1]:
+            features.skip(feature, f"among the programs there is {again[0]} already")
+            continue
+        taken |= set(names)
+        for one in feature.programs:
+            if not one.setting or getattr(settings, one.setting, None) is not None:
+                command = desk_command(*one.arguments)
+                needs = frozenset({one.setting}) if one.setting else frozenset[str]()
+                yield Program(
+                    one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True, secrets=needs
+                )
 
 
 def _environ(environ: Mapping[str, str], home: Path, settings: Settings, urls: Mapping[str, str]) -> dict[str, str]:

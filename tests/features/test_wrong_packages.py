@@ -11,7 +11,7 @@ from chordesk.tasks.web.page.assets import STATIC
 from tests.features.test_switched_off import desk, python
 from tests.stack import processes
 
-HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, View\n"
+HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, Program, View\n"
 LATE = "ZeroDivisionError: division by zero (late_part.py, line 1)"
 LONG = "x" * 2000
 # By name of the feature: what its description has, or what its module has in place of one, and what the line about it
@@ -65,6 +65,7 @@ WRONG = {
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
     "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /"),
     "checked": ("checks=('routed_part:CHECK',)", "of desk doctor there is redis already"),
+    "started": ("programs=(Program('beat', ('a',), 'b'),)", "among the programs there is beat already"),
     # with parts that are not there, or of another kind
     "lost": ("roles=('no_such_module:ROLES',)", "No module named 'no_such_module'"),
     "halfway": ("roles=('again_roles',)", "again_roles is a module, and a tuple of Role is due"),
@@ -79,7 +80,11 @@ WRONG = {
     "late": ("commands={'late': Command('late_part', 'Run', 'b')}, markets={'late': Market('late_part')}", ""),
     "empty": ("commands={'empty': Command('empty_part', 'Run', 'b')}", ""),
     "marketless": ("markets={'marketless': Market('empty_part')}", ""),
-    "good": ("commands={'good': Command('spoken_part', 'Run', 'b')}", ""),
+    "good": (
+        "commands={'good': Command('spoken_part', 'Run', 'b')}, settings=('nowhere',),"
+        "views=(View('/good', 'Good', 'of/good/good'),)",
+        "",
+    ),
 }  # fmt: skip
 PARTS = {
     "again_roles": (
@@ -110,12 +115,15 @@ ENTRIES = {
     "wrong-value": "valued = a b",
 }
 LOOK = """
-import json
+import json, os
+from pathlib import Path
 from chordesk.agents.roles import ROLES
 from chordesk.models import features
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
+from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build
+from chordesk.tasks.services import plan
 from chordesk.tasks.doctor import checklist
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.web.app import ROUTERS
@@ -128,12 +136,14 @@ def refusal(asked, *given):
         return str(error)
 
 build("stop"), build("runs"), features.views(), kinds.run_kinds()
+plan.make(load(), {**os.environ}, Path(), plan.Choice())
+left_over = [*features.strange_settings(Settings.model_fields), *features.lost_views()]
 left = [(each.name, str(each), each.remedy) for each in features.skipped()]
 refused = [("empty", refusal(build, "empty"))]
 refused += [(name, refusal(build_market, Settings(market=name))) for name in ("marketless", "late")]
 from wrong_good import FEATURE
 refused += [("late", refusal(build, "late")), ("good", refusal(features.call, FEATURE, lambda: 1 / 0))]
-print(json.dumps([[*ROLES], [*COMMANDS], left, refused]))
+print(json.dumps([[*ROLES], [*COMMANDS], left, refused, left_over]))
 """
 _MEMBER = re.compile(r"\w+=")
 
@@ -158,7 +168,7 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
     with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
         looked = python(found, "-c", LOOK)
         assert looked.returncode == 0, looked.stderr
-        roles_here, commands, skipped, refused = json.loads(looked.stdout)
+        roles_here, commands, skipped, refused, others = json.loads(looked.stdout)
         assert {"risk", "voice_weaver"} <= set(roles_here)
         assert {"screen", "board", "good"} <= set(commands)
         expected = {name: text for name, (_, text) in WRONG.items() if text}
@@ -180,6 +190,10 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         whys = (f"{out}its module has no command empty, but none", f"{out}empty_part has no build", *(out + LATE,) * 2)
         for (name, line), why in zip(refused, (*whys, "fails: ZeroDivisionError: division by zero"), strict=True):
             assert line.startswith(f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) {why}")
+        assert [line for line, remedy in others if remedy] == [
+            "the feature good names the setting nowhere, and there is none",
+            "the view /good of the feature good has a file, and the feature has no pages",
+        ]
         good = desk(found, "good")
         assert (good.returncode, good.stdout) == (0, "good\n")
         for command, environ, why in (("screen", {"DESK_MARKET": "raising"}, WRONG["raising"][1]), ("late", {}, LATE)):
