@@ -46,7 +46,7 @@ Fault = Literal["lost-before", "lost-after", "hang", "late", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class FarOrder:
-    """An order as the far side took it, in the desk's words."""
+    """An order as the far side took it, in the desk's words. symbol: of an option its contract, as OCC has it."""
 
     symbol: str
     side: str
@@ -368,6 +368,15 @@ class BrokerContract:
             assert answer is None or answer.status == "rejected", f"{ticket.order_type} {ticket.time_in_force}"
             assert far.order(str(ticket.order_id)) is None
         assert not set(far.sends) & {str(ticket.order_id) for ticket in strange}
+
+    def test_an_order_of_an_option_arrives_as_its_contract(self, far: Far, line: Line) -> None:
+        if not far.entry.options:
+            pytest.skip("it takes no options")
+        contract = f"{far.symbols[0]}301220P00090000"
+        ticket = ticket_at(far, "limit", contract=contract, multiplier=100.0, quantity=2.0, limit_price=1.5)
+        assert line.send(ticket).status in WORKING
+        taken = far.order(str(ticket.order_id))
+        assert taken == FarOrder(contract, "buy", 2.0, "limit", "day", limit_price=1.5), "2 contracts, not 2 shares"
 
     def test_a_definite_no_is_a_rejection_with_its_reason(self, far: Far, line: Line) -> None:
         far.next_send("refused")

@@ -128,7 +128,9 @@ class PaperFar(Far):
         with self.desk.store.read() as session:
             row = session.get(Order, order_id)
         names = FarOrder.__dataclass_fields__
-        return FarOrder(**{name: getattr(row, name) for name in names}) if row else None
+        if row is None:
+            return None
+        return FarOrder(**{**{name: getattr(row, name) for name in names}, "symbol": row.contract or row.symbol})
 
     def fill(self, order_id: str, quantity: float, price: float) -> dt.datetime:
         with self.desk.store.read() as session:
@@ -155,7 +157,7 @@ class PaperFar(Far):
         return AccountView(account=self.name, cash=1_000_000, equity=None, positions=held)
 
     def sending(self, ticket: OrderTicket) -> None:
-        names: set[str] = {*FarOrder.__dataclass_fields__, "account", "action"}
+        names: set[str] = {*FarOrder.__dataclass_fields__, "account", "action", "contract", "multiplier"}
         terms: dict[str, Any] = {name: getattr(ticket, name) for name in names}
         with self.desk.store.session() as session:
             decision = session.get_one(Decision, self._decision)

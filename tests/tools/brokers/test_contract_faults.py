@@ -6,6 +6,7 @@ import datetime as dt
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ def again(self: ToyBroker, ticket: OrderTicket, send: Callable[[OrderTicket], Br
         return send(ticket)
     except Unanswered:
         return send(ticket)
+
+
+def of_shares(self: ToyBroker, ticket: OrderTicket, send: Callable[[OrderTicket], BrokerAnswer]) -> BrokerAnswer:
+    return send(ticket.model_copy(update={"contract": None}))
 
 
 def no_by_silence(self: ToyBroker, ticket: OrderTicket, send: Callable[[OrderTicket], BrokerAnswer]) -> BrokerAnswer:
@@ -206,6 +211,7 @@ FAULTS: list[tuple[str, Patches]] = [
     ("test_it_is_what_its_description_says", {"ToyBroker": Renamed}),
     ("test_each_order_that_it_takes_arrives_as_it_was_asked_for", submit(without_limit)),
     ("test_what_it_does_not_take_never_leaves", submit(unchecked)),
+    ("test_an_order_of_an_option_arrives_as_its_contract", submit(of_shares)),
     ("test_a_definite_no_is_a_rejection_with_its_reason", submit(silence_by_no)),
     ("test_a_lost_answer_leaves_one_order_and_it_is_found", submit(again)),
     ("test_a_lost_answer_leaves_one_order_and_it_is_found", submit(no_by_silence)),
@@ -257,6 +263,8 @@ def test_a_broker_with_one_fault_does_not_pass(
     for name, fault in patches.items():
         monkeypatch.setattr(broker, name, fault)
     with Exchange() as far:
+        if "of_an_option" in test:
+            far.entry = replace(far.entry, options=True)
         monkeypatch.setitem(BROKERS, far.name, far.entry)
         method = getattr(BrokerContract(), test)
         known: dict[str, Any] = {"far": far, "caplog": caplog, "capfd": capfd, "how": "expired"}
