@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
 from chordesk.models.analysis import PLANNERS, AnalysisRequest, Strategy
-from chordesk.models.board import BoardQuestion, VoicePosition, shift
 from chordesk.models.plans import Sizing, Stress
+from chordesk.models.questions import BoardQuestion, VoicePosition, shift
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Signal
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Table, delete
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.events import DESK, Envelope, EventType
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import OrderState, RunState, TradingState
 from chordesk.models.tables.columns import dialect_insert

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from chordesk.models import text as text_module
-from chordesk.models.board import BoardQuestion, SignalState, VoicePosition, concerns
+from chordesk.models.board.forecasts import concerns
+from chordesk.models.questions import BoardQuestion, SignalState, VoicePosition
 from chordesk.models.tables.board import Forecast, Question, Signal
 from chordesk.tools.questions.reading import known_at
 from chordesk.tools.scoring.inference import Estimate

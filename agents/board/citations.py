@@ -20,7 +20,8 @@ from chordesk.agents.grounding import ground
 from chordesk.agents.grounding.figures import Figure, Reading, read
 from chordesk.agents.grounding.matching import comparable
 from chordesk.agents.grounding.sources import Datum, Index, Place, concepts_in, field_of, index_of, places
-from chordesk.models.board import BoardQuestion, CitationStance, CitedSignal, SignalState, VoicePosition, concerns
+from chordesk.models.board.forecasts import concerns
+from chordesk.models.questions import BoardQuestion, CitationStance, CitedSignal, SignalState, VoicePosition
 from chordesk.models.tables.board import Signal
 
 QUOTE, NOTE = 0.60, 0.40  # from QUOTE a text is copied, from NOTE it is near it

@@ -21,7 +21,7 @@ from chordesk.agents.board.karma import (
     last_positions,
     valid_chain,
 )
-from chordesk.models.board import ROUNDS, SignalState, VoicePosition, implied, log_odds
+from chordesk.models.questions import ROUNDS, SignalState, VoicePosition, implied, log_odds
 from chordesk.tools.scoring.inference import Estimate
 
 MOST_QUOTES = 3

@@ -7,6 +7,7 @@ FEATURE = Feature(
     name="board",
     modules=(
         "chordesk.agents.board",
+        "chordesk.models.board",
         "chordesk.tasks.board",
         "chordesk.tools.board",
     ),

@@ -9,7 +9,8 @@ from chordesk.agents.answers import RecordedCall
 from chordesk.agents.board.voices import VOICES
 from chordesk.agents.role import Role
 from chordesk.agents.subjects import VoiceSubject
-from chordesk.models.board import SignalState, VoiceOutput
+from chordesk.models.board.forecasts import VoiceOutput
+from chordesk.models.questions import SignalState
 
 
 def has_live_signal(brief: Mapping[str, Any], calls: Sequence[RecordedCall]) -> bool:

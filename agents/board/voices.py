@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from chordesk.agents.board.board import Board, one_line
-from chordesk.models.board import CitedSignal, VoiceForecast, VoiceOutput, coherent
+from chordesk.models.board.forecasts import VoiceOutput, coherent
 from chordesk.models.errors import SettingError
+from chordesk.models.questions import CitedSignal, VoiceForecast
 from chordesk.models.settings import Settings
 from chordesk.models.text import inert
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter
 
-from chordesk.models import model_prices, notifications, urls
+from chordesk.models import model_prices, notice_channels, urls
 from chordesk.models.errors import UsageError
 from chordesk.models.files import expanded
 from chordesk.models.order_terms import require_protection
@@ -203,10 +203,10 @@ SqlUrl = Annotated[SecretStr, _secret(urls.require_database)]
 Token = Annotated[SecretStr, _secret(_hard_to_guess)]
 Login = Annotated[SecretStr, _secret(_login)]
 Identity = Annotated[SecretStr, _secret(_identity)]
-Channels = Annotated[SecretStr, _secret(notifications.readable_channels)]
-NotifyKinds = Annotated[str, AfterValidator(notifications.readable_kinds)]
-QuietTimes = Annotated[str, AfterValidator(notifications.readable_quiet)]
-Zone = Annotated[str, AfterValidator(notifications.readable_zone)]
+Channels = Annotated[SecretStr, _secret(notice_channels.readable_channels)]
+NotifyKinds = Annotated[str, AfterValidator(notice_channels.readable_kinds)]
+QuietTimes = Annotated[str, AfterValidator(notice_channels.readable_quiet)]
+Zone = Annotated[str, AfterValidator(notice_channels.readable_zone)]
 WebSearch = Annotated[str, AfterValidator(_web_search)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 PageHosts = Annotated[str, AfterValidator(readable_hosts)]

@@ -161,7 +161,7 @@ class Calibration(Identified, Dated, table=True):
 
 
 class Question(Identified, Dated, table=True):
-    """Anything that resolves. source, state and rule: of `models.board`.
+    """Anything that resolves. source, state and rule: of `models.questions`.
 
     external_id: distinguishes it within its source, such as the venue's id, or symbol, day and sessions. market: whose
     bars it is resolved from; empty for questions of venues and persons. baseline: probability of YES without the desk

@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import BackupError, DatabaseDown, DeskError, UsageError
 from chordesk.models.events import DESK
 from chordesk.models.files import replacing
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice

@@ -11,8 +11,8 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import voice_of
 from chordesk.models.answers import Frozen
-from chordesk.models.board import BoardQuestion
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import BoardQuestion
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import (
     Episode,

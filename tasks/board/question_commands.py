@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from sqlmodel import Session
 
-from chordesk.models.board import VENUES, QuestionSource, QuestionState
+from chordesk.models.board.forecasts import VENUES
 from chordesk.models.errors import MarketError, SettingError, UsageError
+from chordesk.models.questions import QuestionSource, QuestionState
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.tasks.cli.output import emit, warn
 from chordesk.tasks.cli.shell import Json, day_of, looks, opened, whoami

@@ -8,9 +8,9 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
-from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import QuestionSource, QuestionState
 from chordesk.models.tables.board import Episode, Question
 from chordesk.models.tables.runs import Run, research_run
 from chordesk.tasks.board.board_view import BoardView, board_view

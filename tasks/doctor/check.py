@@ -17,7 +17,7 @@ from sqlmodel import col, select
 from chordesk.agents.role_models import longest_turn
 from chordesk.models.database import soundness, store
 from chordesk.models.errors import DatabaseUnsound, DeskError, RedisDown, ServiceError
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.shortages import FULL, ROOM_REMEDY
 from chordesk.models.tables.columns import utcnow

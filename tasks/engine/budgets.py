@@ -17,7 +17,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.events import DESK
 from chordesk.models.model_prices import LOCAL, NO_PRICE, Price, model_of, price_of, prices
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest, research_account
 from chordesk.models.states import RunKind

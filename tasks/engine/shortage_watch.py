@@ -15,7 +15,7 @@ from sqlmodel import Session
 from chordesk.models import event_log, home, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, EventType, event
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.shortages import HOME, Shortage, shortages
 from chordesk.models.tables.columns import utcnow

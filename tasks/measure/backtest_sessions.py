@@ -13,9 +13,9 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
-from chordesk.models.board import QuestionState
 from chordesk.models.market import multiplier_of
 from chordesk.models.orders import DenialCode
+from chordesk.models.questions import QuestionState
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import research_account, with_values
 from chordesk.models.states import RunKind, RunState, StepKind, StepState, TradingState

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chordesk.models import notifications
+from chordesk.models import notice_channels
 from chordesk.models.errors import SettingError
 from chordesk.models.features import lack_of
-from chordesk.models.notifications import ByChannel, NoticeKind, QuietHours
+from chordesk.models.notice_channels import ByChannel, NoticeKind, QuietHours
 from chordesk.models.settings import Settings
 
 _SET = "set DESK_NOTIFY_CHANNELS to NAME=URL, or DESK_NOTIFY_CHANNELS_FILE to a file with such lines"
@@ -29,10 +29,10 @@ def channels(settings: Settings) -> list[Channel]:
     """Raises SettingError for what does not fit together, and without apprise or a channel."""
     if settings.notify_channels is None:
         raise SettingError("no channel of notifications is set", remedy=_SET)
-    urls = notifications.channel_urls(settings.notify_channels.get_secret_value())
+    urls = notice_channels.channel_urls(settings.notify_channels.get_secret_value())
     kinds, quiet = (
-        notifications.kinds_by_channel(settings.notify_kinds),
-        notifications.quiet_by_channel(settings.notify_quiet),
+        notice_channels.kinds_by_channel(settings.notify_kinds),
+        notice_channels.quiet_by_channel(settings.notify_quiet),
     )
     _require_known("DESK_NOTIFY_KINDS", settings.notify_kinds, kinds, urls)
     _require_known("DESK_NOTIFY_QUIET", settings.notify_quiet, quiet, urls)

@@ -75,7 +75,7 @@ def _messages(rows: Sequence[Notification]) -> RenderableType:
 
 
 def _message(row: Notification) -> tuple[str, ...]:
-    from chordesk.models.notifications import NotificationState
+    from chordesk.models.notice_channels import NotificationState
 
     state = f"{row.state} ({row.held})" if row.held else row.state
     text = paragraph(f"{row.title.removeprefix('Desk: ')}. {row.text}", 160)
@@ -93,7 +93,7 @@ def _overview(found: NotificationsState) -> RenderableType:
 
 
 def _channel(one: ChannelRow) -> tuple[str, ...]:
-    from chordesk.models.notifications import NoticeKind
+    from chordesk.models.notice_channels import NoticeKind
 
     kinds = "all" if set(NoticeKind) <= set(one.kinds) else ", ".join(one.kinds)
     last = f"{one.last_sent_at:%Y-%m-%d %H:%M:%S}" if one.last_sent_at is not None else ""

@@ -14,7 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.events import DESK
-from chordesk.models.notifications import ALONE, NOTIFICATION_OPEN, SUMMARY, URGENT, NoticeKind, NotificationState
+from chordesk.models.notice_channels import ALONE, NOTIFICATION_OPEN, SUMMARY, URGENT, NoticeKind, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import (

@@ -20,7 +20,7 @@ from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import AWAY, Store
-from chordesk.models.notifications import NotificationState
+from chordesk.models.notice_channels import NotificationState
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender

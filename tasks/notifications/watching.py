@@ -13,7 +13,7 @@ from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications import NOTIFICATION_OPEN, NotificationState
+from chordesk.models.notice_channels import NOTIFICATION_OPEN, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notification, NotificationChannel

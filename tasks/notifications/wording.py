@@ -17,7 +17,7 @@ from chordesk.models.events import DESK
 from chordesk.models.features import NoticeWords
 from chordesk.models.home import AWAY_REMEDY
 from chordesk.models.kinds import OF_NONE
-from chordesk.models.notifications import SUMMARY, NoticeKind
+from chordesk.models.notice_channels import SUMMARY, NoticeKind
 from chordesk.models.shortages import HOME, SOUNDNESS
 from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.runtime import Notice

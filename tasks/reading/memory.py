@@ -18,7 +18,7 @@ from sqlmodel import Session, col
 from chordesk.agents.role_models import role_labels
 from chordesk.agents.roles import roots, validators
 from chordesk.models.answers import ReportStatus, Stance
-from chordesk.models.board import QuestionState
+from chordesk.models.questions import QuestionState
 from chordesk.models.tables.board import Question, ThesisQuestion
 from chordesk.models.tables.runs import Analysis, Decision, Report, Run, ScreenHit, Verdict
 from chordesk.tools.market.prices import names_of

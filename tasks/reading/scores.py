@@ -11,10 +11,10 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound
 from chordesk.models.groups import by_key
+from chordesk.models.questions import QuestionState
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.board import (
     EpisodeQuestion,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.notifications import NotificationState
+from chordesk.models.notice_channels import NotificationState
 from chordesk.models.orders import DenialCode
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import BACKTEST, is_backtest

@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, String, Table, cast, delete, or_, select, 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col
 
-from chordesk.models.board import QuestionSource
 from chordesk.models.database.store import Store, every_table
+from chordesk.models.questions import QuestionSource
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.board import Question

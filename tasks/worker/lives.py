@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from chordesk.models import event_log, notices
 from chordesk.models.events import DESK, EventType, event
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks import life

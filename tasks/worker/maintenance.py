@@ -22,8 +22,8 @@ from sqlmodel import Session, col, select
 from chordesk.models.errors import RedisDown, ServiceError
 from chordesk.models.event_log import append
 from chordesk.models.events import DESK, EventType, event
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
-from chordesk.models.notifications import NoticeKind
 from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep

@@ -23,7 +23,7 @@ from chordesk.models.analysis import Depth
 from chordesk.models.answers import Failed, Failure, Interrupted, Skipped
 from chordesk.models.errors import LeaseLost, Postponed
 from chordesk.models.events import DESK
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.models.tables.runtime import Notice

@@ -53,8 +53,8 @@ from chordesk.agents.subjects import (
 )
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
-from chordesk.models.board import CitedSignal, VoiceForecast, VoicePosition
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.questions import CitedSignal, VoiceForecast, VoicePosition
 from chordesk.models.settings import LENSES, Settings
 
 SETTINGS = Settings()

@@ -186,7 +186,7 @@ from chordesk.agents.roles import GRAPH_ROLES, ROLES, TOOLS
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.models import features
 from chordesk.models.events import EventType
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS, Settings
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build, outline

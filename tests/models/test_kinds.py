@@ -12,7 +12,7 @@ from chordesk.models import event_log, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, Domain, Envelope, EventType, KnownType, event
 from chordesk.models.kinds import OF_NONE
-from chordesk.models.notifications import NoticeKind, kinds_by_channel
+from chordesk.models.notice_channels import NoticeKind, kinds_by_channel
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.desk_status import event_line

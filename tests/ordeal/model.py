@@ -17,7 +17,7 @@ from typing import Any
 from chordesk.agents.litellm.client import ANSWER, METADATA_HEADER
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import ScreenOutput
-from chordesk.models.board import VoiceOutput
+from chordesk.models.board.forecasts import VoiceOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
 from tests.fakes.figures import quoted
 from tests.fakes.obedient import obedient

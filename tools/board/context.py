@@ -13,8 +13,9 @@ import sqlalchemy
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.errors import DeskError, NotConfigured
+from chordesk.models.questions import BoardQuestion
 from chordesk.models.tables.board import Forecast, SignalDirection, SignalFinding
 from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.models.text import NEW_YORK

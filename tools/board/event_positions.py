@@ -13,9 +13,10 @@ from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from chordesk.models.board import QUESTION_FINAL, VENUES, QuestionState
+from chordesk.models.board.forecasts import VENUES
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
+from chordesk.models.questions import QUESTION_FINAL, QuestionState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EventPosition, Question
 from chordesk.models.tables.columns import utcnow

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import sqlalchemy
 from sqlmodel import col
 
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest, QuestionSource
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
+from chordesk.models.questions import BoardQuestion, QuestionSource
 from chordesk.models.tables.board import Question, SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.event_positions import EVENT_BANKROLL, KELLY_FRACTION, event_ledger

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlmodel import select
 
-from chordesk.models.board import MAX_FINDINGS, Harvest
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.models.tables.orders import Position

@@ -18,10 +18,11 @@ from pydantic import BaseModel, ValidationError
 from sqlmodel import Session
 
 from chordesk.models.answers import Frozen
-from chordesk.models.board import PEOPLES, QUESTION_FINAL, VENUES, ByPerson, ByVenue, QuestionSource, QuestionState
+from chordesk.models.board.forecasts import VENUES
 from chordesk.models.database.store import Store, transact
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.outside import Oversized, held
+from chordesk.models.questions import PEOPLES, QUESTION_FINAL, ByPerson, ByVenue, QuestionSource, QuestionState
 from chordesk.models.tables.board import Question
 from chordesk.models.text import csv_cell, from_csv_cell, new_york, one_line
 from chordesk.tools.board.question_sets import (

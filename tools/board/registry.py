@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
-from chordesk.models.board import Harvest
+from chordesk.models.board.forecasts import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.text import without_secrets
 from chordesk.tools.board import portfolio_signals, price_signals, symbol_signals, venue_signals

@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.board import MAX_FINDINGS, Harvest
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.company import EarningsDate
 from chordesk.models.errors import NotConfigured
 from chordesk.models.market import MODELLED, Headline

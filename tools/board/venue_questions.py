@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.board import QUESTION_FINAL, ByVenue, QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
+from chordesk.models.questions import QUESTION_FINAL, ByVenue, QuestionState
 from chordesk.models.tables.board import Question
 from chordesk.models.text import one_line, utc
 from chordesk.tools.board.venues.markets import EventVenue, Outcome, VenueMarket, changed_resolution

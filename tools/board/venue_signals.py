@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.errors import DeskError, MarketUnavailable
+from chordesk.models.questions import BoardQuestion
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, asleep, best, compose, named
 from chordesk.tools.board.venues.factory import build_funding, build_venues

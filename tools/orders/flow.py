@@ -11,8 +11,8 @@ from sqlmodel import Session, col, select
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.market import parse_contract
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
-from chordesk.models.notifications import NoticeKind
 from chordesk.models.orders import Denied
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.settings import Settings

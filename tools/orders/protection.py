@@ -13,8 +13,8 @@ import structlog
 from sqlmodel import Session, and_, col, func, select
 
 from chordesk.models.errors import DeskError, FencedOff, MarketError
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
-from chordesk.models.notifications import NoticeKind
 from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import Denied
 from chordesk.models.plans import ExitReason, PositionPlan

@@ -11,8 +11,8 @@ from sqlalchemy import bindparam, select
 from sqlmodel import Session, SQLModel, col
 
 from chordesk.models.answers import Rating
-from chordesk.models.board import BeatsMedian, QuestionSource
 from chordesk.models.errors import DeskError
+from chordesk.models.questions import BeatsMedian, QuestionSource
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.columns import absent_insert, new_id, utcnow

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chordesk.models.board import BeatsMedian
 from chordesk.models.errors import DeskError
+from chordesk.models.questions import BeatsMedian
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.prices import STALE_DAYS, vanished
 from chordesk.tools.market.protocol import Floats, MarketData, Prefetching, RecordedSessions

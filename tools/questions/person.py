@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from sqlmodel import Session
 
 from chordesk.models.answers import spelled
-from chordesk.models.board import PEOPLES, ByPerson, QuestionSource, QuestionState
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import PEOPLES, ByPerson, QuestionSource, QuestionState
 from chordesk.models.tables.board import Question
 from chordesk.models.text import NEW_YORK, new_york, one_line, utc
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.board import QuestionSource, QuestionState, SignalState
+from chordesk.models.questions import QuestionSource, QuestionState, SignalState
 from chordesk.models.tables.board import Episode, Question, Signal, SignalCitation
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import exchange_hours

@@ -14,7 +14,8 @@ from sqlalchemy import ColumnElement, and_, exists, or_, update
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.board import (
+from chordesk.models.database.store import Store, transact
+from chordesk.models.questions import (
     PEOPLES,
     QUESTION_FINAL,
     BeatsMedian,
@@ -23,7 +24,6 @@ from chordesk.models.board import (
     QuestionState,
     ResolutionRule,
 )
-from chordesk.models.database.store import Store, transact
 from chordesk.models.states import RUN_LIVE
 from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, Forecast, Question
 from chordesk.models.tables.columns import utcnow

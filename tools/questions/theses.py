@@ -10,9 +10,9 @@ import numpy as np
 import structlog
 from sqlmodel import Session, col, select
 
-from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
+from chordesk.models.questions import QuestionState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, ThesisQuestion
 from chordesk.models.tables.runs import Report

@@ -15,7 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
-from chordesk.models.board import ROUNDS, QuestionState, SignalState, implied
+from chordesk.models.questions import ROUNDS, QuestionState, SignalState, implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
     Episode,

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from chordesk.models.board import ROUNDS, log_odds
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import ROUNDS, log_odds
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import Score, ScoredForecast, brier, mean_of, score

@@ -12,10 +12,10 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.board.voices import voices_of
 from chordesk.models.answers import Rating
-from chordesk.models.board import ROUNDS
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import transact
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import ROUNDS
 from chordesk.models.states import RUN_FINAL, RunKind, StepKind
 from chordesk.models.tables.board import EpisodeQuestion, Question, VerdictQuestion
 from chordesk.models.tables.orders import Position

@@ -18,9 +18,10 @@ from chordesk.agents.board.voices import VOICES, AcceptedOutput, accept, owner_o
 from chordesk.agents.role_models import tier_of
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
 from chordesk.models.answers import Frozen, Interrupted, ReportStatus
-from chordesk.models.board import Harvest, SignalState, VoiceForecast, VoiceOutput, VoicePosition
+from chordesk.models.board.forecasts import Harvest, VoiceOutput
 from chordesk.models.database.store import Store, transact
 from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.questions import SignalState, VoiceForecast, VoicePosition
 from chordesk.models.settings import Settings
 from chordesk.models.states import STEP_FINAL, StepKind
 from chordesk.models.tables.board import (

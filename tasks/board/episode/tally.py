@@ -20,10 +20,10 @@ from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, 
 from chordesk.agents.board.karma import aggregate, conduct, convergence, herding, skill
 from chordesk.agents.board.voices import VOICES, voice_of
 from chordesk.models import event_log
-from chordesk.models.board import ROUNDS, VoicePosition
 from chordesk.models.errors import NotConfigured
 from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.groups import by_key
+from chordesk.models.questions import ROUNDS, VoicePosition
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import (
     Episode,

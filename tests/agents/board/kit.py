@@ -9,7 +9,7 @@ from typing import Any
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.agents.board.karma import ConductNote, conduct
-from chordesk.models.board import (
+from chordesk.models.questions import (
     BoardQuestion,
     CitationStance,
     CitedSignal,

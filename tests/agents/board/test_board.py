@@ -19,8 +19,9 @@ from chordesk.agents.board.voices import (
     accept,
     voices_of,
 )
-from chordesk.models.board import VoiceForecast, VoiceOutput
+from chordesk.models.board.forecasts import VoiceOutput
 from chordesk.models.errors import SettingError
+from chordesk.models.questions import VoiceForecast
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Forecast, Question
 from chordesk.tools.scoring.inference import known_estimate

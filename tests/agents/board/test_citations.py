@@ -9,7 +9,7 @@ import pytest
 
 from chordesk.agents.board.board import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
-from chordesk.models.board import CitedSignal
+from chordesk.models.questions import CitedSignal
 from chordesk.models.tables.board import Signal
 from tests.agents.board.kit import BOARD, FUNDING, HEAT, cite, position, question, signal
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chordesk.agents.board.content import EpisodeTally, VoiceStanding, content, escaped, markdown
 from chordesk.agents.board.karma import aggregate, conduct, convergence, herding
-from chordesk.models.board import VoicePosition
+from chordesk.models.questions import VoicePosition
 from chordesk.tools.scoring.inference import known_estimate
 from tests.agents.board.kit import BOARD, FUNDING, cite, judged, position
 

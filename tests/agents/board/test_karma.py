@@ -18,7 +18,7 @@ from chordesk.agents.board.karma import (
     in_round,
     skill,
 )
-from chordesk.models.board import VoicePosition
+from chordesk.models.questions import VoicePosition
 from chordesk.models.tables.board import Forecast
 from chordesk.tools.scoring.inference import TOO_FEW, Estimate, known_estimate
 from chordesk.tools.scoring.voices import pooled

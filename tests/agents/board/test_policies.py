@@ -12,7 +12,8 @@ from chordesk.agents.board.citations import judge
 from chordesk.agents.board.policies import RULES, forecast
 from chordesk.agents.board.voices import VOICES, accept
 from chordesk.agents.rulebook.cases import Case
-from chordesk.models.board import VoiceOutput, VoicePosition, implied, log_odds
+from chordesk.models.board.forecasts import VoiceOutput
+from chordesk.models.questions import VoicePosition, implied, log_odds
 from tests.agents.board.kit import BOARD, SIGNALS
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from chordesk.models.board import LEAST_WHOLE, MAX_FINDINGS, BoardQuestion, Harvest, coherent, concerns, implied
+from chordesk.models.board.forecasts import LEAST_WHOLE, MAX_FINDINGS, Harvest, coherent, concerns
+from chordesk.models.questions import BoardQuestion, implied
 from chordesk.models.tables.board import SignalFinding
 
 

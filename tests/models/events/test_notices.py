@@ -10,7 +10,7 @@ from sqlmodel import select
 from chordesk.models import event_log, notices
 from chordesk.models.database.store import Store
 from chordesk.models.events import DESK, Envelope, EventType, event
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.models.notifications import QuietHours
+from chordesk.models.notice_channels import QuietHours
 
 NEW_YORK, BERLIN = ZoneInfo("America/New_York"), ZoneInfo("Europe/Berlin")
 NIGHT = QuietHours.parse("22:00-07:00")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.notifications import NoticeKind, QuietHours, channel_urls, kinds_by_channel, quiet_by_channel
+from chordesk.models.notice_channels import NoticeKind, QuietHours, channel_urls, kinds_by_channel, quiet_by_channel
 from chordesk.models.settings.sources import load_settings
 
 

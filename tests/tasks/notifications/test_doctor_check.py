@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications import NotificationState
+from chordesk.models.notice_channels import NotificationState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notification, NotificationChannel
 from chordesk.tasks.cli.show.desk_status import status_report

@@ -12,7 +12,7 @@ from sqlmodel import col, select
 from chordesk.models import event_log
 from chordesk.models.database.store import Store
 from chordesk.models.events import Envelope
-from chordesk.models.notifications import NoticeKind, QuietHours
+from chordesk.models.notice_channels import NoticeKind, QuietHours
 from chordesk.models.tables.runtime import Notification
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.notifications import messages as dispatch

@@ -10,7 +10,7 @@ import pytest
 from sqlmodel import col, select
 
 from chordesk.models.database.store import Store
-from chordesk.models.notifications import NotificationState
+from chordesk.models.notice_channels import NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks.notifications import messages, sender

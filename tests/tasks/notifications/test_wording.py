@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.models.events import DESK
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.notifications.wording import LONGEST, Wording, quoted, symbol
 

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from sqlmodel import Session
 
 from chordesk.agents.runtime import ProcessStatus
-from chordesk.models.notifications import NoticeKind, NotificationState
+from chordesk.models.notice_channels import NoticeKind, NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.shortages import Shortage
 from chordesk.models.states import ApprovalState, OrderState, RunState, StepState, TradingState

@@ -23,7 +23,7 @@ from rich.console import Console
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.notifications import NoticeKind
+from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 
 from chordesk.agents.board.citations import unsupported
-from chordesk.models.board import MAX_FINDINGS, BoardQuestion, Harvest, SignalState
+from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
+from chordesk.models.questions import BoardQuestion, SignalState
 from chordesk.models.tables.board import Signal, SignalFinding
 from chordesk.tools.board.context import HarvestContext, symbols_of
 from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester

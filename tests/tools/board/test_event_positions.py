@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import Session, col, select
 
-from chordesk.models.board import QuestionState
 from chordesk.models.database.store import Store
+from chordesk.models.questions import QuestionState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import EventPosition, Question
 from chordesk.tools.board.event_positions import (

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chordesk.models.board import implied
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
+from chordesk.models.questions import implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from chordesk.models.board import implied
 from chordesk.models.errors import MarketError, MarketUnavailable
+from chordesk.models.questions import implied
 from chordesk.tools.board.price_signals import NO_PATTERN, described_pattern, pattern_codes, record_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Floats

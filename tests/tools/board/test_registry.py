@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.board.voices import VOICES
-from chordesk.models.board import Harvest
+from chordesk.models.board.forecasts import Harvest
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketUnavailable, NotConfigured
 from chordesk.models.market import Headline

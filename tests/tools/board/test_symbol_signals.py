@@ -11,11 +11,11 @@ import pytest
 from sqlmodel import Session, select
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.board import implied
 from chordesk.models.company import EarningsDate
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.market import Headline
+from chordesk.models.questions import implied
 from chordesk.models.tables.orders import OptionMark
 from chordesk.models.tables.runs import ScreenHit
 from chordesk.tools.board.context import LensHit, harvest_context

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.models.board import BoardQuestion, implied
 from chordesk.models.database.store import Store
+from chordesk.models.questions import BoardQuestion, implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question
 from chordesk.tools.board.context import HarvestContext, symbols_of

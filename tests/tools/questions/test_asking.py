@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlmodel import Session, func, select
 
-from chordesk.models.board import BeatsMedian
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
+from chordesk.models.questions import BeatsMedian
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.runs import Verdict

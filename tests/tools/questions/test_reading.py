@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from chordesk.models.board import QuestionSource, QuestionState
 from chordesk.models.database.store import Store
+from chordesk.models.questions import QuestionSource, QuestionState
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.medians import Resolved

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session, func, select
 
-from chordesk.models.board import BeatsMedian
 from chordesk.models.database.store import Store
+from chordesk.models.questions import BeatsMedian
 from chordesk.models.tables.board import Episode, EpisodeQuestion, EventPosition, KarmaEntry, Question
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.clock import ReplayClock, exchange_hours

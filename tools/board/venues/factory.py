@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chordesk.models.board import VENUES
+from chordesk.models.board.forecasts import VENUES
 from chordesk.models.errors import UsageError
 from chordesk.models.features import require_source
 from chordesk.models.settings import Settings

@@ -14,8 +14,9 @@ from rapidfuzz import fuzz, process, utils
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from chordesk.models.board import VENUES, QuestionState
+from chordesk.models.board.forecasts import VENUES
 from chordesk.models.errors import DeskError, NotConfigured, NotFound, UsageError
+from chordesk.models.questions import QuestionState
 from chordesk.models.tables.board import Question, QuestionPair
 from chordesk.models.tables.columns import utcnow
 from chordesk.tools.board.venues.markets import (
