@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from chordesk.models.features import NoticeWords as NoticeWords
     from chordesk.models.features import Program as Program
     from chordesk.models.features import RuntimeEntry as RuntimeEntry
+    from chordesk.models.features import Shown as Shown
     from chordesk.models.features import View as View
     from chordesk.models.notices import note as note
     from chordesk.models.orders import AccountFill as AccountFill
