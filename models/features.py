@@ -575,7 +575,8 @@ def part(what: str, name: str, place: str, kind: Any = object) -> Any:
     """Return a part that a table has by name. Raises SettingError for one of a package that cannot be loaded, or is of
     another kind."""
     for feature in (*in_force(), *(one for one, _ in _found().dropped.values())):
-        if name in getattr(feature, what) and place in _places(getattr(feature, what)[name]):
+        named = getattr(feature, what, {})  # sources of option chains are in no description
+        if name in named and place in _places(named[name]):
             if feature.name in _found().dropped:
                 raise _left_out(feature)
             return _loaded(feature, place, kind)
