@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from chordesk.models.tables.runtime import Notice as Notice
     from chordesk.tasks.bootstrap import Desk as Desk
     from chordesk.tasks.cli.shell import Json as Json
-    from chordesk.tasks.cli.show.runs import progress_line as progress_line
+    from chordesk.tasks.cli.show.run_display import progress_line as progress_line
     from chordesk.tasks.cli.start import Wait as Wait
     from chordesk.tasks.cli.start import connected as connected
     from chordesk.tasks.cli.start import see as see

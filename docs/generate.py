@@ -30,8 +30,8 @@ from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTI
 from chordesk.tasks.reading.setting_values import grouped
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
 from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
-from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics
+from chordesk.tasks.telemetry.process_health import ProcessHealth
 from chordesk.tasks.web.app import ROUTERS
 from chordesk.tasks.workflows import every_kind
 from chordesk.tasks.workflows.runs import FINISH

@@ -446,7 +446,7 @@ class Desk:
         import redis.asyncio
 
         from chordesk.agents.codex.runtime import CodexRuntime
-        from chordesk.tasks.approvals import ApprovalAsker
+        from chordesk.tasks.approval_requests import ApprovalAsker
 
         url = self.settings.redis_url
         registry = redis.asyncio.from_url(url.get_secret_value()) if url is not None else None

@@ -39,7 +39,7 @@ ROGUES = {
     "agents/rogue_library.py": ("from chordesk.agents.litellm.library import library", LITELLM),
     "tasks/worker/rogue_client.py": ("from chordesk.agents.litellm.runtime import LitellmRuntime", LITELLM),
     "tasks/reading/rogue_history.py": ("from chordesk.tools.measure.backtests import days", MEASURE),
-    "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.wire import ChannelWire", NOTIFY),
+    "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.apprise_wire import ChannelWire", NOTIFY),
     "tasks/cli/rogue_page.py": ("from chordesk.tasks.web import app", SERVICE),
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import redis.asyncio
 import structlog
 
-from chordesk.agents.codex.events import ConversationListener
+from chordesk.agents.codex.event_translation import ConversationListener
 from chordesk.agents.codex.launch import RuntimeConfig, find_binary, prepare
 from chordesk.agents.codex.protocol import ApprovalRouter
 from chordesk.agents.codex.rollouts import RolloutFiles, ThreadVault, made_calls, read

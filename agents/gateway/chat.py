@@ -24,9 +24,10 @@ from chordesk.agents.call_arguments import is_json
 from chordesk.agents.call_texts import may_be_call
 from chordesk.agents.calls import MadeCall
 from chordesk.agents.completions import same_model
-from chordesk.agents.gateway import wire
+from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.look import same_name
+from chordesk.agents.gateway.server_requests import CODE, Problem, Server
 from chordesk.agents.gateway.stream import (
     DONE,
     ChatAnswer,
@@ -42,7 +43,6 @@ from chordesk.agents.gateway.stream import (
     with_own_ids,
 )
 from chordesk.agents.gateway.translation import CHARS_A_TOKEN, Plan, Reply, plan
-from chordesk.agents.gateway.wire import CODE, Problem, Server
 from chordesk.agents.liveness import Liveness
 from chordesk.models.errors import DeskError, kind_of
 from chordesk.models.urls import masked
@@ -242,7 +242,7 @@ class ChatCalls:
             async with asyncio.timeout(LISTED_SECONDS), self._session.get(
                 f"{self._url}/models", headers=headers, allow_redirects=False
             ) as response:  # fmt: skip
-                found = wire.loaded(await beginning(response.content, wire.PAGE_BYTES))
+                found = server_requests.loaded(await beginning(response.content, server_requests.PAGE_BYTES))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return []
         rows = found.get("data") if isinstance(found, Mapping) else None
@@ -277,7 +277,7 @@ class Call:
         planned, liveness = self._plan, self._liveness
         if self._facts.context and planned.prompt > self._facts.context * CHARS_A_TOKEN:
             prompt = f"at least {planned.prompt // CHARS_A_TOKEN:,}"
-            raise wire.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
+            raise server_requests.overflow(self._server.name, self._server.model, prompt, f"{self._facts.context:,}")
         liveness.way, liveness.cut = planned.way, False
         answer = await self._ask(planned.body, prose=planned.again is None)
         usage, reply = self._usage(answer), planned.read(answer)
@@ -342,7 +342,7 @@ class Call:
             self._liveness.unanswered += [(call.name, call.arguments) for call in reply.calls]
             why = self._liveness.length().message
             if self._repeats.found is not None:
-                why = f"the model wrote the same again and again: {wire.shown(self._repeats.found)!r}"
+                why = f"the model wrote the same again and again: {server_requests.shown(self._repeats.found)!r}"
             raise Problem("length", f"{why}; it was cut off in a call of {reply.calls[-1].name}")
         if text.strip() or reply.calls:
             return text, tuple(with_own_ids(list(reply.calls), set(self._plan.used)))
@@ -380,11 +380,11 @@ class Call:
             async with self._calls.post(body, self._headers) as response:
                 await self._read(answer, response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise wire.away(self._server.name, error) from None
+            raise server_requests.away(self._server.name, error) from None
         except aiohttp.ClientPayloadError:
             raise self._server.cut(self._liveness.tokens) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._server.cut(self._liveness.tokens, wire.reason(error)) from None
+            raise self._server.cut(self._liveness.tokens, server_requests.reason(error)) from None
         await self._tell(answer.end())
         await self._send_pending()
         self._liveness.cut = self._liveness.cut or answer.finish == "length"
@@ -395,7 +395,7 @@ class Call:
         if response.status >= 300:
             raise await self._refused(response)
         body = await body_of(response.content, self._liveness.heard)
-        if body.kind == "events" or (body.kind is None and response.content_type == wire.STREAM):
+        if body.kind == "events" or (body.kind is None and response.content_type == server_requests.STREAM):
             await self._stream(answer, body.parts)
         elif body.kind == "json":
             await self._whole(answer, response, body.parts)
@@ -403,11 +403,11 @@ class Call:
             raise self._another(response, (await beginning(body.parts, ERROR_BYTES)).decode(errors="replace"))
 
     def _another(self, response: aiohttp.ClientResponse, text: str) -> Problem:
-        return wire.wrong_api(masked(str(response.url)), response.content_type, text)
+        return server_requests.wrong_api(masked(str(response.url)), response.content_type, text)
 
     async def _refused(self, response: aiohttp.ClientResponse) -> Problem:
         if response.status < 400:
-            return wire.redirected(self._server.name, response.headers.get("location", ""))
+            return server_requests.redirected(self._server.name, response.headers.get("location", ""))
         body = await beginning(response.content, ERROR_BYTES)
         return self._server.of_status(response.status, response.headers, body)
 

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from chordesk.agents.gateway.facts import ServerWords
-from chordesk.agents.gateway.wire import PAUSES, STREAM, ModelServer, Page, names_of, told_error
+from chordesk.agents.gateway.server_requests import PAUSES, STREAM, ModelServer, Page, names_of, told_error
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, WrongApi
 from chordesk.models.urls import masked
 

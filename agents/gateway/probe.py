@@ -24,7 +24,7 @@ from typing import Any
 from chordesk.agents.completions import function_tool
 from chordesk.agents.gateway.facts import Keywords, SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.look import Look, missing, require_chat
-from chordesk.agents.gateway.wire import PAUSES, Answer, ModelServer, loaded
+from chordesk.agents.gateway.server_requests import PAUSES, Answer, ModelServer, loaded
 from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
 from chordesk.models.urls import masked
 
@@ -577,7 +577,7 @@ class KnownServer:
 @asynccontextmanager
 async def _reaching(url: str, key: str | None, ca_file: Path | None) -> AsyncIterator[ModelServer]:
     # The HTTP library takes a quarter of a second: only what asks a server loads it.
-    from chordesk.agents.gateway.wire import reaching
+    from chordesk.agents.gateway.server_requests import reaching
 
     async with reaching(url, key, ca_file) as server:
         yield server

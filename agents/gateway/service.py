@@ -26,10 +26,10 @@ from structlog.contextvars import bind_contextvars, clear_contextvars, get_conte
 
 from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools
-from chordesk.agents.gateway import wire
+from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
+from chordesk.agents.gateway.server_requests import Problem, Server, proxy_of, without_key
 from chordesk.agents.gateway.stream import Body, beginning, body_of, sendable
-from chordesk.agents.gateway.wire import Problem, Server, proxy_of, without_key
 from chordesk.agents.liveness import Liveness
 from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT
 from chordesk.models.urls import masked
@@ -108,12 +108,12 @@ class PassedCalls:
         except Problem as problem:
             await self._tell(problem, begin, send)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            await self._tell(wire.away(self._name, error), begin, send)
+            await self._tell(server_requests.away(self._name, error), begin, send)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if begun:  # the app-server sees that the stream has no end
                 log.warning("gateway.stream_cut", server=self._name, tokens=liveness.tokens, why=str(error))
             else:
-                await self._tell(self._server(body).cut(0, wire.reason(error)), begin, send)
+                await self._tell(self._server(body).cut(0, server_requests.reason(error)), begin, send)
 
     def _server(self, body: bytes) -> Server:
         return Server(self._name, _model_in(body))
@@ -126,12 +126,12 @@ class PassedCalls:
         """Return the whole body of an answer that is not a stream. Raises Problem for one that is not passed back."""
         body = self._without_key(await beginning(told.parts, BODY_BYTES))
         if response.status == 200 and response.method == "POST" and _as_events(body) is None:
-            if (error := wire.error_in(body)) is not None:
+            if (error := server_requests.error_in(body)) is not None:
                 raise self._server(asked).of_error(error)
             text = body[:500].decode(errors="replace")
-            raise wire.wrong_api(masked(str(response.url)), response.content_type, text)
+            raise server_requests.wrong_api(masked(str(response.url)), response.content_type, text)
         if 300 <= response.status < 400:
-            raise wire.redirected(self._name, response.headers.get("location", ""))
+            raise server_requests.redirected(self._name, response.headers.get("location", ""))
         if response.status >= 400:
             server = self._server(asked)
             problem = server.of_status(response.status, response.headers, body)
@@ -140,7 +140,7 @@ class PassedCalls:
                 raise server.of_endpoint(response.status, body)
             if response.status in _TOLD or problem.kind in _TOLD_KINDS or problem.reset_seconds is not None:
                 raise problem
-            if response.status < 500 and wire.error_in(body) is None:
+            if response.status < 500 and server_requests.error_in(body) is None:
                 raise problem  # a server that fails is asked once more by the app-server, whatever it says
         return body
 
@@ -320,7 +320,7 @@ _BREAK = re.compile(b"|".join(_BREAKS))
 
 def _as_events(body: bytes) -> bytes | None:
     """Return the events of an answer that came as one JSON; None for any other body."""
-    found = wire.loaded(body)
+    found = server_requests.loaded(body)
     items = found.get("output") if isinstance(found, Mapping) else None
     if not isinstance(items, list) or not isinstance(found, Mapping):
         return None
@@ -331,7 +331,7 @@ def _as_events(body: bytes) -> bytes | None:
 
 
 def _tools_in(body: bytes) -> OfferedTools:
-    given = wire.loaded(body)
+    given = server_requests.loaded(body)
     tools = given.get("tools") if isinstance(given, Mapping) else None
     functions = [one for one in tools or () if isinstance(one, Mapping) and one.get("type") == "function"]
     return OfferedTools({str(one.get("name")): one.get("parameters") or {} for one in functions})

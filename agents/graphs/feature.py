@@ -13,7 +13,7 @@ FEATURE = Feature(
     graph_roles={
         "tradingagents": GraphRole(
             after="quick",
-            step="chordesk.tasks.graphs.tradingagents.opening:ticker_step",
+            step="chordesk.tasks.graphs.tradingagents.ticker_opening:ticker_step",
             requires="chordesk.agents.graphs.tradingagents.project:require_playable",
         )
     },

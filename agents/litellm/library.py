@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from chordesk.agents.completions import OVERFLOW, count, kind_of_status
-from chordesk.agents.gateway.wire import is_proxy, proxy_of
+from chordesk.agents.gateway.server_requests import is_proxy, proxy_of
 from chordesk.agents.liveness import TurnLimits, failure
 from chordesk.agents.provider_limits import Limit, limit_of
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits

@@ -28,8 +28,8 @@ from typing import Any, TextIO, cast
 
 import typer
 
-from chordesk.tasks.cli import asking
-from chordesk.tasks.cli.asking import SIZE_BYTES, TAKEN, received
+from chordesk.tasks.cli import ask_running_desk
+from chordesk.tasks.cli.ask_running_desk import SIZE_BYTES, TAKEN, received
 from chordesk.tasks.cli.main import ended
 from chordesk.tasks.cli.root import build, command_for
 from chordesk.tasks.cli.shell import is_answered
@@ -57,7 +57,7 @@ class Answering:
         if not self._ended():
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        for name in (asking.COMMANDS, asking.SOCKET):
+        for name in (ask_running_desk.COMMANDS, ask_running_desk.SOCKET):
             with contextlib.suppress(OSError):
                 (sockets.socket_folder(self._home) / name).unlink()
 
@@ -98,7 +98,7 @@ def _apart(parent: int) -> None:
 
 def _serve(home: Path, parent: int) -> None:
     folder = sockets.socket_folder(home)
-    path, listing = folder / asking.SOCKET, folder / asking.COMMANDS
+    path, listing = folder / ask_running_desk.SOCKET, folder / ask_running_desk.COMMANDS
     for one in (listing, path):
         one.unlink(missing_ok=True)
     names, code = load(), _Code()
@@ -164,7 +164,7 @@ class _Code:
     def changed(self) -> bool:
         now = dict(self._times())
         newest = max(now.values()) / 1e9
-        return newest > asking.BEGAN or any(now.get(path) != at for path, at in self._loaded.items())
+        return newest > ask_running_desk.BEGAN or any(now.get(path) != at for path, at in self._loaded.items())
 
 
 def load() -> list[str]:
@@ -213,7 +213,7 @@ def _answer(line: socket.socket, code: _Code) -> None:
         return
     request = json.loads(received(line, int.from_bytes(received(line, SIZE_BYTES), "big")))
     # As JSON has it, in which the request came.
-    mine = json.loads(json.dumps(asking.like(os.environ)))
+    mine = json.loads(json.dumps(ask_running_desk.like(os.environ)))
     if request["process"] != mine or code.changed():
         return
     line.sendall(TAKEN)

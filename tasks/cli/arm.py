@@ -17,7 +17,7 @@ from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, looks, opened, whoami
 
 if TYPE_CHECKING:
-    from chordesk.tasks.reading.orders import MandateState
+    from chordesk.tasks.reading.order_history import MandateState
 
 NONE_IN_FORCE = 1
 commands = typer.Typer()
@@ -74,7 +74,7 @@ def mandate(as_json: Json = False) -> None:
 
     Exit code 1 when there is none.
     """
-    from chordesk.tasks.reading.orders import mandate_states
+    from chordesk.tasks.reading.order_history import mandate_states
 
     settings, store = opened()
     with store.read() as session:

@@ -42,7 +42,7 @@ def show(as_json: Json = False) -> None:
     Also app-servers, parked models, the oldest step and the last sweep. Exit code 1 when a part of the desk does
     not answer.
     """
-    from chordesk.tasks.cli.show.desk_status import status_report
+    from chordesk.tasks.cli.show.status_display import status_report
     from chordesk.tasks.reading.desk_status import status
 
     loaded = load()  # the roles do not matter here
@@ -66,7 +66,7 @@ def doctor(
     """
     from chordesk.tasks.doctor.check import CheckStatus, run_checks
     from chordesk.tasks.doctor.checklist import ALL, admitted
-    from chordesk.tasks.services import signals
+    from chordesk.tasks.services import stop_signals
 
     loaded = checked()
     if fix:
@@ -74,7 +74,7 @@ def doctor(
 
         file_modes.close(loaded.settings)
     warn(loaded.warnings)
-    with signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
+    with stop_signals.raised(), admitted(loaded, os.environ, Path.cwd()) as context:
         checks = run_checks(context, ALL)
     settings, running = loaded.settings, loaded.running
     standing = standing_of(settings)

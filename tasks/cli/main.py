@@ -33,9 +33,9 @@ def main() -> None:
 
             print(version.line())
             return
-        from chordesk.tasks.cli import asking  # a health check has no use for it
+        from chordesk.tasks.cli import ask_running_desk  # a health check has no use for it
 
-        if (code := asking.answer(sys.argv[1:])) is None:
+        if (code := ask_running_desk.answer(sys.argv[1:])) is None:
             code = ended(_run)
         raise SystemExit(code)
 
@@ -61,7 +61,7 @@ def _run() -> None:
 def ended(command: Callable[[], Any]) -> int:
     """Return the exit code of a command, and print what it fails with."""
     from chordesk.models.errors import DeskError
-    from chordesk.tasks.services.signals import StopRequested
+    from chordesk.tasks.services.stop_signals import StopRequested
 
     try:
         code = command()

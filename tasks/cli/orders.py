@@ -22,7 +22,7 @@ from chordesk.tasks.cli.shell import Json, desk_line, last, looks, opened, run_o
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store
     from chordesk.models.tables.orders import Reconciliation
-    from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
+    from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest
     from chordesk.tools.orders.audit_reading import CheckedChain
 
 commands = typer.Typer()
@@ -115,8 +115,8 @@ def listing(context: typer.Context, as_json: Json = False) -> None:
     """List what waits for a person: orders, requests of models and graphs."""
     if context.invoked_subcommand is not None:
         return
-    from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
-    from chordesk.tasks.cli.show.orders import SHORT_ORDER
+    from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, waiting
+    from chordesk.tasks.cli.show.order_display import SHORT_ORDER
     from chordesk.tools.rogue_calls import note
 
     with opened()[1].read() as session:
@@ -143,10 +143,10 @@ def show_approval(id_: Id, as_json: Json = False) -> None:
     """Show a request: the reason, and what the order would do to the account."""
     from contextlib import closing
 
-    from chordesk.tasks.approvals import WaitingOrder, asked_of
+    from chordesk.tasks.approval_requests import WaitingOrder, asked_of
     from chordesk.tasks.bootstrap import Desk
-    from chordesk.tasks.cli.show.orders import effect_table
-    from chordesk.tasks.reading.orders import checks_now
+    from chordesk.tasks.cli.show.order_display import effect_table
+    from chordesk.tasks.reading.order_history import checks_now
 
     settings, store = opened()
     with store.read() as session:
@@ -197,7 +197,7 @@ def _by_question(answers: list[str]) -> dict[str, list[str]]:
 
 
 def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
-    from chordesk.tasks.approvals import answer
+    from chordesk.tasks.approval_requests import answer
     from chordesk.tasks.worker.messages import WorkerNotifier
     from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
@@ -215,7 +215,7 @@ def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]])
 
 def _row(row: WaitingOrder) -> tuple[str, ...]:
     from chordesk.models.tables.columns import utcnow
-    from chordesk.tasks.cli.show.amounts import legs_text
+    from chordesk.tasks.cli.show.amount_text import legs_text
     from chordesk.tools.decimals import money, plain
 
     order, asked = row.order, row.approval
@@ -246,8 +246,8 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List orders, the newest first; those of backtests with --all or --run alone."""
-    from chordesk.tasks.cli.show.orders import order_list
-    from chordesk.tasks.reading.orders import list_orders
+    from chordesk.tasks.cli.show.order_display import order_list
+    from chordesk.tasks.reading.order_history import list_orders
 
     settings, store = opened()
     with store.read() as session:
@@ -272,8 +272,8 @@ def show(
     """Show an order: size, checks, preview, approval, fills, and what it rests on."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.orders import Order
-    from chordesk.tasks.cli.show.orders import order_report
-    from chordesk.tasks.reading.orders import newest_order, order_detail
+    from chordesk.tasks.cli.show.order_display import order_report
+    from chordesk.tasks.reading.order_history import newest_order, order_detail
     from chordesk.tools.orders.audit_reading import check_logs, entries_of
 
     settings, store = opened()
@@ -320,8 +320,8 @@ def show_log(
     """Show an order's history, or the last lines of the log."""
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.orders import Order
-    from chordesk.tasks.cli.show.orders import log_table, order_history
-    from chordesk.tasks.reading.orders import order_detail
+    from chordesk.tasks.cli.show.order_display import log_table, order_history
+    from chordesk.tasks.reading.order_history import order_detail
     from chordesk.tools.orders.audit_reading import entries_of, last_entries
 
     settings, store = opened()

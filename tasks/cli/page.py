@@ -41,11 +41,11 @@ def page(
     Without a running service this command serves it until Ctrl-C.
     """
     from chordesk.tasks.redis_clients import redis_url
-    from chordesk.tasks.web.page import sessions
+    from chordesk.tasks.web.page import page_sessions
 
     settings = checked().settings
     if end_sessions:
-        sessions.end_all(redis_url(settings))
+        page_sessions.end_all(redis_url(settings))
         print_line("every session of the page has ended")
         return
     person, way = _person(by), at if at.startswith("/") else f"/{at}"
@@ -104,18 +104,18 @@ def link(url: str, code: str, way: str) -> str:
 
 def _show(settings: Settings, url: str, person: str, way: str, no_open: bool) -> None:
     from chordesk.tasks.redis_clients import message_key, redis_url
-    from chordesk.tasks.web.page import sessions
+    from chordesk.tasks.web.page import page_sessions
 
-    made = link(url, sessions.new_code(redis_url(settings), person, message_key(settings)), way)
+    made = link(url, page_sessions.new_code(redis_url(settings), person, message_key(settings)), way)
     print_line(f"the page: {made}")
-    print_line(f"the link works once, for {sessions.CODE_SECONDS} s")
+    print_line(f"the link works once, for {page_sessions.CODE_SECONDS} s")
     if not no_open and opens_here(os.environ, sys.platform):
         webbrowser.open(made)
 
 
 def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
     # Loaded here: to make a link for a service that runs needs no web framework.
-    from chordesk.tasks.services import signals
+    from chordesk.tasks.services import stop_signals
     from chordesk.tasks.web.app import serve
 
     forget_credentials()
@@ -125,7 +125,7 @@ def _serve(settings: Settings, person: str, way: str, no_open: bool) -> None:
         print_line(f"no service ran for {settings.home}: serving it on {url} until Ctrl-C")
         _show(settings, url, person, way, no_open)
 
-    with signals.raised():
+    with stop_signals.raised():
         serve(settings, settings.api_port, announce)
 
 

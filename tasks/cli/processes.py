@@ -169,7 +169,7 @@ def worker(
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
     from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
-    from chordesk.tasks.worker import celery_fixes, watching
+    from chordesk.tasks.worker import celery_fixes, soundness_watch
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.control import app_server_parts
 
@@ -182,10 +182,10 @@ def worker(
     if (warning := require_fit(redis_url(settings))) is not None:
         warn([warning])
     app.desk.telemetry.check()
-    watching.also(TRIAL_KEY, LOOK_SECONDS, _backup_trial)
+    soundness_watch.also(TRIAL_KEY, LOOK_SECONDS, _backup_trial)
     if settings.metrics_port:
-        from chordesk.tasks.worker.gauges import watch_worker
         from chordesk.tasks.worker.signing import OPTION
+        from chordesk.tasks.worker.worker_gauges import watch_worker
 
         watch_worker(app.desk, role, app.conf.broker_transport_options.get(OPTION))
     with present(settings, called, role, of_home=_sends_orders(WORKER_QUEUES[role])):
@@ -241,11 +241,11 @@ def ping(
 
 def stay(settings: Settings) -> None:
     """Set up a process that lives long: its logs, and the collections that a command which ends does without."""
-    from chordesk.tasks.worker import logs
+    from chordesk.tasks.worker import log_format
 
     home.keep(settings.home, os.environ)
     gc.set_threshold(20_000)
-    logs.configure(settings)
+    log_format.configure(settings)
 
 
 def configured(*needs: str, own_switch: bool = False) -> Settings:
@@ -361,7 +361,7 @@ def api(
     Runs, threads, orders, approvals and stop.
     """
     from chordesk.tasks.presence import present
-    from chordesk.tasks.services import signals
+    from chordesk.tasks.services import stop_signals
 
     # Loaded here: no other command, and no worker, has use for a web framework.
     from chordesk.tasks.web.app import require_servable, serve
@@ -377,9 +377,9 @@ def api(
             warn([f"{settings.api_host} is not loopback, and tokens go in clear: put TLS in front"])
 
     try:
-        with signals.raised(), present(settings, "api"):
+        with stop_signals.raised(), present(settings, "api"):
             serve(settings, settings.api_port if port is None else port, announce, watched=True)
-    except signals.StopRequested as stop:
+    except stop_signals.StopRequested as stop:
         end(128 + stop.number)
 
 
@@ -396,7 +396,7 @@ def mcp(
     write: Annotated[bool, typer.Option("--write", help="With --install: write it into the client's file.")] = False,
 ) -> None:
     """Offer the desk's read tools over MCP; none submits orders."""
-    from chordesk.tasks.services import signals
+    from chordesk.tasks.services import stop_signals
 
     if write and install is None:
         raise UsageError("--write needs a client", remedy=f"add --install {'|'.join(McpClient)}")
@@ -414,7 +414,7 @@ def mcp(
     stay(settings)
     logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it has a line or two for each request
     toolset = offer(settings, run, names=tool, preview=run is not None and tool is None)
-    with signals.raised():
+    with stop_signals.raised():
         _serve(settings, toolset, run, http)
 
 

@@ -120,9 +120,9 @@ def command_for(arguments: Sequence[str]) -> typer.Typer:
             reason = f"desk {name} is of the feature {feature}, which is switched off"
             raise UsageError(reason, remedy=f"take {feature} out of {features.OFF}")
         return outline()
-    from chordesk.tasks.worker import logs
+    from chordesk.tasks.worker import log_format
 
-    logs.quiet()  # a process that lives long sets its own
+    log_format.quiet()  # a process that lives long sets its own
     return build(name)
 
 

@@ -50,7 +50,7 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, the newest first."""
-    from chordesk.tasks.cli.show.runs import run_list
+    from chordesk.tasks.cli.show.run_display import run_list
     from chordesk.tasks.reading.run_list import RunFilter, run_page
 
     settings, store = opened()
@@ -69,7 +69,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run: candidates, verdicts, actions; or the lineage of one symbol."""
-    from chordesk.tasks.cli.show.orders import lineage_report
+    from chordesk.tasks.cli.show.order_display import lineage_report
     from chordesk.tasks.reading.chain import chain
     from chordesk.tasks.reading.run_details import detail
 
@@ -85,7 +85,7 @@ def show(
 
 def _report(home: Path, run: RunDetail) -> RenderableType:
     from chordesk.tasks.cli.show.results import grounding_report
-    from chordesk.tasks.cli.show.runs import (
+    from chordesk.tasks.cli.show.run_display import (
         artifacts_report,
         attempts_report,
         conversations_report,
@@ -164,7 +164,7 @@ def watch(
 
 async def _watch(store: Store, settings: Settings, run: str | None, since: int, *, as_json: bool) -> Envelope | None:
     from chordesk.models.events import DESK, EventType
-    from chordesk.tasks.cli.show.desk_status import event_line
+    from chordesk.tasks.cli.show.status_display import event_line
     from chordesk.tasks.events.feed import Feed
 
     out = console()
@@ -281,8 +281,8 @@ def report(
     """
     from chordesk.models.database.store import require_current
     from chordesk.tasks.bootstrap import Desk
-    from chordesk.tasks.reports.files import OutputPlace
     from chordesk.tasks.reports.formats import rendered
+    from chordesk.tasks.reports.report_files import OutputPlace
 
     chosen = _format(wanted)
     _at_most_one(run, day, symbol)

@@ -73,7 +73,7 @@ def follow(
     out = console()
     # Colours may be forced on a pipe; a view that is drawn over itself needs a real terminal.
     if out.is_terminal and not out.is_dumb_terminal and out.file.isatty():
-        from chordesk.tasks.cli.show.runs import progress_panel
+        from chordesk.tasks.cli.show.run_display import progress_panel
 
         with Live(console=out, refresh_per_second=4, transient=True) as live:
             return look(lambda seen: live.update(progress_panel(seen)))
@@ -90,7 +90,7 @@ class _Lines:
         self._waits: set[str] = set()
 
     def show(self, seen: Progress) -> None:
-        from chordesk.tasks.cli.show.runs import progress_line
+        from chordesk.tasks.cli.show.run_display import progress_line
 
         now_waits = {one.what: str(one) for one in seen.waits}
         for text in (text for what, text in now_waits.items() if what not in self._waits):
@@ -371,7 +371,7 @@ def _lenses(named: list[str] | None) -> list[str] | None:
 
 def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool, player: Player | None = None) -> None:
     from chordesk.models.tables.runs import Run
-    from chordesk.tasks.cli.show.runs import run_report
+    from chordesk.tasks.cli.show.run_display import run_report
     from chordesk.tasks.reading.runs import view
 
     assert run is not None, "only a scheduled slot can be taken already"
@@ -400,11 +400,11 @@ def _standing(run: Run) -> Standing:
 
 
 def _head(app: DeskApp, run: Run, out: Console) -> None:
-    from chordesk.tasks.cli.show import amounts
+    from chordesk.tasks.cli.show import amount_text
 
     out.print(f"run {run.id} started", highlight=False)
     out.print(standing_line(_standing(run)))
-    for line in amounts.outlook(_outlook(app, run)):
+    for line in amount_text.outlook(_outlook(app, run)):
         out.print(line, highlight=False, markup=False)
     for lack in run.params.get("lacks", ()):
         out.print(f"note: {lack}", soft_wrap=True, highlight=False, markup=False)

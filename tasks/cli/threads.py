@@ -29,9 +29,9 @@ def list_threads(
     as_json: Json = False,
 ) -> None:
     """List the current threads of roles, then past ones."""
-    from chordesk.tasks.cli.show.desk_status import thread_list
-    from chordesk.tasks.reading.threads import threads
-    from chordesk.tasks.threads import registered
+    from chordesk.tasks.cli.show.status_display import thread_list
+    from chordesk.tasks.reading.thread_history import threads
+    from chordesk.tasks.thread_actions import registered
 
     with _desk() as desk:
         found = registered(desk)
@@ -53,9 +53,9 @@ def show(
 
     A line has role, run, time, tokens, outcome, and the first line of prompt and answer.
     """
-    from chordesk.tasks.cli.show.desk_status import thread_report
-    from chordesk.tasks.reading.threads import find_thread, thread_detail, threads
-    from chordesk.tasks.threads import registered
+    from chordesk.tasks.cli.show.status_display import thread_report
+    from chordesk.tasks.reading.thread_history import find_thread, thread_detail, threads
+    from chordesk.tasks.thread_actions import registered
 
     with _desk() as desk:
         found = registered(desk)
@@ -74,7 +74,7 @@ def show(
 @commands.command("reset")
 def reset_thread(thread: Thread) -> None:
     """Let a role start a new thread with its next turn; the history is kept."""
-    from chordesk.tasks.threads import reset
+    from chordesk.tasks.thread_actions import reset
 
     with _desk() as desk:
         one = reset(desk, _named(desk, thread))
@@ -89,7 +89,7 @@ def fork_thread(
     as_json: Json = False,
 ) -> None:
     """Fork a thread before one of its turns; the parent stays as it is."""
-    from chordesk.tasks.threads import fork
+    from chordesk.tasks.thread_actions import fork
 
     with _desk() as desk:
         made = fork(desk, _named(desk, thread), before_turn, model)
@@ -105,7 +105,7 @@ def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The quest
 
     The role's tools and answer format are used.
     """
-    from chordesk.tasks.threads import ask
+    from chordesk.tasks.thread_actions import ask
 
     with _desk() as desk:
         result = ask(desk, _named(desk, thread), text)
@@ -117,7 +117,7 @@ def ask_fork(thread: Thread, text: Annotated[str, typer.Argument(help="The quest
 
 
 def _named(desk: Desk, part: str) -> str:
-    from chordesk.tasks.reading.threads import find_thread
+    from chordesk.tasks.reading.thread_history import find_thread
 
     with desk.store.read() as session:
         return find_thread(session, part)

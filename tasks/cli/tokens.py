@@ -23,23 +23,23 @@ def add(
     name: Name, scope: Annotated[list[str], typer.Option(help="read, start, decide or operate; each reads too.")]
 ) -> None:
     """Make a token; it is printed once, and only its hash is kept."""
-    from chordesk.tasks import tokens
+    from chordesk.tasks import named_tokens
 
-    if wrong := [one for one in scope if one not in list(tokens.Scope)]:
-        raise UsageError(f"--scope {wrong[0]!r} is none", remedy=f"choose among {', '.join(tokens.Scope)}")
+    if wrong := [one for one in scope if one not in list(named_tokens.Scope)]:
+        raise UsageError(f"--scope {wrong[0]!r} is none", remedy=f"choose among {', '.join(named_tokens.Scope)}")
     settings, store = opened()
     with store.session() as session:
-        made = tokens.add(session, settings, name, [tokens.Scope(one) for one in scope], whoami())
+        made = named_tokens.add(session, settings, name, [named_tokens.Scope(one) for one in scope], whoami())
     print_line(made)
 
 
 @commands.command("list")
 def list_tokens(as_json: Json = False) -> None:
     """List the tokens, revoked ones too; none is shown."""
-    from chordesk.tasks import tokens
+    from chordesk.tasks import named_tokens
 
     with opened()[1].read() as session:
-        rows = tokens.listed(session)
+        rows = named_tokens.listed(session)
     plain = [row.model_dump(exclude={"digest"}) for row in rows]
     emit(plain, lambda _: table(_COLUMNS, map(_row, rows)) if rows else "there is no token", as_json=as_json)
 
@@ -47,11 +47,11 @@ def list_tokens(as_json: Json = False) -> None:
 @commands.command()
 def revoke(name: Name) -> None:
     """End a token: a service refuses it within two seconds."""
-    from chordesk.tasks import tokens
+    from chordesk.tasks import named_tokens
 
     settings, store = opened()
     with store.session() as session:
-        tokens.revoke(session, settings, name, whoami())
+        named_tokens.revoke(session, settings, name, whoami())
     print_line(f"the token of {name} is revoked")
 
 

@@ -49,19 +49,19 @@ def up(
     Redis, the rulebook model, the workers and the schedule.
     """
     from chordesk.tasks.cli import page
-    from chordesk.tasks.services import plan, signals
+    from chordesk.tasks.services import plan, stop_signals
     from chordesk.tasks.services.plan import Choice
 
     out = console()
     loaded = load(join=False)
     warn(loaded.warnings)
     made = plan.make(loaded, os.environ, Path.cwd(), Choice(workers, beat, flower, api or with_page))
-    with signals.raised():
+    with stop_signals.raised():
         try:
             out.print(f"starting the desk on {made.folders.home} ...", highlight=False)
             out.print(standing_line(standing_of(made.settings)))
             _keep_up(out, made, lambda: page.offer(made.settings) if with_page else None)
-        except signals.StopRequested as stop:
+        except stop_signals.StopRequested as stop:
             out.print(f"stopped ({stop})")
 
 

@@ -23,7 +23,7 @@ from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, o
 from chordesk.tasks.life import State
 from chordesk.tasks.reading.desk_status import ask_workers
 from chordesk.tools.pages.browser import find_browser
-from chordesk.tools.pages.reading import PageError
+from chordesk.tools.pages.page_reader import PageError
 
 SHOWN = 3
 OLDEST_PYTHON = (3, 11)

@@ -33,7 +33,7 @@ from chordesk.models.states import RunKind
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk, require_provider, settings_of_server
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, fail, ok, warn
-from chordesk.tasks.reading.quotas import quota_rows
+from chordesk.tasks.reading.plan_windows import quota_rows
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
 

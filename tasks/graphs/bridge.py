@@ -18,7 +18,7 @@ import orjson
 from sqlmodel import Session, col, select
 
 from chordesk.agents.answers import answer_in, cut_off, storable
-from chordesk.agents.graphs.langchain.bridge import (
+from chordesk.agents.graphs.langchain.ephemeral_turns import (
     ChatAnswer,
     ChatCall,
     ChatError,

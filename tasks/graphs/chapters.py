@@ -35,8 +35,8 @@ from pydantic import BaseModel
 from sqlmodel import Session, col, func, select
 
 from chordesk.agents.answers import storable
-from chordesk.agents.graphs.langchain.bridge import CallInterrupted, ChatError, RateLimited, using
-from chordesk.agents.graphs.langchain.memory import DeskStore
+from chordesk.agents.graphs.langchain.ephemeral_turns import CallInterrupted, ChatError, RateLimited, using
+from chordesk.agents.graphs.langchain.graph_store import DeskStore
 from chordesk.agents.graphs.tradingagents.project import ROLE
 from chordesk.agents.liveness import failure
 from chordesk.agents.role_models import RoleModel
@@ -56,8 +56,8 @@ from chordesk.models.states import ApprovalState, AttemptEnd, StepKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Attempt, GraphCheckpoint, Run, Step, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
-from chordesk.tasks.approvals import INTERRUPT, INTERRUPT_SECONDS
+from chordesk.tasks import approval_requests
+from chordesk.tasks.approval_requests import INTERRUPT, INTERRUPT_SECONDS
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
@@ -65,7 +65,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.graphs.bridge import Record, StepBridge
 from chordesk.tasks.graphs.checkpoints import GraphReader, StepSaver
-from chordesk.tasks.graphs.factory import load_graph, names_of, only_async
+from chordesk.tasks.graphs.graph_factory import load_graph, names_of, only_async
 from chordesk.tasks.worker.turns import park, rests, why_not_wait
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of, postponed
 
@@ -161,8 +161,8 @@ def ask(session: Session, step: ClaimedStep, asked: Mapping[str, Question], code
             "questions": [{**question, "secret": False, "optional": True}] if one.interrupt is not None else [],
         }  # fmt: skip
         request = ApprovalRequest(INTERRUPT, "", "", "", None, detail)
-        approvals.add_request(session, id_, request, scope, INTERRUPT_SECONDS)
-    approvals.wake(session, step.id)  # what was answered meanwhile
+        approval_requests.add_request(session, id_, request, scope, INTERRUPT_SECONDS)
+    approval_requests.wake(session, step.id)  # what was answered meanwhile
 
 
 def _asked(session: Session, step: ClaimedStep) -> Sequence[RuntimeApproval]:

@@ -130,7 +130,7 @@ def tradingagents(
     A graph each on the run's market; its signal is a report.
     """
     from chordesk.agents.graphs.tradingagents.project import find_project, require_installed, require_request
-    from chordesk.tasks.graphs.tradingagents.opening import open_tradingagents
+    from chordesk.tasks.graphs.tradingagents.ticker_opening import open_tradingagents
 
     named = [part.strip() for part in analysts.split(",") if part.strip()]
     require_request(named, depth)

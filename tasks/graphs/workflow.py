@@ -20,7 +20,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from chordesk.tasks.graphs.factory import load_graph, require_allowed
+from chordesk.tasks.graphs.graph_factory import load_graph, require_allowed
 from chordesk.tasks.reading.runs import graph_rows
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.work import Ending

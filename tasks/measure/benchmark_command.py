@@ -123,7 +123,7 @@ def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     from chordesk.models.tables.runs import Run
     from chordesk.tasks.measure.backtest import open_backtest
     from chordesk.tasks.samples import demo
-    from chordesk.tasks.services import plan, signals
+    from chordesk.tasks.services import plan, stop_signals
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tools.measure.benchmarks.benchmark import Played
 
@@ -139,7 +139,7 @@ def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     with ExitStack() as held:
         if asks_a_model(settings.on_backtest(backtest_account(""))):
             made = plan.make(loaded, own, place, plan.Choice(beat=False))
-            held.enter_context(signals.raised())
+            held.enter_context(stop_signals.raised())
             stack, settings = held.enter_context(desk_stack(made, notify)), made.settings
         app, player = held.enter_context(walking(settings))
         look = forecast(app, None, yes=yes, dry_run=False, as_json=quiet)
@@ -187,7 +187,7 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
     from chordesk.models.settings.sources import load
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.samples import demo
-    from chordesk.tasks.services import plan, signals
+    from chordesk.tasks.services import plan, stop_signals
     from chordesk.tasks.services.stack import desk_stack
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.workflows.runs import new_run
@@ -199,7 +199,7 @@ def _forecast(asked: Ask, home: Path, rounds: int, *, yes: bool, quiet: bool) ->
     own = _environment(place, "files" if data else "calendar", asked.boards[0].day, **files)
     made = plan.make(load(own, place), own, place, plan.Choice(beat=False))
     notify(f"a desk in {place} forecasts {len(asked.boards)} boards; model: {made.settings.model_label}")
-    with signals.raised(), desk_stack(made, notify) as stack:
+    with stop_signals.raised(), desk_stack(made, notify) as stack:
         app = create_app(made.settings, "cli")
         report = import_files(app.desk.store, asked.files, Importing("desk benchmark", utcnow(), utcnow()))
         notify(f"{report.new:,} questions imported; no outcome is known before its day")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlmodel import Session, select
 
-from chordesk.agents.measure.mask.audit import Audit, audit
+from chordesk.agents.measure.mask.leak_audit import Audit, audit
 from chordesk.agents.measure.mask.runtime import MaskWrap
 from chordesk.models.errors import UsageError
 from chordesk.models.states import RunKind

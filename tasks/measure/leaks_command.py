@@ -11,7 +11,7 @@ from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, OneRun, looks, opened, run_of
 
 if TYPE_CHECKING:
-    from chordesk.agents.measure.mask.audit import Audit
+    from chordesk.agents.measure.mask.leak_audit import Audit
 
 commands = typer.Typer()
 MOST_LEAKS = 20

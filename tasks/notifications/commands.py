@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chordesk.models.database.store import Store
     from chordesk.models.tables.runtime import Notification
-    from chordesk.tasks.notifications.checking import Trial
+    from chordesk.tasks.notifications.channel_checks import Trial
     from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState
 
 NOTHING = "nothing was sent yet"
@@ -123,14 +123,14 @@ def run() -> None:
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.notifications import channels
     from chordesk.tasks.presence import present
-    from chordesk.tasks.services import signals
+    from chordesk.tasks.services import stop_signals
 
     forget_credentials()
     settings = configured("notify_channels")
     found = channels.channels(settings)
     # Loaded here: no other process has use for the library.
+    from chordesk.tasks.notifications.apprise_wire import wires
     from chordesk.tasks.notifications.sender import Sender
-    from chordesk.tasks.notifications.wire import wires
 
     made = wires(found)
     require_current(settings.database)
@@ -139,7 +139,11 @@ def run() -> None:
     stop = threading.Event()
     with closing(Store(settings.database)) as store, present(settings, "notify"):
         sender = Sender(store, settings, made, owner)
-        with _watched(settings, store, sender, owner, stop), ThreadPoolExecutor(1, "notify") as pool, signals.raised():
+        with (
+            _watched(settings, store, sender, owner, stop),
+            ThreadPoolExecutor(1, "notify") as pool,
+            stop_signals.raised(),
+        ):
             print_line(f"sending to {names}")
             # Not in this thread: a stop signal must not end a transaction in the middle.
             sending = pool.submit(sender.run, stop)
@@ -163,11 +167,11 @@ def _watched(
 @commands.command("test")
 def try_out(channel: Name = None, as_json: Json = False) -> None:
     """Send a test message to each channel; exit code 1 when one fails."""
-    from chordesk.tasks.notifications import channels, checking
+    from chordesk.tasks.notifications import channel_checks, channels
 
     settings = checked().settings
     some = channels.chosen(channels.channels(settings), channel)
-    found = checking.try_out(some)
+    found = channel_checks.try_out(some)
     emit(found, lambda rows: table(("Channel", "Service", "Answer"), [_row(one) for one in rows]), as_json=as_json)
     if not all(one.sent for one in found):
         raise typer.Exit(NOT_SENT)

@@ -7,14 +7,14 @@ from contextlib import closing
 from chordesk.models.database.store import Store, current
 from chordesk.models.settings import running_desk
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, not_made, ok, warn
-from chordesk.tasks.notifications import checking, messages
+from chordesk.tasks.notifications import channel_checks, messages
 from chordesk.tasks.notifications.messages import NotificationsState
 
 
 def notifications(context: CheckContext) -> Check:
     """Check the channels of the settings, and what the database has of those that are sent to."""
     settings = context.settings
-    services = checking.services(settings) if settings.notify_channels is not None else {}
+    services = channel_checks.services(settings) if settings.notify_channels is not None else {}
     shown = ", ".join(f"{name} ({service})" for name, service in services.items()) or "no channel is set here"
     if not_made(context) or len(set(current(settings.database))) > 1:
         return ok(shown)

@@ -23,6 +23,6 @@ FEATURE = Feature(
     documents=("notifications.md",),
     settings=("notify_channels",),
     checks=("chordesk.tasks.notifications.doctor_check:CHECK",),
-    preflight=("chordesk.tasks.notifications.checking:preflight",),
+    preflight=("chordesk.tasks.notifications.channel_checks:preflight",),
     programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels"),),
 )

@@ -26,9 +26,9 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks import life
 from chordesk.tasks.notifications import messages
+from chordesk.tasks.notifications.apprise_wire import Answer, ChannelWire
 from chordesk.tasks.notifications.channels import Channel
 from chordesk.tasks.notifications.messages import HourLimit, Message
-from chordesk.tasks.notifications.wire import Answer, ChannelWire
 from chordesk.tasks.notifications.wording import Wording
 
 # The lease of the one process that sends, a row of the database. Others wait beside it and take over when it runs

@@ -46,7 +46,7 @@ from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
 from chordesk.tasks import life
-from chordesk.tasks.approvals import WaitingOrder, WaitingRequest, waiting
+from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.engine.budgets import DayUse, use_of_day
 from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
@@ -54,7 +54,7 @@ from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_w
 from chordesk.tasks.life import Life
 from chordesk.tasks.reading import backup_trials, run_parts
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
-from chordesk.tasks.reading.quotas import QuotaRow, quota_rows
+from chordesk.tasks.reading.plan_windows import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import Progress, Wait, progress, turn_phases, waits
 from chordesk.tasks.reading.troubles import HaltView, LastRun, Trouble, halts, last_runs, troubles

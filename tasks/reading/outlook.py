@@ -35,7 +35,7 @@ from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.engine.budgets import RULES, BudgetUse, Cost, usage_of_budgets
 from chordesk.tasks.engine.kinds import turns_of
-from chordesk.tasks.reading.quotas import quota_rows
+from chordesk.tasks.reading.plan_windows import quota_rows
 
 LAST_TURNS = 2_000  # of the desk, among which a role's own are looked for
 # Written in a turn of a role that has had none: an answer of the stand-in's length and two calls of tools. What a model

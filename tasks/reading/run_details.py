@@ -37,7 +37,7 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
-from chordesk.tasks.reading.reports import GroundedReport, grounded_reports
+from chordesk.tasks.reading.report_view import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow

@@ -61,7 +61,7 @@ from chordesk.tasks.engine.steps import open_runs_below
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import PortfolioResearchResult, portfolio_research
 from chordesk.tasks.reading.chain import judged
-from chordesk.tasks.reading.reports import AnalysisRow, analyses
+from chordesk.tasks.reading.report_view import AnalysisRow, analyses
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders.stops import preview_text

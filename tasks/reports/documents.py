@@ -22,7 +22,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.approvals import waiting
+from chordesk.tasks.approval_requests import waiting
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading import run_parts
@@ -45,12 +45,12 @@ from chordesk.tasks.reading.chain import (
     chain,
     funnel,
 )
-from chordesk.tasks.reading.orders import OrderParts, list_orders, order_parts
-from chordesk.tasks.reading.reports import ReportDetail, report_detail
+from chordesk.tasks.reading.order_history import OrderParts, list_orders, order_parts
+from chordesk.tasks.reading.report_view import ReportDetail, report_detail
 from chordesk.tasks.reading.run_details import RunDetail, TimelineStep, TimelineTurn, detail, steps_of
 from chordesk.tasks.reading.run_list import RunFilter, RunRow, run_page, run_row
 from chordesk.tasks.reading.runs import ActionRow
-from chordesk.tasks.reading.symbols import Gap, SymbolDetail, candles, list_symbols, listing_of, symbol_detail
+from chordesk.tasks.reading.symbol_history import Gap, SymbolDetail, candles, list_symbols, listing_of, symbol_detail
 from chordesk.tasks.reports.formats import marked
 from chordesk.tasks.reports.schema import (
     ChartMark,

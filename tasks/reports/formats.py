@@ -23,7 +23,7 @@ from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
 from chordesk.tasks.reading.runs import BacktestView
-from chordesk.tasks.reading.symbols import Candle
+from chordesk.tasks.reading.symbol_history import Candle
 from chordesk.tasks.reports.schema import (
     FORMAT,
     ChartMark,

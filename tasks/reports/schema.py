@@ -15,17 +15,17 @@ from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import Report
-from chordesk.tasks.approvals import WaitingOrder, WaitingRequest
+from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest
 from chordesk.tasks.engine.budgets import Cost
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import AccountState, EquityCurve, EquityDay, ExecutedRole, LedgerRow, SkippedRole
 from chordesk.tasks.reading.chain import Node
-from chordesk.tasks.reading.orders import OrderParts
-from chordesk.tasks.reading.reports import AnalysisRow
+from chordesk.tasks.reading.order_history import OrderParts
+from chordesk.tasks.reading.report_view import AnalysisRow
 from chordesk.tasks.reading.run_details import RunDetail, detail_type
 from chordesk.tasks.reading.run_list import RunRow
 from chordesk.tasks.reading.runs import ActionRow
-from chordesk.tasks.reading.symbols import Candle, Gap, SymbolDetail
+from chordesk.tasks.reading.symbol_history import Candle, Gap, SymbolDetail
 
 FORMAT: Literal["chordesk.report"] = "chordesk.report"
 VERSION: Literal[1] = 1

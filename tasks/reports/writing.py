@@ -117,7 +117,7 @@ def write_due(desk: Desk) -> dict[str, int]:
 
 def _write(desk: Desk, address: str, run_id: str) -> bool:
     # Loaded here: other workers load this module too, and write nothing.
-    from chordesk.tasks.reports.files import write_run
+    from chordesk.tasks.reports.report_files import write_run
 
     try:
         place = write_run(desk, address, run_id)

@@ -12,7 +12,7 @@ from chordesk.models.database.store import AWAY
 from chordesk.models.errors import DeskError
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.retention import events, files, runs
+from chordesk.tasks.retention import event_trimming, old_files, runs
 from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, policy_of, total
 
 PICTURES, ROLLOUT_FILES = "picture (file)", "rollout (file)"
@@ -26,24 +26,24 @@ class Pass:
 
 
 def due(desk: Desk, policy: Policy) -> Pass:
-    rows = runs.due(desk.store, policy, events.emptied(desk.store, policy))
-    rollouts = total(Amount(1, size) for _, size in files.old_rollouts(desk.settings, policy))
-    pictures = files.due_pictures(desk.store, desk.settings.home, policy)
-    kept = added(rows, events.due(desk.store, policy), {PICTURES: pictures, ROLLOUT_FILES: rollouts})
+    rows = runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy))
+    rollouts = total(Amount(1, size) for _, size in old_files.old_rollouts(desk.settings, policy))
+    pictures = old_files.due_pictures(desk.store, desk.settings.home, policy)
+    kept = added(rows, event_trimming.due(desk.store, policy), {PICTURES: pictures, ROLLOUT_FILES: rollouts})
     return _with_threads(desk, policy, kept, counting=True)
 
 
 def collect(desk: Desk, policy: Policy) -> Pass:
     """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
-    trimmed, rows = events.trim(desk.store, policy), runs.collect(desk.store, policy)
-    pictures = files.prune_pictures(desk.store, desk.settings.home, policy)
-    done = added(rows, trimmed, {PICTURES: pictures, ROLLOUT_FILES: files.prune_rollouts(desk.settings, policy)})
+    trimmed, rows = event_trimming.trim(desk.store, policy), runs.collect(desk.store, policy)
+    pictures = old_files.prune_pictures(desk.store, desk.settings.home, policy)
+    done = added(rows, trimmed, {PICTURES: pictures, ROLLOUT_FILES: old_files.prune_rollouts(desk.settings, policy)})
     return _with_threads(desk, policy, done, counting=False)
 
 
 def _with_threads(desk: Desk, policy: Policy, done: Amounts, *, counting: bool) -> Pass:
     try:
-        found = files.due_threads(desk, policy) if counting else files.collect_threads(desk, policy)
+        found = old_files.due_threads(desk, policy) if counting else old_files.collect_threads(desk, policy)
     except (DeskError, redis.RedisError) as error:
         return Pass(done, [f"rollouts: {error.args[0] if error.args else error}"])
     parts = {
@@ -65,10 +65,10 @@ def collect_if_due(desk: Desk, *, with_redis: bool) -> None:
     """Delete what is due, if it is time; a failure is logged and retried with the next time. with_redis: Redis answers,
     which keeps the times of all processes together."""
     if with_redis:
-        files.collect_threads_daily(desk)
-        events.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
+        old_files.collect_threads_daily(desk)
+        event_trimming.trim_hourly(desk.redis_client, desk.store, desk.settings, utcnow())
         _collect_runs_daily(desk)
-    files.prune_hourly(desk.store, desk.settings, utcnow())
+    old_files.prune_hourly(desk.store, desk.settings, utcnow())
 
 
 def _collect_runs_daily(desk: Desk) -> None:

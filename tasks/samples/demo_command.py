@@ -27,12 +27,12 @@ from chordesk.models.thesis import Pooled
 from chordesk.tasks.board.board_view import board_view
 from chordesk.tasks.cli import page
 from chordesk.tasks.cli.output import console, print_line, relative
-from chordesk.tasks.cli.show.orders import points
+from chordesk.tasks.cli.show.order_display import points
 from chordesk.tasks.cli.show.results import citation_lines
-from chordesk.tasks.reading.reports import AnalysisRow, analyses, grounded_reports
+from chordesk.tasks.reading.report_view import AnalysisRow, analyses, grounded_reports
 from chordesk.tasks.samples import demo
 from chordesk.tasks.samples.demo import SeenProcesses, candidates_to_analyse
-from chordesk.tasks.services import signals
+from chordesk.tasks.services import stop_signals
 from chordesk.tasks.services.plan import Plan
 from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord
@@ -85,7 +85,7 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
     code, seen, members, second = 1, SeenProcesses(), list[ProcessRecord](), None
     lacking: list[str] | None = None
-    with signals.raised():
+    with stop_signals.raised():
         try:
             with desk_stack(made, print_line) as stack:
                 out.print(f"up after {time.monotonic() - began:.1f} s; running `desk screen --wait`\n")
@@ -101,7 +101,7 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
                 _fill(out, made)
             if not code and sample is not None and not with_page:
                 code, second = _search_sample(out, made, sample, seen)
-        except signals.StopRequested as stop:
+        except stop_signals.StopRequested as stop:
             out.print(f"stopped ({stop})")
             raise
     left = [member for member in members if member.process()]
@@ -143,7 +143,7 @@ def _leave_up(out: Console, made: Plan) -> None:
     try:
         while True:
             time.sleep(WATCH_SECONDS)
-    except signals.StopRequested as stop:
+    except stop_signals.StopRequested as stop:
         out.print(f"stopping ({stop})")
 
 

@@ -22,8 +22,8 @@ from chordesk.models.shortages import require_no_shortage
 from chordesk.tasks import life, presence, redis_clients
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.reports.files import require_place
-from chordesk.tasks.services import claims, redis_files, signals, supervision
+from chordesk.tasks.reports.report_files import require_place
+from chordesk.tasks.services import claims, redis_files, stop_signals, supervision
 from chordesk.tasks.services.plan import Plan, Program, only_one, remove_sockets
 from chordesk.tasks.services.supervision import Process, ProcessRecord, ProcessTable, StartWait, Supervisor, log_file
 from chordesk.tasks.telemetry.emit import Telemetry
@@ -229,7 +229,7 @@ class Stack:
     def stop(self) -> None:
         """End everything within 10 s, even if supervisord has died; safe to call twice."""
         self._up = False
-        with signals.ignored():
+        with stop_signals.ignored():
             if self._supervisor.alive():
                 self._process_table.take(self._supervisor.pid)
             self._supervisor.stop(STOP_SECONDS)

@@ -20,7 +20,7 @@ from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.telemetry_events import CodexErrorEvent
 from chordesk.tasks.telemetry.emit import Telemetry
-from chordesk.tasks.telemetry.runs import completed, role_fields
+from chordesk.tasks.telemetry.run_summaries import completed, role_fields
 
 log = structlog.get_logger(__name__)
 

@@ -34,8 +34,8 @@ from chordesk.models.telemetry_events import (
 )
 from chordesk.models.urls import is_loopback
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.telemetry.health import Collect, ProcessHealth
-from chordesk.tasks.telemetry.runs import headers_of, role_fields
+from chordesk.tasks.telemetry.process_health import Collect, ProcessHealth
+from chordesk.tasks.telemetry.run_summaries import headers_of, role_fields
 
 if TYPE_CHECKING:
     from chordesk.agents.runner import RoleRun

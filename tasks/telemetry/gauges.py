@@ -31,7 +31,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order
 from chordesk.models.tables.runs import Attempt, Run, Step, Sweep
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks.approvals import INTERRUPT
+from chordesk.tasks.approval_requests import INTERRUPT
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import use_of_day
 from chordesk.tasks.engine.kinds import QUEUES

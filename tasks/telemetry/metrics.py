@@ -27,7 +27,7 @@ from chordesk.models.answers import Usage, acts
 from chordesk.models.errors import SettingError
 from chordesk.models.tables.runs import Turn
 from chordesk.models.telemetry_events import Canonical, CodexErrorEvent, ReportGrounded, ToolInvocation
-from chordesk.tasks.telemetry.health import Collect, ProcessHealth
+from chordesk.tasks.telemetry.process_health import Collect, ProcessHealth
 
 log = structlog.get_logger(__name__)
 

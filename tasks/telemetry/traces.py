@@ -28,7 +28,7 @@ from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run, ToolCall, Turn
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.telemetry.runs import trace_of
+from chordesk.tasks.telemetry.run_summaries import trace_of
 
 EXPORT_SECONDS = 5.0
 EVERY_SECONDS = 1.0

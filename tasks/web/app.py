@@ -28,15 +28,15 @@ from chordesk.models.urls import is_loopback
 from chordesk.tasks import life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
+from chordesk.tasks.named_tokens import Tokens
 from chordesk.tasks.redis_clients import message_key, redis_url
 from chordesk.tasks.services import plan
-from chordesk.tasks.tokens import Tokens
 from chordesk.tasks.web import programs
 from chordesk.tasks.web.connection_limits import LimitedServer
 from chordesk.tasks.web.context import ServiceContext, fleet_of
 from chordesk.tasks.web.idempotency import KeptAnswers
 from chordesk.tasks.web.page.assets import Assets
-from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.web.page.page_sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
 from chordesk.tasks.web.security import Guard, Token, host_names, token_of

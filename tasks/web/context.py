@@ -25,7 +25,7 @@ from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, run_che
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.desk_status import DeskStatus, WorkerRow, status, status_type
-from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.web.page.page_sessions import Sessions
 from chordesk.tasks.worker.messages import WorkerNotifier
 
 AGAIN = "start this service again: it then has the settings of the running desk"

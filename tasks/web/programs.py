@@ -23,7 +23,7 @@ from chordesk.models.events import DESK, Envelope, KnownType
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.events import feed
 from chordesk.tasks.events.feed import DeskPlace, Placed
-from chordesk.tasks.tokens import FRESH_SECONDS, Tokens
+from chordesk.tasks.named_tokens import FRESH_SECONDS, Tokens
 from chordesk.tasks.web.connection_limits import HELLO_SECONDS, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.context import ServiceContext
 from chordesk.tasks.web.idempotency import KEY_RULE

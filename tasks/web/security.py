@@ -30,10 +30,10 @@ from starlette.websockets import WebSocket
 
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tasks.tokens import CALLER, OWNER, Caller, Tokens, scope_of
+from chordesk.tasks.named_tokens import CALLER, OWNER, Caller, Tokens, scope_of
 from chordesk.tasks.web.connection_limits import MOST_BYTES, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.page.assets import PREFIX
-from chordesk.tasks.web.page.sessions import Sessions
+from chordesk.tasks.web.page.page_sessions import Sessions
 from chordesk.tasks.web.problems import Problem, answer, problem, problem_of
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")

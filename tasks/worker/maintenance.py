@@ -28,7 +28,7 @@ from chordesk.models.states import RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks import approvals, life
+from chordesk.tasks import approval_requests, life
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, leases, policy, step_queries
 from chordesk.tasks.engine.leases import LeaseTrust
@@ -36,7 +36,7 @@ from chordesk.tasks.engine.shortage_watch import NOTICE_SECONDS
 from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
-from chordesk.tasks.worker import control, messages, watching
+from chordesk.tasks.worker import control, messages, soundness_watch
 from chordesk.tasks.worker.lives import LifeWatch
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
@@ -159,7 +159,7 @@ def sweep_if_due(app: DeskApp) -> dict[str, int]:
     _request_passes(app, None if lost else taken.last_at, now)
     retention.collect_if_due(desk, with_redis=mark is not None)
     if mark is not None:
-        watching.check_if_due(desk)
+        soundness_watch.check_if_due(desk)
     if view.grace_seconds and _waited(desk, view.grace_seconds):
         sweep(app)  # now, not with some later tick: in doubt a dead worker's steps have waited for long
     return found
@@ -235,7 +235,7 @@ def _sweep(app: DeskApp) -> tuple[dict[str, int], LeaseTrust]:
         worn_out = step_queries.fail_exhausted(session, trusted=view.trusted)
         freed = [*worn_out, *step_queries.fire_joins(session)]
         again = step_queries.resend(session, trusted=view.trusted)
-        approvals.expire_overdue_requests(session)
+        approval_requests.expire_overdue_requests(session)
     send(app, list({step.id: step for step in [*freed, *again]}.values()))
     closed = close_overdue(desk)
     control.mark_left_behind(desk.store)  # first: what those runs had open ends with them
@@ -267,7 +267,8 @@ def close_overdue(desk: Desk) -> int:
         overdue = {
             run.id: _late(session, run)
             for run in late
-            if step_queries.idle_since(session, run.id) is None and not approvals.waits_for_person(session, run.id)
+            if step_queries.idle_since(session, run.id) is None
+            and not approval_requests.waits_for_person(session, run.id)
         }
         unfinished = session.exec(
             select(Run.id)

@@ -20,7 +20,7 @@ from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
-from chordesk.tasks.worker.trading import meet_past_sessions
+from chordesk.tasks.worker.order_pass import meet_past_sessions
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.prices import actions_of

@@ -27,7 +27,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.trading import meet_past_sessions
+from chordesk.tasks.worker.order_pass import meet_past_sessions
 from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import Done, Ending, send
 from chordesk.tools.ledger import ensure_account

@@ -51,7 +51,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.trading import run_context, stand_aside
+from chordesk.tasks.worker.order_pass import run_context, stand_aside
 from chordesk.tasks.worker.turns import moment, run_role
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import role_report

@@ -22,7 +22,7 @@ from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step
 from chordesk.models.tables.runtime import EventBatch, EventHead
-from chordesk.tasks.web.page.sessions import new_code
+from chordesk.tasks.web.page.page_sessions import new_code
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tools.orders.sessions import to_next_session

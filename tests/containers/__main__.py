@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from chordesk.tasks.services import signals
+from chordesk.tasks.services import stop_signals
 from tests.containers import guide
 from tests.containers.compose import filled
 from tests.containers.engine import Engine, Missing
@@ -60,7 +60,7 @@ def copied(folder: Path) -> Iterator[Path]:
 
 
 def removed(fleet: Fleet) -> None:
-    with signals.ignored():
+    with stop_signals.ignored():
         fleet.remove()
 
 
@@ -177,7 +177,7 @@ def main() -> int:
     sheet = Sheet()
     try:
         with ExitStack() as stack:
-            stack.enter_context(signals.raised())
+            stack.enter_context(stop_signals.raised())
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="containers-"))
             copy = stack.enter_context(copied(Path(folder)))
             engine = Engine.find(copy)
@@ -213,7 +213,7 @@ def main() -> int:
     except Missing as error:
         print(f"nothing was started: {error}", file=sys.stderr)
         return 2
-    except signals.StopRequested as stop:
+    except stop_signals.StopRequested as stop:
         return 128 + stop.number
     except (RuntimeError, TimeoutError) as error:
         print(f"\n{error}", file=sys.stderr)

@@ -195,7 +195,7 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.services import plan
 from chordesk.tasks.web.app import ROUTERS
 from chordesk.tasks.web.page import assets
-from chordesk.tools.risk.check import RULES
+from chordesk.tools.risk.pre_trade import RULES
 from chordesk.tools.risk.codes import meanings
 
 def printed(*arguments):

@@ -10,7 +10,7 @@ from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.errors import DeskError, SettingError, UsageError
 from chordesk.models.files import reach, replacing
 from chordesk.tasks.backup.places import BackupPlace
-from chordesk.tasks.reports.files import OutputPlace
+from chordesk.tasks.reports.report_files import OutputPlace
 
 
 class CredentialsRetrievalError(Exception):

@@ -15,7 +15,7 @@ from chordesk.models.kinds import OF_NONE
 from chordesk.models.notice_channels import NoticeKind, kinds_by_channel
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks.cli.show.desk_status import event_line
+from chordesk.tasks.cli.show.status_display import event_line
 from chordesk.tasks.notifications.wording import Wording, title
 from chordesk.tools.risk.codes import meaning
 

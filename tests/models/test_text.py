@@ -16,11 +16,11 @@ from chordesk.models.errors import UsageError
 from chordesk.models.events import EventType, event
 from chordesk.models.text import inert, json_shown, new_york, one_line, span, utc, utc_seconds
 from chordesk.tasks.cli.output import facts, fail, paragraph, state, table
-from chordesk.tasks.cli.show.desk_status import event_line
+from chordesk.tasks.cli.show.status_display import event_line
 from chordesk.tasks.notifications.wording import quoted
 from chordesk.tasks.reports.formats import marked, visible
 from chordesk.tools.model_tools.company_data import plain_text
-from chordesk.tools.pages.text import clean
+from chordesk.tools.pages.page_text import clean
 
 # Clears the screen, sets the title, rings, hides, turns the line around, begins a line of its own, breaks JSON.
 STEERING = (

@@ -6,7 +6,7 @@ import argparse
 import os
 
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import log_format
 from tests.ordeal.aged import aged_times
 from tests.ordeal.beside import trading_agents_tokens
 from tests.ordeal.feed import replay
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
     parser.add_argument("part", nargs="?", choices=(*PARTS, AGE), help="one part alone")
     given = parser.parse_args()
-    logs.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
+    log_format.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
     sheet = Sheet()
     parts = {
         "throughput": lambda: show_throughput(sheet, given.turns, given.rounds),

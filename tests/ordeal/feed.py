@@ -23,7 +23,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import log_format
 from tests.builders import run_row
 from tests.stack import Processes, processes
 
@@ -132,7 +132,7 @@ TEXT = "The trend is up and the volume confirms it. " * 5
 def main(run_id: str, count: int, pace: float) -> None:
     """pace: events a second; 0 is without a pause."""
     settings = load_settings()
-    logs.configure(settings)
+    log_format.configure(settings)
     desk = Desk(settings, "writer")
     recorder = desk.recorder
     began = time.perf_counter()

@@ -34,8 +34,8 @@ from chordesk.models.states import RUN_FINAL, AttemptEnd
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Attempt, Run, Turn
 from chordesk.tasks.engine.step_queries import demand
-from chordesk.tasks.services import signals
-from chordesk.tasks.worker import logs
+from chordesk.tasks.services import stop_signals
+from chordesk.tasks.worker import log_format
 from tests import homes
 from tests.ordeal.check import Expected, Findings, check
 from tests.ordeal.crew import FaultDesk, Held, Pace, keep_logs
@@ -499,7 +499,7 @@ def fleet(plan: Plan, programs: Programs, left: Leftovers, log: Log) -> Iterator
     try:
         yield _bring_up(plan, programs, left, log, stack)
     finally:
-        with signals.ignored():  # a second Ctrl-C would leave half of it behind
+        with stop_signals.ignored():  # a second Ctrl-C would leave half of it behind
             signal.setitimer(signal.ITIMER_REAL, 0)
             stack.close()
 
@@ -705,7 +705,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.ordeal.fleet", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter parts and the same faults: some three minutes")
     plan = QUICK if parser.parse_args().quick else FULL
-    logs.configure(load_settings({"DESK_LOG_LEVEL": "ERROR"}))
+    log_format.configure(load_settings({"DESK_LOG_LEVEL": "ERROR"}))
     began = time.monotonic()
 
     def log(text: str) -> None:
@@ -716,12 +716,12 @@ def main() -> int:
     rehearsal = None
     try:
         programs = require()
-        with signals.raised(), limit, fleet(plan, programs, left, log) as rehearsal:
+        with stop_signals.raised(), limit, fleet(plan, programs, left, log) as rehearsal:
             rehearsal.play()
     except Unavailable as error:
         print(f"make fleet needs programs that are {error}", file=sys.stderr)
         return 2
-    except signals.StopRequested as request:
+    except stop_signals.StopRequested as request:
         log(f"stopped by {request}")
         code = INTERRUPTED
     except Exception:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.graphs.langchain.bridge import using
+from chordesk.agents.graphs.langchain.ephemeral_turns import using
 from chordesk.agents.graphs.langchain.runtimes import Connection, own_bridge
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import psutil
 
-from chordesk.tasks.cli import asking
+from chordesk.tasks.cli import ask_running_desk
 from tests.stack import Processes, processes, wait_for
 
 COMMANDS = ("runs list", "status", "orders list", "scores", "approvals")
@@ -49,7 +49,7 @@ class Look:
 def look_times(rounds: int = ROUNDS) -> list[Look]:
     with processes(forked=False) as desk:
         up = psutil.Process(desk.desk("up", "up").pid)
-        listing = desk.home / "run" / asking.COMMANDS
+        listing = desk.home / "run" / ask_running_desk.COMMANDS
         wait_for(listing.exists, "the desk answers")
         server = next(one for one in up.children() if one.cmdline() == up.cmdline())  # it is a fork
         return [_look(desk, name, listing, server, rounds) for name in COMMANDS]

@@ -43,7 +43,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks.approvals import answer
+from chordesk.tasks.approval_requests import answer
 from chordesk.tasks.board.episode.opening import open_episode
 from chordesk.tasks.engine.kinds import task_name
 from chordesk.tasks.graphs.workflow import open_graphs

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import log_format
 from tests.real import promises
 from tests.real.desk import RealDesk, desk_on
 from tests.real.figures import Figures
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--logs", type=Path, help="a new folder, for the logs of every process")
     parser.add_argument("names", nargs="*", help="parts of names of promises; all by default")
     given = parser.parse_args()
-    logs.configure(load_settings({"DESK_LOG_LEVEL": "ERROR"}))
+    log_format.configure(load_settings({"DESK_LOG_LEVEL": "ERROR"}))
     wanted = [one for one in promises.PROMISES if not given.names or any(part in name_of(one) for part in given.names)]
     found = packages(given.venv.absolute())
     with tempfile.TemporaryDirectory() as folder, running(found, Path(folder) / "server.log") as server:

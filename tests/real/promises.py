@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
-from chordesk.agents.graphs.langchain.bridge import ChatError
-from chordesk.agents.graphs.langchain.chat import ChatCodex
+from chordesk.agents.graphs.langchain.chat_codex import ChatCodex
+from chordesk.agents.graphs.langchain.ephemeral_turns import ChatError
 from chordesk.models.tables.runs import Report, Turn
 from tests.real.desk import ONE_ROLE, RealDesk, desk_on, outcomes, said
 from tests.real.figures import Figures

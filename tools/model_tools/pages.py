@@ -20,8 +20,8 @@ from chordesk.models.text import delimited
 from chordesk.models.urls import PageHost, page_hosts
 from chordesk.tools.market.fetching import Once
 from chordesk.tools.pages.browser import find_browser, picture_of
-from chordesk.tools.pages.reading import MOST_URL_CHARS, PageError, RawPage, Robots, Target, read_page
-from chordesk.tools.pages.text import PageText, text_within
+from chordesk.tools.pages.page_reader import MOST_URL_CHARS, PageError, RawPage, Robots, Target, read_page
+from chordesk.tools.pages.page_text import PageText, text_within
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB

@@ -31,18 +31,18 @@ from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, Verdict
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import value
 from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.price_steps import WHOLE, lot_of, not_openable, stepped_quantity
 from chordesk.tools.market.prices import at_cost
-from chordesk.tools.market.steps import WHOLE, lot_of, not_openable, stepped_quantity
 from chordesk.tools.orders import reservations
 from chordesk.tools.orders.accounts import books_day, equity_levels
 from chordesk.tools.orders.drafting import source_runs
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.risk.amounts import exit_terms, unpriced
-from chordesk.tools.risk.check import Measured, check, measured
 from chordesk.tools.risk.codes import deny, shown, variable_name
 from chordesk.tools.risk.conduct import bad_contract, halted, not_listed
 from chordesk.tools.risk.exposure import gross_quote, net_price, underlying_of
+from chordesk.tools.risk.pre_trade import Measured, check, measured
 
 
 class RuleAnswer(Frozen):

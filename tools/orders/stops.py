@@ -22,9 +22,9 @@ from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.price_steps import price_steps, stepped_price
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.market.steps import price_steps, stepped_price
 from chordesk.tools.orders.booking import in_time
 
 ZERO = Decimal(0)

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from chordesk.models.urls import PageHost
-from chordesk.tools.pages.reading import PageError, Target, address_of
+from chordesk.tools.pages.page_reader import PageError, Target, address_of
 from chordesk.tools.registry import ToolImage
 from chordesk.tools.toolsets import MAX_IMAGE_BYTES
 

@@ -11,7 +11,7 @@ from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain, stepped
-from chordesk.tools.market.steps import coarse_price, finest_step
+from chordesk.tools.market.price_steps import coarse_price, finest_step
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,

@@ -18,7 +18,7 @@ from chordesk.models.orders import (
 )
 from chordesk.models.settings import Settings
 from chordesk.tools.decimals import exact, stepped
-from chordesk.tools.market.steps import finest_step
+from chordesk.tools.market.price_steps import finest_step
 
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
 # need.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from chordesk.tools.market.files.sources import plain
+from chordesk.tools.market.files.known_exports import plain
 
 Record = Mapping[str, Any]
 

@@ -38,9 +38,9 @@ from chordesk.models.text import NEW_YORK, csv_cell
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import BAR_COLUMNS, SYMBOL_NAMES
 from chordesk.tools.market.files.data_folder import SET_ASIDE
+from chordesk.tools.market.files.known_exports import plain
 from chordesk.tools.market.files.layout import no_text
 from chordesk.tools.market.files.notation import Ambiguous, Survey, kinds_of
-from chordesk.tools.market.files.sources import plain
 from chordesk.tools.market.files.symbols import listed, symbol_in
 from chordesk.tools.market.files.tables import (
     CSV,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from chordesk.tools.market.files.sources import SOURCES
+from chordesk.tools.market.files.known_exports import SOURCES
 from chordesk.tools.market.files.tables import Unreadable, number_of
 from chordesk.tools.samples.own_files import Bar, SetAside
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
 
-from chordesk.agents.graphs.langchain.chat import ChatCodex
+from chordesk.agents.graphs.langchain.chat_codex import ChatCodex
 from chordesk.agents.graphs.langchain.desk_tools import desk_tools
 from chordesk.models.settings.sources import load_settings
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.graphs.langchain.bridge import (
+from chordesk.agents.graphs.langchain.ephemeral_turns import (
     ChatAnswer,
     ChatCall,
     ChatError,

@@ -19,7 +19,8 @@ import orjson
 from langchain_core.messages import BaseMessage
 from pydantic import PrivateAttr
 
-from chordesk.agents.graphs.langchain.bridge import (
+from chordesk.agents.graphs.langchain.chat_codex import ChatCodex
+from chordesk.agents.graphs.langchain.ephemeral_turns import (
     CallInterrupted,
     ChatCall,
     ChatError,
@@ -28,7 +29,6 @@ from chordesk.agents.graphs.langchain.bridge import (
     RateLimited,
     RefusalError,
 )
-from chordesk.agents.graphs.langchain.chat import ChatCodex
 from chordesk.agents.graphs.tradingagents.data import DeskData
 from chordesk.agents.graphs.tradingagents.project import PACKAGE, TESTED, Project, find_project
 from chordesk.agents.role_models import LOCAL

@@ -34,7 +34,7 @@ from chordesk.models.text import inert, span
 from chordesk.models.urls import HIDDEN, is_loopback, masked
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.output import console, fail, print_line, relative, warn
-from chordesk.tasks.cli.setup.answers import (
+from chordesk.tasks.cli.setup.setup_choices import (
     KEY,
     KEY_FILE,
     NO_TERMINAL,
@@ -49,13 +49,13 @@ from chordesk.tasks.cli.setup.answers import (
     decide,
     market,
 )
-from chordesk.tasks.cli.show import amounts
+from chordesk.tasks.cli.show import amount_text
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.doctor.model import model, request_mirror, server
 from chordesk.tasks.engine.budgets import RULES
 from chordesk.tasks.engine.kinds import turns_of
 from chordesk.tasks.reading.outlook import TurnTokens, assumed_tokens, local_times, past_tokens, seconds_of
-from chordesk.tasks.services import signals
+from chordesk.tasks.services import stop_signals
 from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.market.universe import resolve_universe
 
@@ -137,7 +137,7 @@ def screen_lines(settings: Settings, seconds: float | None) -> list[str]:
     if not local and seconds is not None:
         lines.append(f"at least {span(WAVES * seconds)}, where each turn takes as long as the one just tried")
     allowed = settings.run_deadline_minutes * 60
-    return lines + amounts.times(local) + amounts.too_long(seconds_of(local), allowed)
+    return lines + amount_text.times(local) + amount_text.too_long(seconds_of(local), allowed)
 
 
 def _past(settings: Settings) -> Past:
@@ -433,13 +433,13 @@ def setup(
     """
     flags = Flags(provider, url, model, key_env, key_file, no_key, market_name, look=not no_try)
     path = (expanded(env).absolute() if env is not None else find_env_file(Path.cwd())).absolute()
-    with signals.raised():
+    with stop_signals.raised():
         try:
             code = _set_up(flags, path, Person(), yes=yes)
-        except (typer.Abort, signals.StopRequested) as left:
+        except (typer.Abort, stop_signals.StopRequested) as left:
             print_line("")
             _nothing_written(path, LEFT)
-            raise (left if isinstance(left, signals.StopRequested) else typer.Exit(LEFT)) from None
+            raise (left if isinstance(left, stop_signals.StopRequested) else typer.Exit(LEFT)) from None
     raise typer.Exit(code)
 
 
@@ -463,7 +463,7 @@ def _set_up(flags: Flags, path: Path, person: Person, *, yes: bool) -> int:
         return _nothing_written(path, FAILED)
     if not _agreed(plan, person, yes=yes):
         return _nothing_written(path, FAILED)
-    with signals.ignored():  # all of it, or none
+    with stop_signals.ignored():  # all of it, or none
         plan.write()
         _tell(plan)
     return 0 if works else FAILED

@@ -13,13 +13,13 @@ from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.blobs import removal_note
 from chordesk.models.text import inert, new_york
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
-from chordesk.tasks.cli.show.amounts import count_text
+from chordesk.tasks.cli.show.amount_text import count_text
 
 if TYPE_CHECKING:
     from chordesk.models.answers import Grounding
     from chordesk.models.tables.runs import BacktestSession, Report
     from chordesk.tasks.reading.accounts import ExecutedRole, HoldingResult, PortfolioResearchResult, SkippedRole
-    from chordesk.tasks.reading.reports import AnalysisRow, GroundedReport
+    from chordesk.tasks.reading.report_view import AnalysisRow, GroundedReport
     from chordesk.tasks.reading.runs import BacktestView
 
 MOST_RISKS = 4

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlmodel import Session, col, select
 
-from chordesk.agents.graphs.langchain.bridge import ChatError
+from chordesk.agents.graphs.langchain.ephemeral_turns import ChatError
 from chordesk.agents.graphs.tradingagents.data import DeskData
 from chordesk.agents.graphs.tradingagents.project import ANALYSTS, ROLE, require_playable, signal_of
 from chordesk.agents.graphs.tradingagents.provider import TickerGraph, answering, graph_of
@@ -23,7 +23,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.graphs.chapters import Chapter
-from chordesk.tasks.graphs.tradingagents.opening import DEPTH
+from chordesk.tasks.graphs.tradingagents.ticker_opening import DEPTH
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import look_at, review_writer
 from chordesk.tools.market.clock import exchange_day

@@ -18,8 +18,8 @@ from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseDown, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.urls import is_loopback
+from chordesk.tasks.named_tokens import MCP_PATH, Tokens
 from chordesk.tasks.services import plan
-from chordesk.tasks.tokens import MCP_PATH, Tokens
 from chordesk.tasks.web.app import bind, url_of
 from chordesk.tasks.web.connection_limits import LimitedServer, is_too_deep
 from chordesk.tasks.web.mcp.protocol import RunResources, protocol_server

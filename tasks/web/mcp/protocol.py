@@ -27,9 +27,9 @@ from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseDown, NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
+from chordesk.tasks.named_tokens import CALLER
 from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tasks.reading.runs import view
-from chordesk.tasks.tokens import CALLER
 from chordesk.tasks.web.mcp.sdk import Handlers, made, server_with
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec
 

@@ -26,7 +26,7 @@ from chordesk.tasks.reading.accounts import (
     ledger,
     list_accounts,
 )
-from chordesk.tasks.reading.symbols import (
+from chordesk.tasks.reading.symbol_history import (
     CandleChart,
     Indicator,
     SymbolDetail,

@@ -26,7 +26,7 @@ from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptWorkers, kept_status_type
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.page.assets import page_tag
-from chordesk.tasks.web.page.sessions import NewSession
+from chordesk.tasks.web.page.page_sessions import NewSession
 from chordesk.tasks.web.schemas import ServiceStatus, StopRequest
 from chordesk.tasks.web.security import Headers, JsonRoute, bearer
 from chordesk.tasks.workflows.runs import Person

@@ -18,9 +18,9 @@ from chordesk.models.orders import BrokerPosition
 from chordesk.models.states import ApprovalState, OrderState, TradingState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.approvals import AnswerResult, WaitingOrder, WaitingRequest, answer, asked_of, waiting
+from chordesk.tasks.approval_requests import AnswerResult, WaitingOrder, WaitingRequest, answer, asked_of, waiting
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.reading.orders import (
+from chordesk.tasks.reading.order_history import (
     AuditState,
     LimitsView,
     OrderChecks,

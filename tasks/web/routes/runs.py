@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Artifact, Report, Run, Turn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
 from chordesk.tasks.reading.outlook import Spending, spending
-from chordesk.tasks.reading.reports import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
+from chordesk.tasks.reading.report_view import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
 from chordesk.tasks.reading.run_details import Timeline, course, course_type, detail, detail_type, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits

@@ -15,7 +15,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import CodexError, NotFound, ServiceError
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Step
-from chordesk.tasks.reading.threads import (
+from chordesk.tasks.reading.thread_history import (
     ThreadDetail,
     ThreadRow,
     ThreadTranscript,
@@ -23,8 +23,8 @@ from chordesk.tasks.reading.threads import (
     thread_detail,
     thread_transcript,
 )
-from chordesk.tasks.reading.threads import threads as known
-from chordesk.tasks.threads import Forked, ask, fork, registered, reset
+from chordesk.tasks.reading.thread_history import threads as known
+from chordesk.tasks.thread_actions import Forked, ask, fork, registered, reset
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.schemas import (

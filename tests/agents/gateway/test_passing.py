@@ -15,9 +15,9 @@ import psutil
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from chordesk.agents.gateway import wire
+from chordesk.agents.gateway import server_requests
+from chordesk.agents.gateway.server_requests import Server
 from chordesk.agents.gateway.service import Gateway, Signs, Upstream
-from chordesk.agents.gateway.wire import Server
 from chordesk.agents.liveness import Liveness, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
@@ -356,7 +356,7 @@ def test_what_comes_counts_and_not_its_label(name: str, tmp_path: Path, registry
 def test_a_server_without_tls_is_no_certificate_that_is_not_trusted() -> None:
     key = ConnectionKey("127.0.0.1", 8080, True, True, None, None, None)
     error = aiohttp.ClientConnectorSSLError(key, ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"))
-    problem = wire.away("https://127.0.0.1:8080/v1", error)
+    problem = server_requests.away("https://127.0.0.1:8080/v1", error)
     assert (problem.kind, problem.message) == (
         "unreachable",
         "https://127.0.0.1:8080/v1 speaks no TLS: set DESK_PROVIDER_URL to it with http://",

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from sqlmodel import select
 
-from chordesk.agents.measure.mask.audit import audit, leaks_in
+from chordesk.agents.measure.mask.leak_audit import audit, leaks_in
 from chordesk.agents.measure.mask.mask import WITHHELD, Mask, Talk
 from chordesk.agents.measure.mask.runtime import MaskRuntime, mask_for
 from chordesk.agents.role_models import RoleModel, require_roles

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
-from chordesk.agents.graphs.langchain.bridge import INSTRUCTIONS, AnswerShape, reply_format
+from chordesk.agents.graphs.langchain.ephemeral_turns import INSTRUCTIONS, AnswerShape, reply_format
 from chordesk.agents.rulebook.cases import PREFIX, BadRequest
 from chordesk.agents.rulebook.server import answer
 

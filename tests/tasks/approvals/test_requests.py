@@ -26,8 +26,8 @@ from chordesk.models.states import ApprovalState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
-from chordesk.tasks.approvals import ApprovalAsker, WaitingRequest, answer, waiting
+from chordesk.tasks import approval_requests
+from chordesk.tasks.approval_requests import ApprovalAsker, WaitingRequest, answer, waiting
 from chordesk.tasks.worker.messages import WorkerNotifier
 from tests.agents.codex.kit import FINAL, config, one_turn, run, spec, until
 from tests.builders import a_run, a_step
@@ -57,7 +57,7 @@ class Floor:
         detail = QUESTIONS if kind == "user_input" else COMMAND
         request = replace(ApprovalRequest(kind, "thread-1", "turn-1", "item-1", None, detail), **changes)
         with self.store.session() as session:
-            approvals.add_request(session, id_, request, self.scope, seconds)
+            approval_requests.add_request(session, id_, request, self.scope, seconds)
         return id_
 
     def answer(self, id_: str, yes: bool = True, **given: Any) -> str:
@@ -146,8 +146,8 @@ def test_the_sweep_closes_the_requests_of_a_lost_worker(floor: Floor) -> None:
     floor.ask(seconds=0)
     open_ = floor.ask()
     with floor.store.session() as session:
-        assert approvals.expire_overdue_requests(session) == 1
-        assert approvals.expire_overdue_requests(session) == 0
+        assert approval_requests.expire_overdue_requests(session) == 1
+        assert approval_requests.expire_overdue_requests(session) == 0
     assert [row.state for row in floor.rows()] == ["expired", "pending"]
     assert floor.waiting() == [open_]
 

@@ -28,7 +28,7 @@ from typer.main import get_command
 from chordesk.models.database.store import Store, upgrade
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.cli import answering, asking
+from chordesk.tasks.cli import answering, ask_running_desk
 from chordesk.tasks.cli.answering import _Code
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.cli.shell import ANSWERED
@@ -74,11 +74,11 @@ class Served:
 
     @property
     def commands(self) -> list[str]:
-        return (self.home / "run" / asking.COMMANDS).read_text().splitlines()
+        return (self.home / "run" / ask_running_desk.COMMANDS).read_text().splitlines()
 
     def itself(self, *arguments: str, **environ: str) -> tuple[str, str, int]:
         """What a command prints that finds nobody to ask."""
-        listing = self.home / "run" / asking.COMMANDS
+        listing = self.home / "run" / ask_running_desk.COMMANDS
         aside = listing.rename(listing.with_suffix(".aside"))
         try:
             done = desk(self.home, *arguments, **environ)
@@ -112,7 +112,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     )  # fmt: skip
     assert process.stdout is not None
     pid = int(process.stdout.readline())
-    wait_for(lambda: (home / "run" / asking.COMMANDS).exists(), "the desk answers")
+    wait_for(lambda: (home / "run" / ask_running_desk.COMMANDS).exists(), "the desk answers")
     yield Served(home, pid)
     process.communicate(timeout=PATIENCE)
     with pytest.raises(ProcessLookupError):
@@ -195,34 +195,34 @@ def test_an_answer_is_as_wide_as_its_callers_terminal(served: Served) -> None:
     assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", answer.decode()).split("\r\n"))) == 61
 
 
-HALF = asking.TAKEN + (99).to_bytes(asking.SIZE_BYTES, "big") + b'{"written": [[1, "half'
-NOT_ONE = asking.TAKEN + (4).to_bytes(asking.SIZE_BYTES, "big") + b"null"
+HALF = ask_running_desk.TAKEN + (99).to_bytes(ask_running_desk.SIZE_BYTES, "big") + b'{"written": [[1, "half'
+NOT_ONE = ask_running_desk.TAKEN + (4).to_bytes(ask_running_desk.SIZE_BYTES, "big") + b"null"
 
 
-@pytest.mark.parametrize("sent", [b"", asking.TAKEN, HALF, NOT_ONE])
+@pytest.mark.parametrize("sent", [b"", ask_running_desk.TAKEN, HALF, NOT_ONE])
 def test_of_half_an_answer_nothing_is_printed(
     sent: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
     run.mkdir(mode=0o700)
-    (run / asking.COMMANDS).write_text("runs list\n")
+    (run / ask_running_desk.COMMANDS).write_text("runs list\n")
     monkeypatch.setenv("DESK_HOME", str(tmp_path))
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(run / asking.SOCKET))
+        listener.bind(str(run / ask_running_desk.SOCKET))
         listener.listen()
 
         def serve() -> None:
             line, _ = listener.accept()
             with line, contextlib.suppress(OSError):
-                size = int.from_bytes(line.recv(asking.SIZE_BYTES), "big")
-                json.loads(asking.received(line, size))
+                size = int.from_bytes(line.recv(ask_running_desk.SIZE_BYTES), "big")
+                json.loads(ask_running_desk.received(line, size))
                 line.sendall(sent)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert asking.answer(["runs", "list"]) is None
+        assert ask_running_desk.answer(["runs", "list"]) is None
         thread.join()
-    assert asking.answer(["runs", "list"]) is None  # nobody listens
+    assert ask_running_desk.answer(["runs", "list"]) is None  # nobody listens
     assert capfd.readouterr() == ("", "")
 
 
@@ -257,7 +257,7 @@ def test_the_home_whose_desk_is_asked(
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert asking.probable_home(environ, tmp_path) == (Path(found) if found else None)
+    assert ask_running_desk.probable_home(environ, tmp_path) == (Path(found) if found else None)
 
 
 LOOKS = [

@@ -40,11 +40,10 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.thesis import Invalidation, KeptThesis, Point
-from chordesk.tasks.cli.show.amounts import size_text
-from chordesk.tasks.cli.show.desk_status import event_line
-from chordesk.tasks.cli.show.orders import lineage_report, order_history, order_list, order_report, terms_text
+from chordesk.tasks.cli.show.amount_text import size_text
+from chordesk.tasks.cli.show.order_display import lineage_report, order_history, order_list, order_report, terms_text
 from chordesk.tasks.cli.show.results import analyses_report, backtest_report
-from chordesk.tasks.cli.show.runs import (
+from chordesk.tasks.cli.show.run_display import (
     attempts_report,
     conversations_report,
     progress_line,
@@ -52,9 +51,10 @@ from chordesk.tasks.cli.show.runs import (
     run_list,
     run_report,
 )
+from chordesk.tasks.cli.show.status_display import event_line
 from chordesk.tasks.reading.chain import chain
-from chordesk.tasks.reading.orders import list_orders, order_detail
-from chordesk.tasks.reading.reports import AnalysisRow
+from chordesk.tasks.reading.order_history import list_orders, order_detail
+from chordesk.tasks.reading.report_view import AnalysisRow
 from chordesk.tasks.reading.run_details import TimelineAttempt, TimelineStep
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view

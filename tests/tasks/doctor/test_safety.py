@@ -17,7 +17,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import AuditAnchor, Position
 from chordesk.tasks import bootstrap
 from chordesk.tasks.cli import arming
-from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.cli.show.status_display import status_report
 from chordesk.tasks.doctor import trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus
 from chordesk.tasks.reading.desk_status import status

@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.tasks.reports.files import OutputPlace, require_place
 from chordesk.tasks.reports.formats import is_own
+from chordesk.tasks.reports.report_files import OutputPlace, require_place
 
 OWN = "<!-- chordesk.report 1 -->\n# A run\n"
 

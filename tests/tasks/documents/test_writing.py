@@ -13,7 +13,7 @@ from chordesk.models.states import DocumentState, RunKind, RunState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, RunDocumentCopy
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.cli.show.runs import document_line
+from chordesk.tasks.cli.show.run_display import document_line
 from chordesk.tasks.reading.run_details import written_document
 from chordesk.tasks.reports import writing
 from chordesk.tasks.reports.writing import write_due

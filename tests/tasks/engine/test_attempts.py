@@ -8,7 +8,7 @@ from rich.console import Console
 from chordesk.models.database.store import Store
 from chordesk.models.states import StepState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.show.runs import attempts_report
+from chordesk.tasks.cli.show.run_display import attempts_report
 from chordesk.tasks.engine import graph, step_queries
 from chordesk.tasks.engine.policy import ALONE_AFTER, LOSSES, MOST_LOSSES
 from chordesk.tasks.reading.run_details import steps_of

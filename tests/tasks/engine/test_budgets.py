@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.cli.show import amounts
+from chordesk.tasks.cli.show import amount_text
 from chordesk.tasks.engine.budgets import BudgetUse, Cost, cost_of, used_up
 from chordesk.tasks.engine.summary import summarise
 from chordesk.tasks.reading.outlook import outlook
@@ -128,17 +128,17 @@ def test_a_run_has_a_budget_without_setting_one(session: Session, settings: Sett
 def test_a_run_begins_with_its_budgets_and_prices(session: Session, settings: Settings) -> None:
     first = a_run(session)
     spend(session, first, "tiny", 1_000_000, 0, 0)
-    assert amounts.outlook(outlook(session, settings, first)) == [
+    assert amount_text.outlook(outlook(session, settings, first)) == [
         "budgets: 3,000,000 tokens a run, 1,000,000 used (DESK_BUDGET_RUN_TOKENS), "
         "30,000,000 tokens a UTC day, 1,000,000 used (DESK_BUDGET_DAY_TOKENS)",
         "prices: gpt-5.5: 5 input, 0.5 cached, 30 output, USD a million tokens (listed June 2026)",
     ]
     first.summary, first.finished_at = summarise(session, first, settings), first.created_at
     session.flush()
-    lines = amounts.outlook(outlook(session, settings.model_copy(update={"model": "own"}), a_run(session)))
+    lines = amount_text.outlook(outlook(session, settings.model_copy(update={"model": "own"}), a_run(session)))
     assert lines[1:] == [
         "prices: own: unknown (DESK_PRICES)",
         f"the last {first.kind} used 1,000,000 tokens, cost: about 1.00 USD",
     ]
     offline = settings.model_copy(update={"provider": "rulebook"})
-    assert amounts.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"
+    assert amount_text.outlook(outlook(session, offline, a_run(session)))[1] == "prices: none, rules are no model"

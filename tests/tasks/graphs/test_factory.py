@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from chordesk.models.errors import GraphState, UsageError
 from chordesk.models.states import RunKind
 from chordesk.tasks.graphs.chapters import MOST_BYTES, json_output
-from chordesk.tasks.graphs.factory import load_graph
+from chordesk.tasks.graphs.graph_factory import load_graph
 
 MODULE = "tests.toy.graphs"
 

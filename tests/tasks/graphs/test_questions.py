@@ -14,7 +14,7 @@ from chordesk.models.states import ApprovalState, RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
+from chordesk.tasks import approval_requests
 from chordesk.tasks.graphs import chapters
 from chordesk.tasks.graphs.workflow import fork_graph, history_of, play_chapter, resume_graphs
 from chordesk.tasks.worker.maintenance import close_overdue, sweep
@@ -36,7 +36,7 @@ def asked(desk: Graphs, run_id: str) -> list[RuntimeApproval]:
 
 def answer(desk: Graphs, row: RuntimeApproval, text: str | None = None, *, yes: bool = True) -> str:
     given = {"answer": [text]} if text is not None else None
-    found = approvals.answer(
+    found = approval_requests.answer(
         desk.store, desk.app.desk.settings, lambda: False, row.id, approve=yes, by="ann", why="so", answers=given
     )
     return str(found.state)
@@ -47,7 +47,7 @@ def test_the_answer_goes_on_at_the_node_days_later(desk: Graphs) -> None:
     step = desk.play(run_id)
     assert (step.state, step.error) == (StepState.READY, "waiting: a person's answer")
     (row,) = asked(desk, run_id)
-    assert approvals.request_line(row) == "first: may I?"
+    assert approval_requests.request_line(row) == "first: may I?"
     change(desk.store, Run, run_id, deadline_at=ago(3600))
     change(desk.store, RuntimeApproval, row.id, asked_at=utcnow() - dt.timedelta(days=20))
     close_overdue(desk.app.desk)

@@ -13,9 +13,9 @@ from chordesk.models.events import DESK, Envelope, EventType, event
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tasks.notifications import sender
+from chordesk.tasks.notifications.apprise_wire import wires
 from chordesk.tasks.notifications.channels import channels
 from chordesk.tasks.notifications.sender import Sender
-from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
 

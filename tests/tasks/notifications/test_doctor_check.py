@@ -11,7 +11,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.notice_channels import NotificationState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notification, NotificationChannel
-from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.cli.show.status_display import status_report
 from chordesk.tasks.doctor.check import CheckStatus
 from chordesk.tasks.reading.desk_status import status
 from tests.builders import uninstalled

@@ -15,8 +15,8 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks.notifications import messages, sender
 from chordesk.tasks.notifications import sender as lease
+from chordesk.tasks.notifications.apprise_wire import wires
 from chordesk.tasks.notifications.channels import channels
-from chordesk.tasks.notifications.wire import wires
 from tests.fakes.channel import FakeChannel
 from tests.stack import wait_for
 from tests.tasks.notifications.conftest import Floor, ended, filled, halted, unknown

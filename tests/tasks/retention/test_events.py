@@ -17,9 +17,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
-from chordesk.tasks.retention import events as retention
+from chordesk.tasks.retention import event_trimming as retention
 from chordesk.tasks.retention import policy
-from chordesk.tasks.retention.events import trim_hourly
+from chordesk.tasks.retention.event_trimming import trim_hourly
 from chordesk.tasks.retention.policy import Amount, policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
 

@@ -14,8 +14,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
-from chordesk.tasks.retention import files
-from chordesk.tasks.retention.files import prune_hourly
+from chordesk.tasks.retention import old_files
+from chordesk.tasks.retention.old_files import prune_hourly
 from chordesk.tasks.retention.policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
@@ -26,8 +26,8 @@ DAY = dt.timedelta(days=1)
 def prune(store: Store, settings: Settings, now: dt.datetime) -> int:
     """Prune by the settings and return how many files went: those that were counted before."""
     policy = policy_of(settings, now)
-    counted = files.due_pictures(store, settings.home, policy)
-    assert files.prune_pictures(store, settings.home, policy) == counted
+    counted = old_files.due_pictures(store, settings.home, policy)
+    assert old_files.prune_pictures(store, settings.home, policy) == counted
     assert (counted.bytes > 0) == (counted.rows > 0)
     return counted.rows
 
@@ -133,7 +133,7 @@ def test_rollouts_of_app_servers_go_with_the_threads_that_nobody_used(store: Sto
         path.write_text("{}\n")
         os.utime(path, (now.timestamp() - days * 86_400,) * 2)
     policy = policy_of(settings, now)
-    assert [(path, size) for path, size in files.old_rollouts(settings, policy)] == [(old, 3)]
+    assert [(path, size) for path, size in old_files.old_rollouts(settings, policy)] == [(old, 3)]
     prune_hourly(store, settings, now)
     assert (old.parent.exists(), young.exists(), foreign.exists()) == (False, True, True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
-from chordesk.tasks.cli.setup import answers
-from chordesk.tasks.cli.setup.answers import (
+from chordesk.tasks.cli.setup import setup_choices
+from chordesk.tasks.cli.setup.setup_choices import (
     Access,
     Found,
     find_servers,
@@ -59,7 +59,7 @@ def test_of_the_usual_places_those_are_shown_where_a_model_server_answers(monkey
             server._page = lambda _path, _body, reply=reply: reply
         ports = [int(each.root.rpartition(":")[2]) for each in (good, page, locked)]
         places = [("Ollama", ports[0]), ("llama.cpp", ports[1]), ("vLLM", ports[2]), ("LM Studio", free_ports(1)[0])]
-        monkeypatch.setattr(answers, "USUAL", places)
+        monkeypatch.setattr(setup_choices, "USUAL", places)
         assert find_servers(usual_places({})) == [
             Found(good.url, ("a", "b"), name="Ollama"),
             Found(locked.url, needs_key=True, name="vLLM"),

@@ -20,9 +20,9 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.telemetry_events import EVENTS, ToolInvocation
 from chordesk.tasks.engine import graph
 from chordesk.tasks.telemetry.commits import emitted
-from chordesk.tasks.telemetry.health import ProcessHealth
 from chordesk.tasks.telemetry.metrics import Metrics
-from chordesk.tasks.telemetry.runs import completed
+from chordesk.tasks.telemetry.process_health import ProcessHealth
+from chordesk.tasks.telemetry.run_summaries import completed
 from tests.builders import a_run, a_step
 
 NOW = utcnow()

@@ -11,7 +11,7 @@ import pytest
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.threads import market_of_thread
+from chordesk.tasks.thread_actions import market_of_thread
 from tests.builders import a_run, a_step, a_turn
 from tests.databases import make_database
 

@@ -14,7 +14,7 @@ from chordesk.agents.runtime import ThreadRecord
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.threads import reset
+from chordesk.tasks.thread_actions import reset
 from tests.databases import make_database
 
 NAME = "risk:scope/IBM"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chordesk.tasks.reading.threads import title_of
+from chordesk.tasks.reading.thread_history import title_of
 
 
 @pytest.mark.parametrize(

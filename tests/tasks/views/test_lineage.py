@@ -11,8 +11,8 @@ from sqlmodel import Session, col, delete, select
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Artifact, Run, Step, ToolCall, Turn, VerdictReport
-from chordesk.tasks.cli.show.orders import lineage_report
-from chordesk.tasks.cli.show.runs import artifacts_report
+from chordesk.tasks.cli.show.order_display import lineage_report
+from chordesk.tasks.cli.show.run_display import artifacts_report
 from chordesk.tasks.reading.chain import chain as read_chain
 from chordesk.tasks.reading.run_details import artifacts
 from tests.builders import a_run, a_turn

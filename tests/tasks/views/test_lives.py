@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from chordesk.tasks import life
-from chordesk.tasks.cli.show.desk_status import status_report
+from chordesk.tasks.cli.show.status_display import status_report
 from chordesk.tasks.doctor import machine
 from chordesk.tasks.doctor.check import CheckContext, CheckStatus
 from chordesk.tasks.life import Life, State

@@ -14,7 +14,7 @@ from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, small
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.tasks.cli.show import amounts
+from chordesk.tasks.cli.show import amount_text
 from chordesk.tasks.engine.kinds import turns_of
 from chordesk.tasks.reading.outlook import (
     ASSUMED_WRITTEN,
@@ -52,7 +52,7 @@ def test_the_time_is_what_is_read_and_written_at_the_measured_speed(settings: Se
     (found,) = local_times(settings, {"quick": 6, "risk": 3}, past)
     assert (found.read, found.written, found.turns, found.at_once) == (36_000, 6_000, 9, 1)
     assert found.seconds == 36_000 / 300 + 6_000 / 25 == 360.0
-    assert amounts.times([found]) == [
+    assert amount_text.times([found]) == [
         "local:qwen3:8b: about 6 min for at most 9 turns "
         "(1 at once, 25 tokens/s written, 300 read; measured 2026-11-24)"
     ]
@@ -72,7 +72,7 @@ def test_a_speed_that_was_not_measured_is_unknown(settings: Settings) -> None:
             known(settings, write_speed=None, context=None)
         (found,) = local_times(settings, {"quick": 2}, past)
         assert (found.seconds, found.measured, seconds_of([found])) == (None, None, None)
-        assert amounts.times([found]) == [
+        assert amount_text.times([found]) == [
             f"local:qwen3:8b: time unknown for at most 2 turns (1 at once): {why}",
             f"local:qwen3:8b: {asked}",
         ]
@@ -87,7 +87,7 @@ def test_what_is_not_known_of_a_role_is_assumed_and_said_to_be(settings: Setting
     assert assumed_tokens(lens, settings) == TurnTokens(prompt + 131 * SYMBOL_DATA, ASSUMED_WRITTEN)
     (found,) = local_times(settings, {"quick": 1, "risk": 1}, {(LABEL, "risk"): TurnTokens(1, 1)})
     assert found.assumed == ["quick"]
-    assert amounts.times([found])[0].endswith(
+    assert amount_text.times([found])[0].endswith(
         "; tokens are assumed, without reasoning, for roles that have had no turn: quick"
     )
 
@@ -158,7 +158,9 @@ def test_a_small_context_makes_more_and_smaller_turns_of_a_screen(settings: Sett
     (found,) = local_times(settings, turns, {})
     assert found.symbols is not None
     assert -(-262 // found.symbols) >= turns["screener_technical"]
-    assert f"{found.symbols} symbols a screener's turn, for its context has 8,192 tokens" in amounts.times([found])[1]
+    assert (
+        f"{found.symbols} symbols a screener's turn, for its context has 8,192 tokens" in amount_text.times([found])[1]
+    )
     (note, *_) = smaller(settings.lenses, settings)
     assert "symbols a turn in place of 131 (DESK_SHARD_SIZE), for the context of local:qwen3:8b has no room" in note
     known(settings)
@@ -189,7 +191,7 @@ def test_a_run_that_takes_longer_than_it_may_says_what_to_set(session: Session, 
     assert past == {(LABEL, "quick"): TurnTokens(3_000, 2_500, n=3), (LABEL, "risk"): TurnTokens(30_000, 5_000, n=1)}
     found = outlook(session, settings, run)
     assert found.seconds == 10 * (3_000 / 300 + 2_500 / 25 + 30_000 / 300 + 5_000 / 25) == 4_100.0
-    lines = amounts.outlook(found)
+    lines = amount_text.outlook(found)
     assert lines[-2].startswith("local:qwen3:8b: about 1 h 8 min for at most 20 turns (1 at once, ")
     assert lines[-1] == (
         "that is longer than a run may take, 1 h: set DESK_RUN_DEADLINE_MINUTES=110, or give it less to do; it ends "

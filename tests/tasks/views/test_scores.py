@@ -15,7 +15,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.board.question_display import odds_report, score_report
-from chordesk.tasks.cli.show.runs import run_report
+from chordesk.tasks.cli.show.run_display import run_report
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
 from chordesk.tools.questions.medians import Resolved

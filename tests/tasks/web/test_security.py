@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
-from chordesk.tasks import approvals
+from chordesk.tasks import approval_requests
 from tests.tasks.web.conftest import Floor
 from tests.tasks.web.kit import Service, a_board, a_picture, an_experiment
 
@@ -166,7 +166,7 @@ def test_asking_changes_nothing(floor: Floor) -> None:
     chain = floor.chain
     request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, {"command": "ls", "cwd": "/work"})
     with floor.service.store.session() as session:
-        approvals.add_request(session, "request-1", request, Scope(chain.run_id, role="quick"), 60)
+        approval_requests.add_request(session, "request-1", request, Scope(chain.run_id, role="quick"), 60)
         turn_id = session.connection().exec_driver_sql("select id from turn limit 1").scalar_one()
         report_id = session.connection().exec_driver_sql("select id from report limit 1").scalar_one()
     known = {

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from chordesk.models.errors import RedisDown, TooManyCodes, WrongCode
-from chordesk.tasks.web.page.sessions import (
+from chordesk.tasks.web.page.page_sessions import (
     CODE_SECONDS,
     MOST_WRONG,
     SESSION_SECONDS,

@@ -14,7 +14,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli import ping
 from chordesk.tasks.engine.shortage_watch import ShortageWatch
-from chordesk.tasks.telemetry.health import ProcessHealth
+from chordesk.tasks.telemetry.process_health import ProcessHealth
 from chordesk.tasks.worker import sockets
 from chordesk.tasks.worker.control import HealthSocket
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import log_format
 from tests.constants import constants
 from tests.fakes.alpaca import KEY, SECRET, Alpaca, serving
 from tests.patience import PATIENCE
@@ -53,7 +53,7 @@ def test_the_brokers_key_and_secret_are_in_no_line_at_debug(tmp_path: Path) -> N
 
 
 def test_a_commands_traceback_has_no_value_of_a_variable(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.quiet()
+    log_format.quiet()
     held = "".join(("the", "key"))
     try:
         raise ValueError(f"{len(held)} letters")

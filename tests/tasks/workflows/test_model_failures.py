@@ -29,7 +29,7 @@ from chordesk.models.states import RUN_FINAL, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks.cli.show.runs import run_report
+from chordesk.tasks.cli.show.run_display import run_report
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.limits import parked_models
 from chordesk.tasks.reading.runs import view, waits

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.exchanges import EXCHANGES
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.steps import lot_of, not_openable, price_steps, stepped_price, stepped_quantity
+from chordesk.tools.market.price_steps import lot_of, not_openable, price_steps, stepped_price, stepped_quantity
 from chordesk.tools.orders.stops import stop_price
 from chordesk.tools.risk.amounts import within_collar
 from chordesk.tools.risk.exposure import with_slippage

@@ -12,9 +12,9 @@ from sqlmodel import select, update
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tasks.approvals import WaitingOrder, waiting
-from chordesk.tasks.cli.show.amounts import units_text
-from chordesk.tasks.cli.show.orders import size_of
+from chordesk.tasks.approval_requests import WaitingOrder, waiting
+from chordesk.tasks.cli.show.amount_text import units_text
+from chordesk.tasks.cli.show.order_display import size_of
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile

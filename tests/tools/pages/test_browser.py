@@ -16,7 +16,7 @@ from PIL import Image
 
 from chordesk.models.urls import page_hosts
 from chordesk.tools.pages.browser import HEIGHT, NAMES, WIDTH, find_browser, resolver_rules
-from chordesk.tools.pages.reading import PageError, target_of
+from chordesk.tools.pages.page_reader import PageError, target_of
 from chordesk.tools.registry import ToolAnswer
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.patience import PATIENCE

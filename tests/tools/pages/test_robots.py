@@ -7,7 +7,7 @@ from email.message import Message
 import pytest
 
 from chordesk.models.urls import page_hosts
-from chordesk.tools.pages.reading import PageError, PageReply, PathRule, Robots, target_of
+from chordesk.tools.pages.page_reader import PageError, PageReply, PathRule, Robots, target_of
 
 HOSTS = page_hosts("www.example.com")
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from chordesk.models.urls import page_hosts
-from chordesk.tools.pages import reading
-from chordesk.tools.pages.reading import PageError, is_public, target_of
+from chordesk.tools.pages import page_reader
+from chordesk.tools.pages.page_reader import PageError, is_public, target_of
 from tests.fakes.pages import ARTICLE, FakePages, redirect, reply
 from tests.patience import PATIENCE
 from tests.tools.pages.conftest import Read, reason
@@ -235,7 +235,7 @@ def test_a_certificate_is_verified_against_the_name(
 ) -> None:
     file = certificate(tmp_path, name)
     monkeypatch.setenv("SSL_CERT_FILE", str(file if trusted else certificate(tmp_path, "someone")))
-    reading._tls.cache_clear()
+    page_reader._tls.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     try:
@@ -243,7 +243,7 @@ def test_a_certificate_is_verified_against_the_name(
             pages.pages["/a"] = reply(ARTICLE)
             answer = read(f"https://localhost:{pages.port}/a", f"localhost:{pages.port}")
     finally:
-        reading._tls.cache_clear()
+        page_reader._tls.cache_clear()
     if expected is None:
         assert answer.has_data
     else:

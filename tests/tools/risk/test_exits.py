@@ -16,9 +16,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 from chordesk.tools.decimals import exact
 from chordesk.tools.risk.amounts import exit_terms, within_collar
-from chordesk.tools.risk.check import check
 from chordesk.tools.risk.codes import CODES
 from chordesk.tools.risk.exposure import covers, only_reduces, opening_quantity
+from chordesk.tools.risk.pre_trade import check
 from tests.examples import examples
 from tests.tools.risk.figures import CALL, HOUR, NOW, PUT, context, held, limits, reserve, ticket
 

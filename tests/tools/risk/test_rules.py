@@ -7,7 +7,7 @@ import pytest
 from chordesk.models.orders import Cleared, DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
-from chordesk.tools.risk.check import check, measured
+from chordesk.tools.risk.pre_trade import check, measured
 from tests.tools.risk.amount_cases import AMOUNTS, LOSSES
 from tests.tools.risk.conduct_cases import CONDUCT
 from tests.tools.risk.figures import HOUR, NOW, account, context, limits, ticket

@@ -14,7 +14,7 @@ import pytest
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.files.data_folder import check_folder
-from chordesk.tools.market.files.sources import SOURCES
+from chordesk.tools.market.files.known_exports import SOURCES
 from chordesk.tools.samples.importing import Imported, import_data
 from chordesk.tools.samples.preview import Preview
 from tests.tools.market.files.folders import sessions

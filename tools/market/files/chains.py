@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chordesk.models.market import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import decision_time
-from chordesk.tools.market.files.sources import plain
+from chordesk.tools.market.files.known_exports import plain
 from chordesk.tools.market.files.tables import (
     NUMBER,
     Column,

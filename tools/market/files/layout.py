@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chordesk.models.outside import MOST_BYTES, require, require_lines
-from chordesk.tools.market.files.sources import PRICES, Wide, flat_header, matrix_header, meant, plain, wide_header
+from chordesk.tools.market.files.known_exports import (
+    PRICES,
+    Wide,
+    flat_header,
+    matrix_header,
+    meant,
+    plain,
+    wide_header,
+)
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SNIFFED = 1 << 16  # characters that show delimiter and header

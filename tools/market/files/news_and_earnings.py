@@ -20,7 +20,7 @@ from chordesk.models.company import EarningsDate, Statement, Timing
 from chordesk.models.market import Headline
 from chordesk.models.text import NEW_YORK, from_csv_cell
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.market.files.sources import plain
+from chordesk.tools.market.files.known_exports import plain
 from chordesk.tools.market.files.tables import (
     UNREAD,
     Column,

@@ -31,9 +31,9 @@ from chordesk.models.outside import (
     require,
 )
 from chordesk.models.text import from_csv_cell
+from chordesk.tools.market.files.known_exports import PRICES, Wide, flat_header, meant, plain, source_of, unit_of
 from chordesk.tools.market.files.layout import CURRENCY, Form, csv_lines, encoding_of, first_lines, form_of, no_text
 from chordesk.tools.market.files.notation import DAYS, EMPTY, Ambiguous, Kind, Survey, kinds_of
-from chordesk.tools.market.files.sources import PRICES, Wide, flat_header, meant, plain, source_of, unit_of
 from chordesk.tools.market.files.symbols import listed
 from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.codex.events import ConversationListener, translate
+from chordesk.agents.codex.event_translation import ConversationListener, translate
 from chordesk.agents.codex.threads import OpenedThread
 from chordesk.agents.liveness import failure
 from chordesk.agents.runtime import Scope

@@ -23,8 +23,8 @@ from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.prebuilt import create_react_agent
 from pydantic import BaseModel, Field
 
-from chordesk.agents.graphs.langchain import bridge
-from chordesk.agents.graphs.langchain.chat import cut
+from chordesk.agents.graphs.langchain import ephemeral_turns
+from chordesk.agents.graphs.langchain.chat_codex import cut
 from chordesk.langchain import ChatCodex, close_bridges
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Cut, FakeResponses, Refusal, Silence, Slow, Status, Streamed, Text
@@ -167,16 +167,16 @@ def test_a_structured_answer_of_another_shape_is_repaired_once(
     found = chat.with_structured_output(shape).invoke("rate")
     assert (found.stars if isinstance(found, Rating) else found["stars"]) == 4
     model.script(bad, bad)
-    with pytest.raises(bridge.AnswerSchemaError, match="stars"):
+    with pytest.raises(ephemeral_turns.AnswerSchemaError, match="stars"):
         chat.with_structured_output(shape).invoke("rate")
     model.script(bad, bad)
     raw = chat.with_structured_output(shape, include_raw=True).invoke("rate")
     assert (raw["raw"].content, raw["parsed"]) == (bad.text, None)
-    assert isinstance(raw["parsing_error"], bridge.AnswerSchemaError)
+    assert isinstance(raw["parsing_error"], ephemeral_turns.AnswerSchemaError)
 
 
 def test_an_answer_s_schema_that_is_none_is_refused(chat: ChatCodex) -> None:
-    with pytest.raises(bridge.ToolSchemaError, match="the answer's schema is 'json'"):
+    with pytest.raises(ephemeral_turns.ToolSchemaError, match="the answer's schema is 'json'"):
         chat.bind(response_format="json").invoke("hi")
 
 
@@ -252,17 +252,20 @@ def test_an_answer_that_does_not_fit_is_repaired_once(chat: ChatCodex, model: Fa
     assert found.usage_metadata is not None
     assert found.usage_metadata["total_tokens"] == 240
     model.script(Text("I think"), Text("I still think"))
-    with pytest.raises(bridge.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
+    with pytest.raises(ephemeral_turns.AnswerSchemaError, match="also after a repair: the answer is no JSON"):
         chat.invoke("hi")
 
 
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (Status(401, {"error": {"message": "no key"}}), bridge.LoginError),
-        (Status(400, {"error": {"message": "Invalid schema", "code": "invalid_json_schema"}}), bridge.ChatError),
-        (Refusal("I cannot help with that."), bridge.RefusalError),
-        (Cut(), bridge.Unavailable),
+        (Status(401, {"error": {"message": "no key"}}), ephemeral_turns.LoginError),
+        (
+            Status(400, {"error": {"message": "Invalid schema", "code": "invalid_json_schema"}}),
+            ephemeral_turns.ChatError,
+        ),
+        (Refusal("I cannot help with that."), ephemeral_turns.RefusalError),
+        (Cut(), ephemeral_turns.Unavailable),
     ],
 )
 def test_a_failure_has_a_type_of_its_own(chat: ChatCodex, model: FakeResponses, reply: Any, kind: type) -> None:
@@ -276,7 +279,7 @@ def test_a_failure_has_a_type_of_its_own(chat: ChatCodex, model: FakeResponses, 
 
 def test_a_server_that_fails_is_asked_as_often_as_the_caller_wants(model: FakeResponses, home: Path) -> None:
     model.policy = lambda _body: Status(500, {"error": {"message": "boom"}})
-    with pytest.raises(bridge.Unavailable):
+    with pytest.raises(ephemeral_turns.Unavailable):
         ChatCodex(base_url=model.url, home=home, max_retries=2).invoke("hi")
     assert len(model.calls()) == 3
 
@@ -284,7 +287,7 @@ def test_a_server_that_fails_is_asked_as_often_as_the_caller_wants(model: FakeRe
 def test_a_rate_limit_names_its_reset(chat: ChatCodex, model: FakeResponses) -> None:
     limit = {"error": {"message": "Rate limit reached", "type": "rate_limit_exceeded"}}
     model.policy = lambda _body: Status(429, limit, {"retry-after": "20"})
-    with pytest.raises(bridge.RateLimited) as error:
+    with pytest.raises(ephemeral_turns.RateLimited) as error:
         chat.invoke("hi")
     assert error.value.reset_seconds == 20
     assert len(model.calls()) == 1
@@ -294,7 +297,7 @@ def test_a_call_that_takes_too_long_ends(model: FakeResponses, home: Path) -> No
     chat = ChatCodex(model="gpt-5.5", base_url=model.url, home=home, timeout=1.0, max_retries=0)
     chat.invoke("the process has started")
     model.policy = lambda _body: Silence(60)
-    with pytest.raises(bridge.TimedOut):
+    with pytest.raises(ephemeral_turns.TimedOut):
         chat.invoke("hi")
 
 
@@ -323,7 +326,7 @@ def test_a_start_that_failed_is_tried_again(home: Path, model: FakeResponses) ->
     place.write_text("a file")
     chat = ChatCodex(base_url=model.url, home=place, max_retries=0)
     for _ in range(2):
-        with pytest.raises(bridge.ChatError, match="place"):
+        with pytest.raises(ephemeral_turns.ChatError, match="place"):
             chat.invoke("hi")
     place.unlink()
     assert chat.invoke("hi").content == "hi"
@@ -333,7 +336,7 @@ def test_a_start_that_hangs_ends_with_the_time_of_the_call(home: Path, model: Fa
     hangs = home / "hangs"
     hangs.write_text("#!/bin/sh\nexec sleep 1000\n")
     hangs.chmod(0o755)
-    with pytest.raises(bridge.TimedOut, match="was not ready within 1 s"):
+    with pytest.raises(ephemeral_turns.TimedOut, match="was not ready within 1 s"):
         ChatCodex(base_url=model.url, home=home, binary=hangs, timeout=1.0).invoke("hi")
 
 
@@ -386,10 +389,10 @@ def test_trust_roots_come_from_the_setting(home: Path, model: FakeResponses, mon
     pair = authority.issue(home, "endpoint")
     with FakeResponses(model.policy, tls=(pair.certificate, pair.key)) as secure:
         given: dict[str, Any] = {"model": "gpt-5.5", "base_url": secure.url, "home": home, "max_retries": 0}
-        with pytest.raises(bridge.ChatError, match="certificate"):
+        with pytest.raises(ephemeral_turns.ChatError, match="certificate"):
             ChatCodex(**given).invoke("hi")
         monkeypatch.setenv("DESK_CODEX_CA_FILE", str(roots))
-        with pytest.raises(bridge.ChatError, match=r"the trust roots .* are no file") as error:
+        with pytest.raises(ephemeral_turns.ChatError, match=r"the trust roots .* are no file") as error:
             ChatCodex(**given).invoke("hi")
         assert error.value.remedy
         authority.write_root(roots)

@@ -15,8 +15,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from chordesk.agents.graphs.langchain.bridge import ConversationError
-from chordesk.agents.graphs.langchain.chat import MAX_IMAGE_BYTES, ChatCodex, items_of
+from chordesk.agents.graphs.langchain.chat_codex import MAX_IMAGE_BYTES, ChatCodex, items_of
+from chordesk.agents.graphs.langchain.ephemeral_turns import ConversationError
 
 CALL = AIMessage("looking", tool_calls=[{"name": "get", "args": {"a": 1}, "id": "c1", "type": "tool_call"}])
 PIXEL = "iVBORw0KGgo="

@@ -10,7 +10,7 @@ import pytest
 from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from chordesk.agents.graphs.langchain.memory import DeskStore
+from chordesk.agents.graphs.langchain.graph_store import DeskStore
 from chordesk.models.database.store import Store
 from chordesk.models.errors import GraphState, UsageError
 from tests.databases import make_database

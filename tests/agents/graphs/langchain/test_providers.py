@@ -14,7 +14,7 @@ from langgraph.prebuilt import create_react_agent
 from pydantic import BaseModel
 
 from chordesk.agents.graphs.langchain import runtimes
-from chordesk.agents.graphs.langchain.bridge import LoginError, ModelUnavailable
+from chordesk.agents.graphs.langchain.ephemeral_turns import LoginError, ModelUnavailable
 from chordesk.langchain import ChatCodex, ChatError, close_bridges
 from tests.agents.litellm.kit import served
 from tests.fakes.chat import FakeChat, answer

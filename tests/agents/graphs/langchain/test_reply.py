@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.graphs.langchain import bridge
-from chordesk.agents.graphs.langchain.bridge import InvalidReply, ToolSchemaError, reply_format
+from chordesk.agents.graphs.langchain import ephemeral_turns
+from chordesk.agents.graphs.langchain.ephemeral_turns import InvalidReply, ToolSchemaError, reply_format
 from chordesk.agents.graphs.langchain.strict_schemas import problems
 from tests.fakes import dialects
 
@@ -110,8 +110,8 @@ def test_a_call_in_another_form_is_that_call() -> None:
 
 
 def test_a_refused_key_of_another_provider_asks_for_no_login_of_the_desk() -> None:
-    assert "desk login" in bridge.in_arguments(bridge.LoginError("no key"), "codex").remedy
-    assert "desk login" not in bridge.in_arguments(bridge.LoginError("no key"), "litellm").remedy
+    assert "desk login" in ephemeral_turns.in_arguments(ephemeral_turns.LoginError("no key"), "codex").remedy
+    assert "desk login" not in ephemeral_turns.in_arguments(ephemeral_turns.LoginError("no key"), "litellm").remedy
 
 
 QUOTES = tool(dialects.TOOL, symbols={"type": "array", "items": {"type": "string"}})

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
-from chordesk.agents.graphs.langchain.chat import ChatCodex
+from chordesk.agents.graphs.langchain.chat_codex import ChatCodex
 from chordesk.agents.graphs.langchain.runtimes import close_bridges
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import FakeResponses

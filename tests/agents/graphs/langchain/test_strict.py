@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.graphs.langchain.bridge import AnswerShape, ToolSchemaError, reply_format
+from chordesk.agents.graphs.langchain.ephemeral_turns import AnswerShape, ToolSchemaError, reply_format
 from chordesk.agents.graphs.langchain.strict_schemas import MAX_DEPTH, problems, strict
 from tests.fakes.obedient import fill
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from chordesk.agents.graphs.langchain import bridge
+from chordesk.agents.graphs.langchain import ephemeral_turns
 from chordesk.agents.graphs.tradingagents import register
 from chordesk.agents.graphs.tradingagents.project import find_project
 from chordesk.agents.graphs.tradingagents.provider import ProviderChat, enter, options_of
@@ -19,8 +19,8 @@ from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.process
 HELD = [
-    (Refusal("I will not"), bridge.RefusalError),
-    (Status(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}), bridge.RateLimited),
+    (Refusal("I will not"), ephemeral_turns.RefusalError),
+    (Status(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}), ephemeral_turns.RateLimited),
 ]
 
 
@@ -83,7 +83,7 @@ def test_three_lines_register_it(project: Path, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(("reply", "error"), HELD)
 def test_a_final_error_is_asked_once(
-    project: Path, model: FakeResponses, home: Path, reply: Any, error: type[bridge.ChatError]
+    project: Path, model: FakeResponses, home: Path, reply: Any, error: type[ephemeral_turns.ChatError]
 ) -> None:
     enter(options_of(settings(model, home)))
     chat = client(max_retries=0)
@@ -103,7 +103,7 @@ def test_a_refusal_is_held_for_its_own_messages_alone(project: Path, model: Fake
     chat = client(max_retries=0)
     structured = chat.with_structured_output(Decision)
     model.script(Refusal("no"), Text('{"answer":"yes"}'), Text('{"rating":"Buy"}'), Text('{"answer":"fine"}'))
-    with pytest.raises(bridge.RefusalError):
+    with pytest.raises(ephemeral_turns.RefusalError):
         asyncio.run(structured.ainvoke("Decide"))
     assert chat.invoke("Another").content == "yes"
     assert structured.invoke("Decide").rating == "Buy"  # asked anew: what was held is forgotten

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from chordesk.models.errors import KeyRefused, ModelMissing, ServerAway, UsageError, WrongApi
 from chordesk.models.settings import Settings
-from chordesk.tasks.cli.setup import answers
-from chordesk.tasks.cli.setup.answers import (
+from chordesk.tasks.cli.setup import setup_choices
+from chordesk.tasks.cli.setup.setup_choices import (
     OURS,
     Before,
     Choice,
@@ -35,7 +35,7 @@ SECRET = "sk-of-nobody-1234"
 @pytest.fixture(autouse=True)
 def _no_servers_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server that may really be on this machine."""
-    monkeypatch.setattr(answers, "USUAL", ())
+    monkeypatch.setattr(setup_choices, "USUAL", ())
     for name in ("OLLAMA_HOST", *OURS):
         monkeypatch.delenv(name, raising=False)
 
@@ -199,7 +199,7 @@ def test_a_person_takes_a_model_that_was_found_by_its_number(
     before: Callable[..., Before], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LocalServer(kind="ollama", models=["a", "b"]) as ollama, LocalServer(model="c") as other:
-        monkeypatch.setattr(answers, "USUAL", [("llama.cpp", int(other.root.rpartition(":")[2]))])
+        monkeypatch.setattr(setup_choices, "USUAL", [("llama.cpp", int(other.root.rpartition(":")[2]))])
         monkeypatch.setenv("OLLAMA_HOST", ollama.root.removeprefix("http://"))
         typed = Typed("7", "3", "2")
         assert typed(lambda person: decide(Flags(), before(), person)) == Choice("local", ollama.url, "b")

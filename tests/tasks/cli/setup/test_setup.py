@@ -16,8 +16,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import LoginMissing
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import lock_path
-from chordesk.tasks.cli.setup.answers import Person
 from chordesk.tasks.cli.setup.command import ensure_login, screen_lines
+from chordesk.tasks.cli.setup.setup_choices import Person
 from tests.fakes.local_server import LocalServer, Pace, Says
 from tests.fakes.responses import FakeResponses, Reply, Silence, Status, Text
 from tests.tasks.cli.running import desk

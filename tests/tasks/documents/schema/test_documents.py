@@ -11,8 +11,8 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
-from chordesk.tasks.reports.files import write_run
 from chordesk.tasks.reports.formats import rendered
+from chordesk.tasks.reports.report_files import write_run
 from chordesk.tasks.reports.schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.board.test_board_view import a_forecast, a_question, a_signal

@@ -12,7 +12,7 @@ from typing import Any
 from sqlmodel import select
 
 from chordesk.models.tables.runs import Report, Run, Step
-from chordesk.tasks.graphs.tradingagents.opening import open_tradingagents
+from chordesk.tasks.graphs.tradingagents.ticker_opening import open_tradingagents
 from chordesk.tasks.graphs.workflow import play_chapter
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.work import work

@@ -15,7 +15,7 @@ from sqlmodel import select
 
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Report, Run, Turn, Verdict
-from chordesk.tasks.graphs.tradingagents.opening import open_tradingagents
+from chordesk.tasks.graphs.tradingagents.ticker_opening import open_tradingagents
 from tests.agents.graphs.tradingagents.conftest import TOY
 from tests.constants import constants
 from tests.fakes.responses import FakeResponses, Refusal, Reply

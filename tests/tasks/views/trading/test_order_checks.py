@@ -12,8 +12,8 @@ from chordesk.models.market import Quote
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
-from chordesk.tasks.reading.orders import OrderChecks, order_checks
-from chordesk.tools.risk.check import RULES
+from chordesk.tasks.reading.order_history import OrderChecks, order_checks
+from chordesk.tools.risk.pre_trade import RULES
 from tests.tools.orders.desk import Desk, action, make_desk
 from tests.tools.orders.tape import Tape
 

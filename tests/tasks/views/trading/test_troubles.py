@@ -14,7 +14,7 @@ from chordesk.models.states import RunState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.tasks.reading.desk_status import glance
-from chordesk.tasks.reading.orders import list_orders, newest_order
+from chordesk.tasks.reading.order_history import list_orders, newest_order
 from chordesk.tasks.reading.troubles import halts, troubles
 from chordesk.tools.orders import halting
 from tests.builders import a_run

@@ -13,8 +13,8 @@ import pytest
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
-from chordesk.tasks import tokens
-from chordesk.tasks.tokens import Scope
+from chordesk.tasks import named_tokens
+from chordesk.tasks.named_tokens import Scope
 from chordesk.tasks.web.mcp.http import address_of
 from tests.databases import make_database
 from tests.patience import PATIENCE
@@ -58,12 +58,12 @@ async def test_a_named_token_reads_until_it_is_revoked(listening: Listening) -> 
     settings = Settings(home=listening.home)
     with closing(Store(settings.database)) as store:
         with store.session() as session:
-            named = replace(listening, token=tokens.add(session, settings, "Ann's agent", [Scope.READ], "ann"))
+            named = replace(listening, token=named_tokens.add(session, settings, "Ann's agent", [Scope.READ], "ann"))
         async with named.session() as asking:
             assert payload(await asking.call_tool("company_get", {"symbols": ["IBM"]}))["companies"]
         wait_for(lambda: 'by="Ann\'s agent"' in listening.log.read_text(encoding="utf-8"), "the call is in the log")
         with store.session() as session:
-            tokens.revoke(session, settings, "Ann's agent", "ann")
+            named_tokens.revoke(session, settings, "Ann's agent", "ann")
         wait_for(lambda: named.post(PING).status_code == 401, "it is refused")
 
 

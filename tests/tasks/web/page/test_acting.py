@@ -15,7 +15,7 @@ from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
+from chordesk.tasks import approval_requests
 from chordesk.tools.orders import approvals as order_approvals
 from chordesk.tools.orders.sessions import to_next_session
 from tests.browser import kit
@@ -202,7 +202,7 @@ def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page
     detail = {"action": "command", "command": command, "cwd": "/tmp", "reason": None}
     request = ApprovalRequest("command", "thread-1", "turn-1", "item-1", None, detail)
     with own_desk.service.store.session() as session:
-        approvals.add_request(session, id_, request, Scope(run_id=own_desk.run, role="quick"), 600)
+        approval_requests.add_request(session, id_, request, Scope(run_id=own_desk.run, role="quick"), 600)
     own_desk.open(own_page, "/approvals")
     row = own_page.locator(".waiting > li", has_text="rm -rf /")
     expect(row).to_contain_text("<img src=x onerror=")

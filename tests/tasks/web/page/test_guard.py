@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks import tokens
-from chordesk.tasks.web.page.sessions import new_code
+from chordesk.tasks import named_tokens
+from chordesk.tasks.web.page.page_sessions import new_code
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import Service, messages, service
@@ -155,10 +155,10 @@ def test_a_named_token_does_what_its_scopes_say_in_its_name_until_it_is_revoked(
     with running.store.session() as session:
         for wrong in ("ci bot ", "\uff43\uff49 bot"):  # looks the same in a list
             with pytest.raises(UsageError, match="is no name"):
-                tokens.add(session, settings, wrong, [tokens.Scope.READ], "Ann")
-        made = tokens.add(session, settings, "ci bot", [tokens.Scope.DECIDE], "Ann")
+                named_tokens.add(session, settings, wrong, [named_tokens.Scope.READ], "Ann")
+        made = named_tokens.add(session, settings, "ci bot", [named_tokens.Scope.DECIDE], "Ann")
     with running.store.read() as session:
-        (row,) = tokens.listed(session)
+        (row,) = named_tokens.listed(session)
     assert made not in row.model_dump_json()
     stranger.headers["Authorization"] = f"Bearer {made}"
     assert stranger.get("/approvals").json() == []
@@ -168,5 +168,5 @@ def test_a_named_token_does_what_its_scopes_say_in_its_name_until_it_is_revoked(
     assert stranger.post("/approvals/00000000none", json=answer).status_code == 404
     assert problem(stranger.post("/approvals/00000000none", json={**answer, "by": "Ann"}), 403) == "another_name"
     with running.store.session() as session:
-        tokens.revoke(session, settings, "ci bot", "Ann")
+        named_tokens.revoke(session, settings, "ci bot", "Ann")
     wait_for(lambda: stranger.get("/approvals").status_code == 401, "the token is refused")

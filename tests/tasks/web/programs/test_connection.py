@@ -13,7 +13,7 @@ from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection, connect
 
 from chordesk.models.tables.columns import new_id
-from chordesk.tasks import tokens
+from chordesk.tasks import named_tokens
 from tests.builders import a_run
 from tests.patience import PATIENCE
 from tests.stack import wait_for
@@ -162,11 +162,11 @@ def test_text_of_a_stranger_that_cannot_be_text_is_logged_nowhere(running: Servi
 def test_a_connection_ends_soon_after_its_token_is_revoked(running: Service) -> None:
     settings = running.processes.settings
     with running.store.session() as session:
-        token = tokens.add(session, settings, "reader", [tokens.Scope.READ], "Ann")
+        token = named_tokens.add(session, settings, "reader", [named_tokens.Scope.READ], "Ann")
     with opened(running.url, token) as program, opened(running.url, running.token) as other:
         assert program.ask("subscribe")["result"] == {"run": None}
         with running.store.session() as session:
-            tokens.revoke(session, settings, "reader", "Ann")
+            named_tokens.revoke(session, settings, "reader", "Ann")
         assert kind_of(program.until(lambda message: "problem" in message)) == (401, "no_token")
         with pytest.raises(ConnectionClosed):
             program.receive()

@@ -17,7 +17,7 @@ from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
+from chordesk.tasks import approval_requests
 from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.accounts import FencingLease
@@ -206,7 +206,7 @@ def asked(running: Service, id_: str, seconds: float) -> None:
     with running.store.session() as session:
         run = a_run(session)
         step = a_step(session, run, state=StepState.RUNNING, attempt=1)
-        approvals.add_request(session, id_, request, Scope(run.id, step.id, 1, "quick", "ACME"), seconds)
+        approval_requests.add_request(session, id_, request, Scope(run.id, step.id, 1, "quick", "ACME"), seconds)
 
 
 def test_without_redis_the_answer_counts_and_the_lack_of_a_message_is_reported(waiting: Waiting) -> None:

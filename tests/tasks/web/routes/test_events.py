@@ -16,7 +16,7 @@ from chordesk.models.errors import HistoryTrimmed
 from chordesk.models.events import Envelope, EventType, event
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import RuntimeApproval
-from chordesk.tasks import approvals
+from chordesk.tasks import approval_requests
 from chordesk.tasks.web.routes.events import EventStream, frame
 from tests.builders import a_run
 from tests.patience import PATIENCE
@@ -104,7 +104,7 @@ def test_something_follows_a_run_that_waits_for_a_person(running: Service, clien
     with client.stream("GET", f"/runs/{run}/events", headers={"Last-Event-ID": "11"}) as response:
         assert response.status_code == 200
         with running.store.session() as session:
-            approvals.expire_request(session, asked.id)
+            approval_requests.expire_request(session, asked.id)
         assert [one.data["type"] for one in messages(response)] == [EventType.APPROVAL_EXPIRED]
     assert client.get(f"/runs/{run}/events", headers={"Last-Event-ID": "12"}).status_code == 204
 

@@ -9,7 +9,7 @@ import pytest
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
-from chordesk.tasks.worker.gauges import watch_worker
+from chordesk.tasks.worker.worker_gauges import watch_worker
 from tests.databases import make_database
 from tests.stack import free_port
 from tests.tasks.telemetry.asking import ask

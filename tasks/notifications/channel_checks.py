@@ -28,7 +28,7 @@ class Trial(Frozen):
 def services(settings: Settings) -> dict[str, str]:
     """apprise's name of each channel's service. Raises SettingError. Loads apprise: for a process that ends."""
     found = channels(settings)
-    from chordesk.tasks.notifications.wire import wires
+    from chordesk.tasks.notifications.apprise_wire import wires
 
     return {name: wire.service for name, wire in wires(found).items()}
 
@@ -42,7 +42,7 @@ def services_apart(settings: Settings) -> dict[str, str]:
 
 def try_out(some: Sequence[Channel]) -> list[Trial]:
     """Send a test message to each of these channels at once, and return what they answered. Raises SettingError."""
-    from chordesk.tasks.notifications.wire import Answer, wires
+    from chordesk.tasks.notifications.apprise_wire import Answer, wires
 
     made, answers = wires(some), dict[str, Answer]()
 

@@ -23,8 +23,8 @@ from chordesk.models.states import DocumentState, OrderState, RunKind, RunState,
 from chordesk.models.text import SHORT_ID, inert, new_york, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
-from chordesk.tasks.cli.show import amounts
-from chordesk.tasks.cli.show.amounts import count_text, units_text
+from chordesk.tasks.cli.show import amount_text
+from chordesk.tasks.cli.show.amount_text import count_text, units_text
 from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research
 from chordesk.tasks.engine import kinds
 
@@ -160,7 +160,7 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     """home: the data folder of this shell; without it paths of pictures are relative."""
     # Why a run came to nothing is the first thing to know of it.
     failed = [Text(paragraph(run.notes[0]), style="red")] if run.state == RunState.FAILED and run.notes else []
-    parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in amounts.figures(run.summary))]
+    parts: list[RenderableType] = [*failed, _headline(run), *(Text(line) for line in amount_text.figures(run.summary))]
     if run.candidates:
         parts += ["", _candidates(run), *_reasons(run.candidates)]
     parts += [Text(f"missing {line}", style="dim") for line in _missing(run.candidates)]

@@ -33,10 +33,10 @@ from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswe
 from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.previews import price_moved, terms_of, verify
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
-from chordesk.tools.risk.check import RULES, Measured, measured
 from chordesk.tools.risk.codes import meaning, meanings, variable_name
 from chordesk.tools.risk.conduct import halted
 from chordesk.tools.risk.exposure import book_exposures, exposures, price_of
+from chordesk.tools.risk.pre_trade import RULES, Measured, measured
 from chordesk.tools.rogue_calls import RogueRow
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})

@@ -17,8 +17,8 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import NEW_YORK, SHORT_ID, span, utc
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
-from chordesk.tasks.cli.show.amounts import tokens
-from chordesk.tasks.cli.show.runs import PHASES, shown_parts
+from chordesk.tasks.cli.show.amount_text import tokens
+from chordesk.tasks.cli.show.run_display import PHASES, shown_parts
 from chordesk.tasks.life import State
 from chordesk.tools.risk.codes import shown
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.life import Life
     from chordesk.tasks.reading.accounts import EquityNow
     from chordesk.tasks.reading.desk_status import DatabaseState, DeskStatus, RedisState, WorkerRow
-    from chordesk.tasks.reading.threads import ThreadDetail, ThreadRow, ThreadTurn
+    from chordesk.tasks.reading.thread_history import ThreadDetail, ThreadRow, ThreadTurn
     from chordesk.tasks.reading.troubles import HaltView
     from chordesk.tasks.schedules import BeatState
 

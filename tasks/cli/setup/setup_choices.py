@@ -26,7 +26,7 @@ from chordesk.models.urls import masked
 from chordesk.tasks.cli.output import print_line
 
 if TYPE_CHECKING:
-    from chordesk.agents.gateway.wire import ModelServer
+    from chordesk.agents.gateway.server_requests import ModelServer
 
 PROVIDERS: tuple[str, ...] = get_args(Settings.model_fields["provider"].annotation)
 SERVED: tuple[str, ...] = ("endpoint", "local")  # providers with a URL, and perhaps a key
@@ -323,7 +323,7 @@ async def _find(places: Sequence[Found]) -> list[Found]:
 async def _answers(place: Found) -> Found | None:
     # Loaded here, and below: the HTTP library takes 0.3 s, and not every choice has use for it.
     from chordesk.agents.gateway.look import rows_of
-    from chordesk.agents.gateway.wire import reaching
+    from chordesk.agents.gateway.server_requests import reaching
 
     try:
         async with reaching(place.url, None) as server:
@@ -337,7 +337,7 @@ async def _answers(place: Found) -> Found | None:
 
 async def _look(access: Access, responses: bool) -> Found:
     from chordesk.agents.gateway.look import require_chat
-    from chordesk.agents.gateway.wire import reaching
+    from chordesk.agents.gateway.server_requests import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
         for url in (server.url,) if urlsplit(server.url).path else (f"{server.url}/v1", server.url):
@@ -356,7 +356,7 @@ async def _models_at(server: ModelServer, url: str) -> tuple[str, ...] | None:
 
 
 async def _has_responses(access: Access) -> bool:
-    from chordesk.agents.gateway.wire import reaching
+    from chordesk.agents.gateway.server_requests import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
         return await _takes_responses(server)

@@ -23,7 +23,7 @@ from chordesk.models.events import DESK, EventType, event
 from chordesk.models.tables.runs import Turn
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.reading.threads import newest_copy, transcript_of
+from chordesk.tasks.reading.thread_history import newest_copy, transcript_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer
 from chordesk.tools.toolsets import TurnTools

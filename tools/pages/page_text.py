@@ -19,7 +19,7 @@ from typing import Any
 from chordesk.models.errors import NotConfigured
 from chordesk.models.features import require_source
 from chordesk.models.text import inert
-from chordesk.tools.pages.reading import PageError, RawPage
+from chordesk.tools.pages.page_reader import PageError, RawPage
 
 _TITLE_CHARS, _AUTHOR_CHARS = 300, 200
 # The style in small letters without space: translate() drops the signs that have none to stand for them, the last ones.

@@ -26,7 +26,7 @@ from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, 
 from chordesk.agents.call_arguments import problem_in
 from chordesk.agents.call_texts import calls_in
 from chordesk.agents.calls import MadeCall, OfferedTools
-from chordesk.agents.gateway.wire import KEY_REMEDY
+from chordesk.agents.gateway.server_requests import KEY_REMEDY
 from chordesk.agents.graphs.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
 from chordesk.agents.provider_limits import LIMITS, NO_CREDIT
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult

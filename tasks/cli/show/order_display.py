@@ -19,7 +19,7 @@ from chordesk.models.order_terms import shown
 from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.cli.output import Indented, paragraph, state, table
-from chordesk.tasks.cli.show.amounts import legs_text, tokens, units_text
+from chordesk.tasks.cli.show.amount_text import legs_text, tokens, units_text
 from chordesk.tasks.cli.show.results import citation_lines
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import money, plain
@@ -29,7 +29,7 @@ from chordesk.tools.position_plans import plan_of
 if TYPE_CHECKING:
     from chordesk.models.tables.orders import Approval, Fill, Order, Preview
     from chordesk.tasks.reading.chain import Chain, Node
-    from chordesk.tasks.reading.orders import OrderDetail, OrderEffect
+    from chordesk.tasks.reading.order_history import OrderDetail, OrderEffect
     from chordesk.tools.orders.audit import AuditEntry
     from chordesk.tools.rogue_calls import RogueRow
 

@@ -31,7 +31,7 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, model_validator
 
-from chordesk.agents.graphs.langchain.bridge import (
+from chordesk.agents.graphs.langchain.ephemeral_turns import (
     AnswerSchemaError,
     AnswerShape,
     Bridge,
