@@ -255,6 +255,14 @@ def exchange_of(symbol: str) -> Exchange:
     return _BY_SUFFIX[suffix]
 
 
+def exchange_code(symbol: str) -> str:
+    """Return the code of a symbol's exchange; New York's where it has no row, of which nothing is opened."""
+    try:
+        return exchange_of(symbol).code
+    except MarketError:
+        return HOME
+
+
 def currency_of(symbol: str) -> str:
     """Return the currency of a symbol's prices as its form tells; a source may state another."""
     pair = pair_of(symbol)

@@ -26,7 +26,7 @@ from chordesk.tasks.services import parent_guard, plan
 from chordesk.tasks.services.plan import Choice, Plan, desk_command
 from chordesk.tasks.services.stack import Stack
 from chordesk.tasks.services.supervision import guarded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.prices import chain_of
 from chordesk.tools.market.protocol import MarketData
@@ -187,7 +187,7 @@ def _named(session: Session, run: Run) -> set[str]:
 
 
 def has_chain(market: MarketData, symbol: str) -> bool:
-    today = exchange_day(market.clock.now())
+    today = clock_day(market.clock)
     try:
         return bool(chain_of(market, symbol, *(today + dt.timedelta(days=days) for days in _DAYS)).rows)
     except DeskError:

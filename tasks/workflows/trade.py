@@ -57,7 +57,7 @@ from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.market.actions import growth_since
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
@@ -146,7 +146,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     concluded = _in_todays_shares(context.market, verdicts, stated)
     portfolio = portfolio_get(context, Arguments())["portfolio"]
     earlier = _notes(desk, context, [row["symbol"] for row in portfolio["positions"]], verdicts)
-    standing, day = standing_of(context, concluded), exchange_day(context.clock.now())
+    standing, day = standing_of(context, concluded), clock_day(context.clock)
     for one in verdicts:
         one["sizing"] = sizing_row(sizing(one["symbol"], concluded[one["symbol"]], standing))
     subject = trader_subject(run.account, verdicts, portfolio, settings, earlier, day=day, stress=stress(standing))

@@ -15,7 +15,7 @@ from chordesk.models.errors import NotConfigured
 from chordesk.models.market import MODELLED, Headline
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import clock_day, exchange_day, exchange_hours
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource
 from chordesk.tools.model_tools.company_data import EARNINGS_NOUN, absent, plain_text
@@ -147,7 +147,7 @@ _VOLUME = Finding(
 
 
 def option_signals(context: HarvestContext) -> Harvest:
-    today = exchange_day(context.tool.clock.now())
+    today = clock_day(context.tool.clock)
     first, last = today + dt.timedelta(days=FIRST_DAY), today + dt.timedelta(days=LAST_DAY)
     try:
         chains, failed = each(context, lambda symbol: usable_chain(context.tool, symbol, first, last, Gaps()))

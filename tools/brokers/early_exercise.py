@@ -12,7 +12,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import OptionContract, parse_contract
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import Books
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.option_pricing import DAYS_A_YEAR, SESSIONS_A_YEAR, Terms, continuation
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import MarketData
@@ -43,7 +43,7 @@ def exercised_now(
 
 def _worth_it(contract: OptionContract, market: MarketData, rate: float) -> Decimal | None:
     """Return the share's close where the exercise is worth at least the wait."""
-    today = exchange_day(market.clock.now())
+    today = clock_day(market.clock)
     days = (contract.expiry - today).days
     if days <= 0:
         return None

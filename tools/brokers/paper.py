@@ -45,7 +45,7 @@ from chordesk.tools.ledger import (
     not_standard,
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
-from chordesk.tools.market.clock import exchange_day, exchange_hours, usual_close
+from chordesk.tools.market.clock import day_of, hours_of, usual_close
 from chordesk.tools.market.prices import (
     actions_of,
     named_on,
@@ -99,7 +99,7 @@ def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt
     the last one before a day without."""
     try:
         bars = traded_bars(market, contract.underlying, _SESSIONS_BACK)
-        session = exchange_hours().last_closed(dt.datetime.combine(contract.expiry, dt.time.max, NEW_YORK))
+        session = hours_of(contract.underlying).last_closed(dt.datetime.combine(contract.expiry, dt.time.max, NEW_YORK))
     except MarketError:
         return None
     closes = dict(zip(bars.dates, bars.close, strict=True))
@@ -154,7 +154,7 @@ def changes(
     def leg(kind: str, quantity: Decimal, price: Decimal, named: str = symbol, **terms: float) -> Settlement:
         facts = {"id": f"{named}/{action.day}/{kind}", "kind": kind, "symbol": named, **terms}
         amounts = {"quantity": float(quantity), "price": float(price)}
-        return Settlement.model_validate({**facts, **amounts, "at": exchange_hours().open_of(action.day)})
+        return Settlement.model_validate({**facts, **amounts, "at": hours_of(symbol).open_of(action.day)})
 
     contract, ratio = parse_contract(symbol), exact(action.split)
     if contract is not None:
@@ -184,7 +184,7 @@ def _spun_off(symbol: str, held: Decimal, action: Action, market: MarketData) ->
     for a fraction: at what the parent's price lost for one of them."""
     came = held * exact(action.spun_shares)
     whole = came.to_integral_value(ROUND_DOWN)
-    at, named = exchange_hours().open_of(action.day), f"{action.spun}/{action.day}/spun-off/{symbol}"
+    at, named = hours_of(symbol).open_of(action.day), f"{action.spun}/{action.day}/spun-off/{symbol}"
     amounts = {"kind": "split", "symbol": action.spun, "quantity": float(whole), "price": 0.0, "at": at}
     if whole:
         yield Settlement.model_validate({**amounts, "id": named})
@@ -334,7 +334,7 @@ class PaperBroker:
         for leg in changes:
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
             if leg.kind == "adjusted":
-                adjusted.setdefault(leg.symbol, exchange_day(leg.at))
+                adjusted.setdefault(leg.symbol, day_of(leg.at, leg.symbol))
         ended = settlements(books, self._market, self._settings.delisted_pays, adjusted)
         for leg in (ended := [*ended, *self._exercised(books, {*adjusted, *(leg.symbol for leg in ended)})]):
             books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
@@ -359,7 +359,7 @@ class PaperBroker:
         now = clock.now()
         found = exercised_now(books, self._market, self._settings.risk_free_rate, but)
         legs = (leg for contract, held, close in found for leg in _ended(contract, held, close, now, Decimal(1)))
-        return [leg.model_copy(update={"id": f"{leg.id}/{exchange_day(now)}"}) for leg in legs]
+        return [leg.model_copy(update={"id": f"{leg.id}/{day_of(now, leg.symbol)}"}) for leg in legs]
 
     def _changes(self, session: Session, symbols: Iterable[str], adjusted: Mapping[str, dt.date]) -> list[Settlement]:
         """What splits and dividends of the last year do to these positions and open orders, as far as not booked. A
@@ -402,7 +402,7 @@ class PaperBroker:
             held, cost = books.held.get(old, (Decimal(0), Decimal(0)))
             for symbol, quantity in ((old, -held), (new, held)):
                 facts = {"id": f"{new}/{day}/{RENAMED}/{old}/{symbol}", "kind": "converted", "symbol": symbol}
-                amounts = {"quantity": float(quantity), "price": float(cost), "at": exchange_hours().open_of(day)}
+                amounts = {"quantity": float(quantity), "price": float(cost), "at": hours_of(symbol).open_of(day)}
                 leg = Settlement.model_validate({**facts, **amounts})
                 if session.get(BookedSettlement, (self.name, leg.id)) is None:
                     found.append(leg)
@@ -412,7 +412,7 @@ class PaperBroker:
         self, session: Session, symbol: str, day: dt.date, due: Iterable[Settlement]
     ) -> tuple[Decimal, Decimal]:
         """Return what was held of a symbol the evening before a day, and its cost. due: legs that are not booked."""
-        opened = exchange_hours().open_of(day)
+        opened = hours_of(symbol).open_of(day)
         before = opened - dt.timedelta(seconds=1)
         books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
         for leg in due:
@@ -426,7 +426,7 @@ class PaperBroker:
         which = col(Order.account) == self.name, col(Order.state).in_(_RESTING)
         for order in session.exec(select(Order).where(*which)).all():
             falls = bool(order.contract or order.legs) or follows_dividends(order.side, order.order_type)
-            found[order.symbol].append((exchange_day(order.market_at), falls))
+            found[order.symbol].append((day_of(order.market_at, order.symbol), falls))
         return found
 
     def _traded(self, session: Session, since: dt.date) -> dict[str, tuple[dt.date, dt.date]]:
@@ -435,7 +435,7 @@ class PaperBroker:
         begun = dt.datetime.combine(since, dt.time.min, NEW_YORK)
         which = col(Fill.account) == self.name, col(Fill.filled_at) >= begun
         rows = session.exec(select(Fill.symbol, *at).where(*which).group_by(Fill.symbol)).all()
-        return {symbol: (exchange_day(first), exchange_day(last)) for symbol, first, last in rows}
+        return {symbol: (day_of(first, symbol), day_of(last, symbol)) for symbol, first, last in rows}
 
     def _booked(self, ticket: OrderTicket) -> list[BrokerFill]:
         with self._store.read() as session:
@@ -454,7 +454,7 @@ class PaperBroker:
         if ticket.contract or ticket.legs:
             return None
         falls = follows_dividends(ticket.side, ticket.order_type)
-        for action in actions_of(self._market, ticket.symbol, exchange_day(ticket.placed_at)):
+        for action in actions_of(self._market, ticket.symbol, day_of(ticket.placed_at, ticket.symbol)):
             kinds = (("split", action.split != 1), ("dividend", action.dividend and falls))
             for kind in (kind for kind, changes_it in kinds if changes_it):
                 ids = [f"{name}/{action.day}/{kind}" for name in names_of(self._market, ticket.symbol)]
@@ -475,7 +475,7 @@ class PaperBroker:
 
     def _late(self, ticket: OrderTicket) -> str | None:
         """Return why an order of one day is late, when it is not of the market's day."""
-        placed, today = exchange_day(ticket.placed_at), exchange_day(self._market.clock.now())
+        placed, today = (day_of(at, ticket.symbol) for at in (ticket.placed_at, self._market.clock.now()))
         return None if placed == today else f"{ticket.time_in_force} order of {placed}; it is {today} now"
 
     def _match(

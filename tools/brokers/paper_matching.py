@@ -11,6 +11,7 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 
 from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import MODELLED, Quote
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
@@ -18,7 +19,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
-from chordesk.tools.market.clock import decision_time, exchange_day, exchange_hours
+from chordesk.tools.market.clock import day_of, decision_time, exchange_day, exchange_hours, hours_of
 from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, quote_of, split_in_doubt, traded_bars
 from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
 from chordesk.tools.risk.amounts import is_current
@@ -46,6 +47,10 @@ class Session:
     begun: bool = False  # its open alone is known
     doubt: str = ""  # why nothing that rests at a price is carried out in it
     paid: Decimal = Decimal(1)  # what its prices are divided by for cash that was paid on the shares since
+
+    @property
+    def day(self) -> dt.date:
+        return day_of(self.opens_at, self.symbol)
 
     @classmethod
     def of_quote(cls, quote: Quote, room: Decimal | None) -> Session:
@@ -244,12 +249,13 @@ class PaperPrices:
 
     def sessions_since(self, symbol: str, since: dt.datetime) -> list[Session]:
         """Return the sessions that did not open before `since` and whose bars the market knows, the earliest first."""
-        hours = exchange_hours()
+        hours = hours_of(symbol)
         return [one for day, one in self._sessions(symbol, since) if hours.open_of(day) >= since]
 
     def _sessions(self, symbol: str, since: dt.datetime) -> Iterator[tuple[dt.date, Session]]:
         """Yield the sessions from the day of `since` on."""
-        hours, first = exchange_hours(), exchange_day(since)
+        code = exchange_code(symbol)
+        hours, first = exchange_hours(code), exchange_day(since, code)
         try:
             bars = traded_bars(self._market, symbol, (self._market.clock.now() - since).days + 2)
         except MarketError:
@@ -259,9 +265,9 @@ class PaperPrices:
         for place, day in enumerate(bars.dates):
             if day < first or not hours.is_session(day):
                 continue
-            room, start, ends = self._share_of(float(bars.volume[place])), hours.open_of(day), self._end_of(day)
+            room, start, ends = self._share_of(float(bars.volume[place])), hours.open_of(day), self._end_of(day, code)
             close, why = exact(float(bars.close[place])), _doubt(symbol, bars, place, known)
-            begun = self.at_open and day == self._market.clock.session()
+            begun = self.at_open and day == self._market.clock.session(code)
             if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
                 if not begun:
                     yield day, Session(symbol, ends, ends, close, close, close, close, room, doubt=why)
@@ -276,11 +282,13 @@ class PaperPrices:
                 paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
                 yield day, Session(symbol, start, ends, opens, high, low, close, room, low, high, paid=paid, doubt=why)
 
-    def _end_of(self, day: dt.date) -> dt.datetime:
+    def _end_of(self, day: dt.date, code: str) -> dt.datetime:
         """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
         pass looks at it, so that the fill is of the day whose equity has it."""
         clock = self._market.clock
-        return decision_time(day) if clock.day is not None else min(exchange_hours().close_of(day), clock.now())
+        return (
+            decision_time(day, code) if clock.day is not None else min(exchange_hours(code).close_of(day), clock.now())
+        )
 
     def _at_next_open(self, ticket: OrderTicket) -> Offer:
         """Return what the first session after the order was placed offers at its open, or at its one price."""
@@ -288,20 +296,24 @@ class PaperPrices:
         if passed := self._passed(ticket):
             filled = self._matched(ticket, passed)
             return Offer(filled, ends, None if filled else self._unmet(ticket, passed[0].open, passed[0].opens_at))
-        found, first = self.sessions_since(ticket.symbol, ticket.placed_at), self._first_since(ticket.placed_at)
+        found, first = (
+            self.sessions_since(ticket.symbol, ticket.placed_at),
+            self._first_since(ticket.symbol, ticket.placed_at),
+        )
         if first is None:
             return Offer([], None, "waits for the open of the next session")
-        if not found or exchange_day(found[0].opens_at) != first:
-            known = not self.at_open or first < self._market.clock.session()
+        if not found or found[0].day != first:
+            known = not self.at_open or first < self._market.clock.session(exchange_code(ticket.symbol))
             return Offer([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
         session = found[0].opening()
         filled = self._matched(ticket, [session])
         return Offer(filled, ends, None if filled else self._unmet(ticket, session.open, session.opens_at))
 
-    def _first_since(self, since: dt.datetime) -> dt.date | None:
+    def _first_since(self, symbol: str, since: dt.datetime) -> dt.date | None:
         """Return the market's first session that did not open before `since`; None while it knows none."""
-        hours = exchange_hours()
-        days = self._market.sessions((self._market.clock.session() - exchange_day(since)).days + 2)
+        code = exchange_code(symbol)
+        hours = exchange_hours(code)
+        days = self._market.sessions((self._market.clock.session(code) - exchange_day(since, code)).days + 2)
         return next((day for day in days if hours.is_session(day) and hours.open_of(day) >= since), None)
 
     def _now(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
@@ -322,7 +334,7 @@ class PaperPrices:
         sessions = [*self._passed(ticket), *self.sessions_since(ticket.symbol, ticket.placed_at)]
         last = booked[-1].at if booked else ticket.placed_at
         if booked:
-            sessions = [one for one in sessions if exchange_day(one.opens_at) > exchange_day(last)]
+            sessions = [one for one in sessions if one.day > day_of(last, ticket.symbol)]
         live = self._live(ticket, booked, last, placing=placing)
         why = ""
         if ticket.order_type != "market":
@@ -341,8 +353,9 @@ class PaperPrices:
         within a session a daily bar has no price, and its low may be of before."""
         if ticket.stop_price is None or self._market.clock.day is None or ticket.contract is not None:
             return []
-        placed, hours = exchange_day(ticket.placed_at), exchange_hours()
-        if not hours.is_session(placed) or not decision_time(placed) <= ticket.placed_at < hours.close_of(placed):
+        code = exchange_code(ticket.symbol)
+        placed, hours = exchange_day(ticket.placed_at, code), exchange_hours(code)
+        if not hours.is_session(placed) or not decision_time(placed, code) <= ticket.placed_at < hours.close_of(placed):
             return []
         bar = next((one for day, one in self._sessions(ticket.symbol, ticket.placed_at) if day == placed), None)
         if bar is None or bar.begun or bar.doubt:
@@ -362,8 +375,10 @@ class PaperPrices:
             quote = self._quote(ticket)
         except MarketError:
             return []
-        now = clock.now()
-        if quote is None or quote.at > now or not clock.is_open() or exchange_day(quote.at) != exchange_day(now):
+        now, code = clock.now(), exchange_code(ticket.symbol)
+        if quote is None or quote.at > now or not clock.is_open(code):
+            return []
+        if day_of(quote.at, ticket.symbol) != day_of(now, ticket.symbol):
             return []
         if quote.at <= last:
             if not placing or not is_current(quote, now, self._settings):
@@ -391,7 +406,7 @@ class PaperPrices:
     def _closing(self, ticket: OrderTicket) -> Offer:
         day = dt.timedelta(days=1)
         for session in self.sessions_since(ticket.symbol, ticket.placed_at - day):
-            close = exchange_hours().close_of(exchange_day(session.opens_at))
+            close = hours_of(ticket.symbol).close_of(session.day)
             if close - CLOSING_CUT > ticket.placed_at and not session.begun:
                 return self._auction(ticket, at_close(ticket, session, self._slippage), "close", session)
         return Offer([], None, "waits for the next closing price")
@@ -399,7 +414,7 @@ class PaperPrices:
     def _auction(self, ticket: OrderTicket, found: Match | None, name: str, session: Session) -> Offer:
         if found is not None:
             return Offer([found], "expired")
-        note = f"limit {money(ticket.limit_price or 0)} not met by the {name} of {exchange_day(session.opens_at)}"
+        note = f"limit {money(ticket.limit_price or 0)} not met by the {name} of {session.day}"
         return Offer([], "expired", note)
 
     def _matched(self, ticket: OrderTicket, sessions: Sequence[Session]) -> list[Match]:
@@ -425,8 +440,9 @@ class PaperPrices:
             bars = self._market.bars(ticket.symbol, 1)
         except MarketError:
             return None
-        today = exchange_day(self._market.clock.now())
-        done = sum((exact(fill.quantity) for fill in booked if exchange_day(fill.at) == today), Decimal(0))
+        today = day_of(self._market.clock.now(), ticket.symbol)
+        filled = (exact(fill.quantity) for fill in booked if day_of(fill.at, ticket.symbol) == today)
+        done = sum(filled, Decimal(0))
         share = self._share_of(float(bars.volume[-1]))
         return None if share is None else share - done
 

@@ -26,7 +26,7 @@ from chordesk.models.settings.variables import secret
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.alpaca_http import Credentials, LimitedAdapter, body_of, limit
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.fetching import REQUEST_SECONDS, AgedCache, Kept, Source
 from chordesk.tools.market.protocol import MarketClock, Shares
 
@@ -341,7 +341,7 @@ class AlpacaChains:
 
     def _volume_day(self) -> dt.date:
         """Return the exchange's day if its session has begun, else its last session."""
-        return exchange_day(self._clock.now()) if self._clock.is_open() else self._clock.session()
+        return clock_day(self._clock) if self._clock.is_open() else self._clock.session()
 
 
 def _first_listed(symbol: str, ask: Callable[[str], Kept]) -> Kept:

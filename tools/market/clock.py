@@ -15,7 +15,8 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError
-from chordesk.models.exchanges import EXCHANGES, HOME
+from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code
+from chordesk.tools.market.protocol import MarketClock
 
 # Imports of libraries that load pandas, without the pyarrow that pandas loads wherever it is installed.
 #
@@ -41,6 +42,21 @@ def import_arrowless(name: str) -> ModuleType:
 def exchange_day(moment: dt.datetime, exchange: str = HOME) -> dt.date:
     """Return the date of a moment where an exchange is. exchange: the code of its row."""
     return moment.astimezone(zone_of(exchange)).date()
+
+
+def account_day(moment: dt.datetime) -> dt.date:
+    """Return the day of an account at a moment, by which daily losses, orders a day and reports go: New York's."""
+    return exchange_day(moment, HOME)
+
+
+def day_of(moment: dt.datetime, symbol: str) -> dt.date:
+    """Return the date of a moment where a symbol is listed."""
+    return exchange_day(moment, exchange_code(symbol))
+
+
+def clock_day(clock: MarketClock) -> dt.date:
+    """Return the date of a clock's now, where its own exchange is."""
+    return exchange_day(clock.now(), clock.exchange)
 
 
 @cache
@@ -125,6 +141,11 @@ def exchange_hours(exchange: str = HOME) -> ExchangeHours:
     Built once a process: the calendar library takes a second to import, and a calendar 0.1 to 7 s.
     """
     return _hours(exchange)
+
+
+def hours_of(symbol: str) -> ExchangeHours:
+    """Return the hours of a symbol's exchange."""
+    return exchange_hours(exchange_code(symbol))
 
 
 @cache

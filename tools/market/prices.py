@@ -12,7 +12,7 @@ from typing import Literal
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.market import OptionChain, Quote, parse_contract, plain_name, root_of
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import clock_day, exchange_day, exchange_hours
 from chordesk.tools.market.protocol import (
     Action,
     ActionSource,
@@ -184,7 +184,7 @@ def split_in_doubt(last: float, price: float) -> str | None:
 def doubt(market: MarketData, symbol: str, price: float) -> str | None:
     """Return why levels of a symbol wait in the session of now: its price moved like a split that the data do not
     know. price: the last one, for a session whose open is not known."""
-    today = exchange_day(market.clock.now())
+    today = clock_day(market.clock)
     try:
         bars = traded_bars(market, symbol, 2)
     except MarketError:
@@ -243,7 +243,7 @@ def lost_sessions(market: MarketData, sessions: int) -> Sequence[dt.date]:
 
 def previous_session(market: MarketData) -> dt.date | None:
     """Return the market's last session before the exchange's today; None when it is not known."""
-    today = exchange_day(market.clock.now())
+    today = clock_day(market.clock)
     try:
         return next((day for day in reversed(market.sessions(2)) if day < today), None)
     except MarketError:

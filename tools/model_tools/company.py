@@ -24,7 +24,7 @@ from chordesk.models.market import Listing, SymbolSignals, SymbolTechnicals
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Candidate
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.prices import chain_of, lapse
 from chordesk.tools.market.protocol import (
     HolderSource,
@@ -228,7 +228,7 @@ def _dated(context: ToolContext, section: Mapping[str, Any]) -> PartData:
     """Return a source's own figures with the age of the quarter that they end with, where it names that."""
     found = {name: value for name, value in section.items() if name != "lastQuarter"}
     if (end := section.get("lastQuarter")) is not None:
-        age = exchange_day(context.clock.now()) - dt.date.fromisoformat(str(end))
+        age = clock_day(context.clock) - dt.date.fromisoformat(str(end))
         found["newest"] = f"quarter to {end}, {age.days} days old"
     return found
 
@@ -247,7 +247,7 @@ def earnings(context: ToolContext, symbol: str) -> PartData:
         raise MarketError(f"the source has no {EARNINGS_NOUN} of {symbol}")
     found: PartData = {**further, "earningsDate": following.date.isoformat() if following is not None else None}
     if following is not None:
-        ahead = next_report(following, exchange_day(context.clock.now()))
+        ahead = next_report(following, clock_day(context.clock))
         found |= {name: ahead[name] for name in ("until", "daysUntil", "timing", "confirmed") if name in ahead}
     if past:
         last = past_report(past[0])
@@ -262,7 +262,7 @@ def _with_dividend(context: ToolContext, section: Mapping[str, Any]) -> PartData
     """Return the section with the next ex-dividend day: a source keeps the last one until another is declared."""
     found = {name: value for name, value in section.items() if name != "exDividend"}
     day = section.get("exDividend")
-    if day is not None and str(day) >= exchange_day(context.clock.now()).isoformat():
+    if day is not None and str(day) >= clock_day(context.clock).isoformat():
         found["nextExDividend"] = day
     return found
 
@@ -309,7 +309,7 @@ def options(context: ToolContext, symbol: str) -> PartData:
 def _of_chain(context: ToolContext, symbol: str) -> PartData:
     """Return volume, open interest and, where the source states it, implied volatility nearest to the money, of the
     first expiry from today on; None where no contract has the figure."""
-    today = exchange_day(context.clock.now())
+    today = clock_day(context.clock)
     chain = chain_of(context.market, symbol, today, today + dt.timedelta(days=OPTION_DAYS))
     if not chain.rows:
         raise MarketError(f"the source has no contracts on {symbol} that expire within {OPTION_DAYS} days")
@@ -334,7 +334,7 @@ def insiders(context: ToolContext, symbol: str) -> PartData:
     if not trades:
         raise MarketError(f"the source has no insider trades of {symbol}")
     newest = {"newest": trades[0].date.isoformat(), "knownAt": max(row.known_at for row in trades).isoformat()}
-    return {**net(trades, INSIDER_DAYS, exchange_day(context.clock.now())), **newest}
+    return {**net(trades, INSIDER_DAYS, clock_day(context.clock)), **newest}
 
 
 def institutions(context: ToolContext, symbol: str) -> PartData:
@@ -370,7 +370,7 @@ def _sums(holders: Sequence[Holder]) -> PartData:
 def news(context: ToolContext, symbol: str) -> PartData:
     """Return how many headlines there were by day and source; their text is news_list's."""
     rows = every_headline(context, symbol)
-    first = exchange_day(context.clock.now()) - dt.timedelta(days=NEWS_DAYS - 1)
+    first = clock_day(context.clock) - dt.timedelta(days=NEWS_DAYS - 1)
     return {
         "days": NEWS_DAYS,
         **index_row(rows, first, (NEWS_DAYS, _CLOSEST)),
@@ -396,7 +396,7 @@ _PARTS: Mapping[str, Callable[[ToolContext, str], PartData]] = {
     "valuation": valuation,
     "fundamentals": fundamentals,
     "statements": lambda context, symbol: statements_part(
-        symbol, _statements(context, symbol), exchange_day(context.clock.now())
+        symbol, _statements(context, symbol), clock_day(context.clock)
     ),
     "earnings": earnings,
     "ratings": ratings,

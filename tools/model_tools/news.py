@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Headline
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.relevance import OTHER, ranked
 from chordesk.tools.model_tools.company_data import plain_text, share
 from chordesk.tools.prices.daily_bars import by_symbol
@@ -140,7 +140,7 @@ class NewsIndexArguments(Arguments):
 def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str, Any]:
     gaps = Gaps()
     most = share(arguments.days, _MOST_DAYS, arguments.symbols), share(_SOURCES, _MOST_SOURCES, arguments.symbols)
-    first = exchange_day(context.clock.now()) - dt.timedelta(days=arguments.days - 1)
+    first = clock_day(context.clock) - dt.timedelta(days=arguments.days - 1)
     found, cut = [], []
 
     for symbol, rows in by_symbol(context, arguments.symbols, WHAT, gaps, partial(every_headline, context)):

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Listing
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.protocol import MarketData, RecordedSessions, StatementSource
 from chordesk.tools.market.universe import NAMED, same_company
 from chordesk.tools.model_tools.company_data import known
@@ -74,6 +74,6 @@ def _made(market: MarketData, symbol: str) -> dict[str, float]:
     assert isinstance(market, StatementSource), "only such a market is asked for peers"
     try:
         rows = known(market.statements(symbol), market.clock.now())
-        return ratios_now(market, symbol, rows, exchange_day(market.clock.now()))
+        return ratios_now(market, symbol, rows, clock_day(market.clock))
     except DeskError:
         return {}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from chordesk.models.company import Statement
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.prices import splits_since, traded_bars
 from chordesk.tools.market.protocol import MarketData
 
@@ -147,7 +147,7 @@ def fundamentals_part(market: MarketData, symbol: str, rows: Sequence[Statement]
     else:
         ratio, _ = _price_to_earnings(market, symbol, known, price)
     figures = {**_growths(known), "profitMargin": margin, "trailingPE": ratio}
-    return {**figures, **standing(known, exchange_day(market.clock.now())), "knownAt": _known_at(rows)}
+    return {**figures, **standing(known, clock_day(market.clock)), "knownAt": _known_at(rows)}
 
 
 def statements_part(symbol: str, rows: Sequence[Statement], today: dt.date) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def valuation_part(market: MarketData, symbol: str, rows: Sequence[Statement]) -
         if len(before := [ratios[name] for _, ratios in past if name in ratios]) > 1
     }
     history = [{"day": day.isoformat(), **ratios} for day, ratios in past[:_SHOWN_PAST]]
-    aged = standing(known, exchange_day(market.clock.now()))
+    aged = standing(known, clock_day(market.clock))
     found = {**now, **percentiles, **aged, "history": history, "knownAt": _known_at(rows)}
     return {**found, "lacks": lacks} if lacks else found
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from chordesk.models.market import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.option_pricing import yang_zhang
 from chordesk.tools.market.prices import History
 from chordesk.tools.market.protocol import PastChainSource
@@ -95,7 +95,7 @@ class VolatilityAnswer(Answer):
 
 def volatility_get(context: ToolContext, arguments: VolatilityArguments) -> dict[str, Any]:
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    symbols, today = arguments.symbols, exchange_day(context.clock.now())
+    symbols, today = arguments.symbols, clock_day(context.clock)
     found = {one.symbol: one for one in histories(context, symbols, gaps, _BARS)}
     note_holes(list(found.values()), gaps, _LONGEST)
     chains = {one.chain.symbol: one for one in usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps)}
@@ -318,7 +318,7 @@ class UnusualAnswer(Answer):
 def options_unusual(context: ToolContext, arguments: UnusualArguments) -> dict[str, Any]:
     """Return the contracts and symbols that a rule finds; a rule whose figures are not known is in `missing`."""
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    symbols, today = arguments.symbols, exchange_day(context.clock.now())
+    symbols, today = arguments.symbols, clock_day(context.clock)
     found = list(usable_chains(context, symbols, FIRST_DAY, LAST_DAY, gaps))
     past = _past(context, [one.chain for one in found])
     contracts: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from chordesk.models.answers import upper
 from chordesk.models.errors import UsageError
 from chordesk.models.market import OptionContract, parse_contract
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.options.option_contracts import (
     CHAIN,
@@ -94,7 +94,7 @@ def option_chain_get(context: ToolContext, arguments: ChainArguments) -> dict[st
     _require_windows(arguments)
     gaps, rate = Gaps(), context.settings.risk_free_rate
     limit = min(arguments.limit, MOST_ROWS // len(arguments.symbols))
-    today = exchange_day(context.clock.now())
+    today = clock_day(context.clock)
     rows: list[dict[str, Any]] = []
     chains = []
     for found in usable_chains(context, arguments.symbols, arguments.dteMin, arguments.dteMax, gaps):
@@ -218,7 +218,7 @@ class GreeksArguments(Arguments):
 
 def option_greeks_get(context: ToolContext, arguments: GreeksArguments) -> dict[str, Any]:
     gaps, rate = Gaps(), context.settings.risk_free_rate
-    today = exchange_day(context.clock.now())
+    today = clock_day(context.clock)
     rows: list[dict[str, Any]] = []
     chains = []
     by_root = _by_root(arguments.contracts, today, gaps)

@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.market import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.option_pricing import (
     DAYS_A_YEAR,
     MODEL,
@@ -105,7 +105,7 @@ def usable_chains(
     context: ToolContext, symbols: Sequence[str], first: int, last: int, gaps: Gaps
 ) -> Iterator[UsableChain]:
     """first, last: days to expiry. A market without chains is one gap for all symbols."""
-    today = exchange_day(context.clock.now())
+    today = clock_day(context.clock)
     days = today + dt.timedelta(days=first), today + dt.timedelta(days=last)
 
     def ask(symbol: str) -> UsableChain:
@@ -116,7 +116,7 @@ def usable_chains(
 
 def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.date, gaps: Gaps) -> UsableChain:
     chain = chain_of(context.market, symbol, first, last)
-    today, quoted = exchange_day(context.clock.now()), exchange_day(chain.at)
+    today, quoted = clock_day(context.clock), exchange_day(chain.at)
     if quoted < today:
         reason = f"its quotes are of {quoted}, {(today - quoted).days} days before {today}"
         gaps.add("quotes of today", reason, symbol)

@@ -27,7 +27,7 @@ from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Posi
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day
 from chordesk.tools.market.factory import MarketKey, build_market, market_at
 from chordesk.tools.market.protocol import MarketData
 
@@ -93,7 +93,7 @@ def _newer(one: Order, other: Order) -> bool:
 
 
 def books_day(session: Session, account: str) -> dt.date | None:
-    """The exchange's day to which the account's books have come; None without a trade."""
+    """The account's day to which its books have come; None without a trade."""
     last = last_trade(session, account)
     if last is None:
         return None
@@ -101,7 +101,7 @@ def books_day(session: Session, account: str) -> dt.date | None:
     if plain_name(session.get_one(Run, last.run_id).market) in REPLAYING:
         fills = select(func.max(Fill.filled_at)).where(col(Fill.account) == account)
         moments += [moment for moment in session.exec(fills) if moment is not None]
-    return exchange_day(max(moments))
+    return account_day(max(moments))
 
 
 def last_mark_day(session: Session, account: str, until: dt.date = dt.date.max) -> dt.date | None:
@@ -148,7 +148,7 @@ def equity_levels(
     """Return the levels of now's day, this observation included; `keep` writes them. previous: the market's session
     before now's day, None when it is not known. Later days than now's, which a replay that was set back has seen, do
     not count. The caller holds the account's row, so that two observations at once do not both make the day's mark."""
-    day = exchange_day(now)
+    day = account_day(now)
     mark = session.get(EquityMark, (account, day), populate_existing=True)
     before = session.exec(
         select(EquityMark)

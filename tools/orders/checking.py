@@ -30,7 +30,7 @@ from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
 from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import value
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day
 from chordesk.tools.market.price_steps import WHOLE, lot_of, not_openable, stepped_quantity
 from chordesk.tools.market.prices import at_cost
 from chordesk.tools.orders import reservations
@@ -206,7 +206,7 @@ def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: 
 
 def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Denied | None:
     """Deny an order of a day before the account's last trade: what the account holds was not known on that day."""
-    day, today = books_day(session, order.account), exchange_day(now)
+    day, today = books_day(session, order.account), account_day(now)
     if day is None or day <= today:
         return None
     reason = f"account {order.account} has traded on {day}: {today} is over for it; a home of its own can trade on it"

@@ -27,7 +27,7 @@ from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import ensure_account, value
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.orders import approvals, audit, halting, mandates
@@ -76,7 +76,7 @@ def note_written(context: SubmissionContext, snapshot: Snapshot) -> int:
             if order is None or plan is None:
                 continue
             price = _price(snapshot, row.symbol)
-            reason = written_end(plan, exchange_day(snapshot.now), price)
+            reason = written_end(plan, day_of(snapshot.now, order.symbol), price)
             key = f"{NoticeKind.PLAN_REVIEW.value}:{order.id}:{reason}"
             if reason is None or is_noted(session, key):
                 continue
@@ -95,7 +95,7 @@ def _of_contracts(context: SubmissionContext) -> Mapping[str, Sequence[Action]]:
     """Return the actions on the shares behind the account's contracts, by symbol."""
     with context.store.read() as session:
         held = session.exec(select(Position.symbol).where(col(Position.account) == context.broker.name)).all()
-    since = exchange_day(context.market.clock.now()) - dt.timedelta(days=_LONGEST_WRITTEN)
+    since = account_day(context.market.clock.now()) - dt.timedelta(days=_LONGEST_WRITTEN)
     shares = {contract.underlying for name in held if (contract := parse_contract(name)) is not None}
     return {symbol: actions_of(context.market, symbol, since) for symbol in sorted(shares)}
 

@@ -27,7 +27,7 @@ from chordesk.models.tables.runs import Decision
 from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import value
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import doubt, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
@@ -179,7 +179,7 @@ def plan_ends(context: SubmissionContext, book: Book) -> Ends:
             quote = quote_of(context.market, holding.symbol)
         except MarketError:
             continue
-        reason = ending(plan, exchange_day(now), exact(quote.price), long=holding.held > 0)
+        reason = ending(plan, day_of(now, holding.symbol), exact(quote.price), long=holding.held > 0)
         if reason is None or not is_current(quote, now, context.settings):
             continue
         if (why := doubt(context.market, holding.symbol, quote.price)) is not None:
@@ -199,7 +199,7 @@ def _is_open(context: SubmissionContext) -> bool:
 def _note_reviews(context: SubmissionContext, plans: Sequence[HeldPlan]) -> None:
     """Note each review that has come, once."""
     account, now = context.broker.name, context.market.clock.now()
-    today = exchange_day(now).isoformat()
+    today = account_day(now).isoformat()
     due = [(order, plan.review) for _, order, plan in plans if plan.review is not None and plan.review <= today]
     if not due or is_backtest(account):
         return
@@ -421,7 +421,7 @@ def _has_work(context: SubmissionContext) -> bool:
             if session.exec(planned.where(col(Order.account) == context.broker.name).limit(1)).first() is None:
                 return False
         day = books_day(session, context.broker.name)
-    return day is None or exchange_day(context.market.clock.now()) >= day
+    return day is None or account_day(context.market.clock.now()) >= day
 
 
 def _book(context: SubmissionContext) -> Book:

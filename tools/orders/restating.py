@@ -24,7 +24,7 @@ from chordesk.tools.brokers.paper_matching import started
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.actions import contract_after, cost_less_cash, growth_since
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.orders import audit
@@ -71,7 +71,7 @@ def restate(session: Session, settings: Settings, account: str, leg: Settlement)
     """Bring the account's working orders on a symbol, sent before the day of an action, to the shares after it."""
     which = col(Order.account) == account, col(Order.symbol) == leg.symbol, col(Order.state).in_(ORDER_WORKING)
     for order in session.exec(select(Order).where(*which)).all():
-        if exchange_day(order.market_at) >= exchange_day(leg.at) or order.quantity is None:
+        if day_of(order.market_at, leg.symbol) >= day_of(leg.at, leg.symbol) or order.quantity is None:
             continue
         if order.contract or order.legs:
             terms = _of_contract(session, order, leg)
@@ -121,7 +121,7 @@ def _of_shares(session: Session, order: Order, leg: Settlement) -> Mapping[str, 
 
 def _of_contract(session: Session, order: Order, leg: Settlement) -> Mapping[str, object] | None:
     """Return the terms on the contract that follows, None where no standard contract does."""
-    day = exchange_day(leg.at)
+    day = day_of(leg.at, leg.symbol)
     action = Action(day, leg.ratio, leg.price if leg.kind == "dividend" else 0.0, leg.growth)
     traded = [one.contract for one in legs_of(order.legs)] or [order.contract or ""]
     contracts = [one for name in traded if (one := parse_contract(name)) is not None]

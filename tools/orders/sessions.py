@@ -16,7 +16,7 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.ledger import value
-from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from chordesk.tools.market.clock import ReplayClock, clock_day, day_of, exchange_hours
 from chordesk.tools.market.prices import actions_of, previous_session, renamed, vanished
 from chordesk.tools.market.protocol import RecordedSessions
 from chordesk.tools.orders.accounts import FencingLease, account_market, equity_levels, last_mark_day
@@ -42,8 +42,9 @@ def meet_sessions(context: SubmissionContext) -> None:
     if days:
         context.lease.acquire()
         cancel_disallowed(context)
+    exchange = market.clock.exchange
     for day in days:
-        at_open, at_end = (market.on(ReplayClock(day, at_open=begins)) for begins in (True, False))
+        at_open, at_end = (market.on(ReplayClock(day, at_open=begins, exchange=exchange)) for begins in (True, False))
         opening = replace(context, market=at_open, broker=broker.on(at_end, at_open=True))
         _follow_actions(opening)
         _meet(opening)
@@ -60,7 +61,8 @@ def to_next_session(store: Store, settings: Settings) -> dt.date | None:
     day = next((day for day in market.recorded() if day > market.clock.session()), None)
     if day is None:
         return None
-    then, lease = market.on(ReplayClock(day)), FencingLease(store, settings.account, "the next session")
+    then = market.on(ReplayClock(day, exchange=market.clock.exchange))
+    lease = FencingLease(store, settings.account, "the next session")
     try:
         meet_sessions(SubmissionContext(store, settings, then, PaperBroker(store, then, settings), lease))
     finally:
@@ -75,9 +77,10 @@ def _unmet(context: SubmissionContext) -> list[dt.date]:
     with context.store.read() as session:
         last = last_mark_day(session, account, today)
         if last is None:
-            sent = [exchange_day(order.market_at) for order in _sent(session, account)]
+            sent = [day_of(order.market_at, order.symbol) for order in _sent(session, account)]
             last = min(sent, default=today)
-    return [day for day in market.sessions((today - last).days + 1) if day > last and exchange_hours().is_session(day)]
+    hours = exchange_hours(market.clock.exchange)
+    return [day for day in market.sessions((today - last).days + 1) if day > last and hours.is_session(day)]
 
 
 def _sent(session: Session, account: str) -> Iterator[Order]:
@@ -100,7 +103,7 @@ def _follow_actions(context: SubmissionContext) -> None:
     market, account = context.market, context.broker.name
     with context.store.read() as session:
         symbols = symbols_of(session, list(_sent(session, account)), account)
-    before = previous_session(market) or exchange_day(market.clock.now()) - dt.timedelta(days=1)
+    before = previous_session(market) or clock_day(market.clock) - dt.timedelta(days=1)
     if any(actions_of(market, underlying_of(symbol), before) or renamed(market, symbol) for symbol in symbols):
         settle(context.store, context.settings, context.broker.state())
 

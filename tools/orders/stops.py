@@ -21,7 +21,7 @@ from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import day_of, exchange_day, hours_of
 from chordesk.tools.market.price_steps import price_steps, stepped_price
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
@@ -98,7 +98,7 @@ def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
     shares of its day."""
     import numpy as np  # most readers of stops have no use for it
 
-    hours, day = exchange_hours(), exchange_day(order.market_at)
+    hours, day = hours_of(order.symbol), day_of(order.market_at, order.symbol)
     share = exact(order.trail_percent or 0) / 100
     started = first / exact(growth_since(actions_of(market, order.symbol, day), day))
     try:
@@ -242,7 +242,7 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
         taken = _closing(working, left, "sell" if held > 0 else "buy") + _covering(row, every, working, left)
         whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
         own, cost = moves[row.symbol], exact(row.average_cost)
-        first_day = min((move.day for move in own), default=exchange_day(row.filled_at))
+        first_day = min((move.day for move in own), default=day_of(row.filled_at, row.symbol))
         return ShareHolding(row.symbol, held, max(whole, ZERO), cost, *_opening(row, own), own, first_day)
 
     return [holding(row) for row in rows]

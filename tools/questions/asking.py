@@ -18,7 +18,7 @@ from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.columns import absent_insert, new_id, utcnow
 from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import inert
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import clock_day, exchange_hours
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import NAMED, named_universe, universe_key, universe_of_rule, universe_text
@@ -107,7 +107,7 @@ def base_day(clock: MarketClock) -> dt.date:
     """Return the session whose close a question asked now counts from: the latest closed session, or the one under way,
     so that nothing of the time asked about has passed."""
     if clock.day is None and clock.is_open():
-        return exchange_day(clock.now())
+        return clock_day(clock)
     return clock.session()
 
 

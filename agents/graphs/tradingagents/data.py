@@ -15,7 +15,7 @@ import numpy as np
 from chordesk.models.answers import upper
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.text import fenced
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day, exchange_day
 from chordesk.tools.market.prices import history_of, lapse
 from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.market.universe import is_symbol
@@ -104,7 +104,7 @@ class DeskData:
 
     @property
     def today(self) -> dt.date:
-        return exchange_day(self.context.clock.now())
+        return clock_day(self.context.clock)
 
     def answer(self, method: str, *given: Any, **named: Any) -> str:
         """Return the answer to a method of TradingAgents' vendors, whatever a model gave it: an error is text too."""

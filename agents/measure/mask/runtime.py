@@ -24,7 +24,7 @@ from chordesk.models.events import DESK
 from chordesk.models.market import Listing
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.tables.runtime import Identity, MaskedTurn
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import NAMED, resolve_universe
 from chordesk.tools.registry import ToolAnswer, Toolset, ToolSpec, failed
@@ -38,7 +38,7 @@ def mask_for(store: Store, settings: Settings, run_id: str, market: MarketData) 
     with store.read() as session:
         desk = session.exec(select(Identity.desk)).one()
     key = hmac.digest(desk.encode(), run_id.encode(), hashlib.sha256)
-    day = exchange_day(market.clock.now())
+    day = clock_day(market.clock)
     return Mask(settings.mask, key, listings_of(settings, market), day, traded(market))
 
 

@@ -18,7 +18,7 @@ from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import ReplayClock, exchange_day
+from chordesk.tools.market.clock import ReplayClock, clock_day, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
 from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
 from chordesk.tools.market.files.news_and_earnings import latest
@@ -112,7 +112,7 @@ class ChainedFiles(FilesMarket):
         self._require(symbol)
         rows = self._table.of_day(root_of(symbol), self.clock.now())
         if not len(rows):
-            today = exchange_day(self.clock.now())
+            today = clock_day(self.clock)
             raise MarketError(f"the data folder has no option quotes of {symbol} up to {today}")
         return self._made(symbol, rows, first, last)
 

@@ -35,7 +35,7 @@ from chordesk.models.market import (
     root_of,
 )
 from chordesk.models.settings import Settings
-from chordesk.tools.market.clock import ReplayClock, exchange_day, exchange_hours
+from chordesk.tools.market.clock import ReplayClock, clock_day, exchange_hours
 from chordesk.tools.market.option_pricing import DAYS_A_YEAR, Terms, american, greeks, yang_zhang
 from chordesk.tools.market.prices import STALE_DAYS, adjusted_for, lapse
 from chordesk.tools.market.protocol import Action, Bars, Floats, MarketClock, MarketData
@@ -102,7 +102,7 @@ class ModelledChains:
         )
 
     def _today(self) -> dt.date:
-        return exchange_day(self._market.clock.now())
+        return clock_day(self._market.clock)
 
     def _surface(self, symbol: str) -> Surface:
         if symbol not in self._surfaces:
@@ -475,15 +475,15 @@ class ReplayMarket:
         return self._adjusted(symbol, sessions, dividends=False)
 
     def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
-        today = exchange_day(self.clock.now())
+        today = clock_day(self.clock)
         return [action for action in self._data.actions.get(symbol, ()) if since < action.day <= today]
 
     def renamed(self, symbol: str) -> tuple[str, dt.date] | None:
-        today = exchange_day(self.clock.now())
+        today = clock_day(self.clock)
         return next(((one.new, one.day) for one in self._data.changes if one.old == symbol and one.day <= today), None)
 
     def former(self, symbol: str) -> Sequence[str]:
-        today, found = exchange_day(self.clock.now()), [symbol]
+        today, found = clock_day(self.clock), [symbol]
         for one in reversed(self._data.changes):  # in ascending order
             if one.new == found[-1] and one.day <= today:
                 found.append(one.old)
@@ -535,7 +535,7 @@ class ReplayMarket:
 
     def _require(self, symbol: str) -> None:
         if not self._knows(symbol):
-            today = exchange_day(self.clock.now())
+            today = clock_day(self.clock)
             raise MarketError(f"unknown symbol {symbol}: the {self.name} market has no price of it up to {today}")
 
     def _listing(self, symbol: str) -> Listing:

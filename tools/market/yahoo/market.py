@@ -32,7 +32,7 @@ from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.actions import is_split
-from chordesk.tools.market.clock import LiveClock, exchange_day, exchange_hours, usual_close
+from chordesk.tools.market.clock import LiveClock, clock_day, exchange_day, exchange_hours, usual_close
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.home import require_home
@@ -397,7 +397,7 @@ class YahooMarket(YahooCompanies):
             kept = self._history(symbol, BARS_AGE).value
         except DeskError:
             return ()
-        today, found = exchange_day(self.clock.now()), []
+        today, found = clock_day(self.clock), []
         for at, (day, split, paid) in enumerate(zip(kept["date"], kept["split"], kept["dividend"], strict=True)):
             if at and (split or paid) and str(since) < day <= str(today):
                 before = kept["close"][at - 1]
@@ -459,7 +459,7 @@ class YahooMarket(YahooCompanies):
         return {**kept.value, "knownAt": self._at(kept).isoformat()}
 
     def fill_price(self, symbol: str) -> Quote | None:
-        quote, today = self.quote(symbol), exchange_day(self.clock.now())
+        quote, today = self.quote(symbol), clock_day(self.clock)
         if exchange_day(quote.at) < today:
             raise MarketError(f"{symbol} has not traded on {today}; its last price is of {exchange_day(quote.at)}")
         return quote
