@@ -19,7 +19,7 @@ from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPositi
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 
 
 class Quoter(Protocol):
@@ -225,7 +225,7 @@ def adjusted_contracts(session: Session, account: str) -> dict[str, dt.date]:
     """Return the contracts of an account that deliver other than 100 shares, with the day of the split since which."""
     mine = (col(BookedSettlement.account) == account, col(BookedSettlement.kind) == "adjusted")
     rows = session.exec(select(BookedSettlement).where(*mine).order_by(col(BookedSettlement.settled_at).desc()))
-    return {row.symbol: exchange_day(row.settled_at) for row in rows}
+    return {row.symbol: day_of(row.settled_at, row.symbol) for row in rows}
 
 
 def not_standard(symbol: str, day: dt.date) -> str:

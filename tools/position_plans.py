@@ -10,7 +10,7 @@ from chordesk.models.plans import PositionPlan
 from chordesk.models.tables.orders import Order
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.actions import contract_now, growth_since
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.protocol import Action
 
 
@@ -27,7 +27,7 @@ def plan_now(order: Order | None, actions: Sequence[Action]) -> PositionPlan | N
     plan = plan_of(order)
     if order is None or plan is None or not actions:
         return plan
-    day = exchange_day(order.market_at)
+    day = day_of(order.market_at, order.symbol)
     if order.contract is None and not order.legs:
         return plan.after(growth_since(actions, day))
     splits = Decimal(1)
@@ -39,5 +39,5 @@ def plan_now(order: Order | None, actions: Sequence[Action]) -> PositionPlan | N
 def contract_of_order(order: Order, actions: Sequence[Action]) -> str | None:
     """Return the OCC symbol that an order's contract bears now; None without one."""
     contract = parse_contract(order.contract or "")
-    found = contract_now(contract, actions, exchange_day(order.market_at)) if contract is not None else None
+    found = contract_now(contract, actions, day_of(order.market_at, order.symbol)) if contract is not None else None
     return found.symbol if found is not None else None

@@ -23,7 +23,7 @@ from chordesk.models.tables.runs import Decision, Run, Verdict
 from chordesk.tasks.reading.accounts import EquityDay, equity_curve
 from chordesk.tasks.reading.runs import backtest_view
 from chordesk.tasks.reading.scores import kept_scores
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.portfolio.lots import Lot, lots_of
@@ -261,9 +261,9 @@ def _trades(kept: _Kept, market: MarketData | None) -> list[TradeRow]:
     """The newest first; those without a market end at their last sale."""
     if not kept.fills or market is None:
         return []
-    first = exchange_day(kept.fills[0].filled_at)
+    first = account_day(kept.fills[0].filled_at)
     names = sorted({fill.symbol for fill in kept.fills})
-    days = {exchange_day(fill.filled_at) for fill in kept.fills}
+    days = {account_day(fill.filled_at) for fill in kept.fills}
     span = (market.clock.session() - first).days + 1
     for name in names:
         try:
@@ -329,7 +329,7 @@ def _splits_after(actions: Sequence[Action], day: dt.date) -> float:
 def _mean_price(fills: Sequence[Fill], actions: Sequence[Action]) -> float:
     """Return the mean price of an order's fills, of a share of the last day: an order may fill on both sides of a
     split."""
-    shares = [fill.quantity * _splits_after(actions, exchange_day(fill.filled_at)) for fill in fills]
+    shares = [fill.quantity * _splits_after(actions, day_of(fill.filled_at, fill.symbol)) for fill in fills]
     return math.fsum(fill.quantity * fill.price for fill in fills) / math.fsum(shares)
 
 

@@ -73,7 +73,7 @@ from chordesk.tasks.reports.schema import (
     pages_of,
     run_document_type,
 )
-from chordesk.tools.market.clock import exchange_day, exchange_hours
+from chordesk.tools.market.clock import account_day, exchange_hours
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 from chordesk.tools.registry import ToolContext
 
@@ -347,7 +347,7 @@ def _unresearched(found: Sources, known: set[str]) -> list[OrderLine]:
 def _equity(session: Session, run: Run) -> EquityCurve | None:
     if run.kind == RunKind.BACKTEST:
         return None
-    curve = equity_curve(session, run.account, _SHOWN, exchange_day(run.market_now))
+    curve = equity_curve(session, run.account, _SHOWN, account_day(run.market_now))
     return curve if len(curve.days) > 1 else None
 
 

@@ -41,7 +41,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tools import rogue_calls
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.portfolio.holdings import free_shares, written_contracts
@@ -144,7 +144,7 @@ def _unused(reports: Sequence[Report]) -> set[str]:
 def earlier_report(row: Report, market: MarketData) -> RoleReport:
     """Return a report of an earlier run as the verdict's input, with what has come of its thesis since."""
     thesis, age = kept_thesis(row.thesis), market.clock.now() - row.market_at
-    first, last = exchange_day(row.market_at), market.clock.session()
+    first, last = day_of(row.market_at, row.symbol), market.clock.session()
     crossed = None if thesis is None else crossing(market, row.symbol, thesis, first, last)
     known = {"age_hours": age.total_seconds() / 3600, "crossed_on": None if isinstance(crossed, str) else crossed}
     return role_report(row).model_copy(update=known)

@@ -22,7 +22,7 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.order_pass import meet_past_sessions
 from chordesk.tools.market.actions import growth_since
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.protection import held_plans
@@ -73,7 +73,7 @@ def due(
         return (DueReason.UNREALIZED_CHANGE, f"unrealized {signed(gained)}")
     if _reaches(moved, move):
         return (DueReason.PRICE_MOVE, f"price {signed(moved)}")
-    if review is not None and exchange_day(last.at).isoformat() < review <= exchange_day(now.at).isoformat():
+    if review is not None and account_day(last.at).isoformat() < review <= account_day(now.at).isoformat():
         return (DueReason.PLAN_REVIEW, f"review of its plan on {review}")
     if now.at - last.at >= AGE:
         return (DueReason.AGE_TIMEOUT, f"{span((now.at - last.at).total_seconds())} old")
@@ -169,9 +169,9 @@ def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
 
 def _restated(market: MarketData, row: RoleSchedule) -> RoleSchedule:
     """Return a review with its price in shares of now: a split alone is no move."""
-    if row.last_price is None or not (actions := actions_of(market, row.symbol, exchange_day(row.last_at))):
+    if row.last_price is None or not (actions := actions_of(market, row.symbol, day_of(row.last_at, row.symbol))):
         return row
-    price = row.last_price / growth_since(actions, exchange_day(row.last_at))
+    price = row.last_price / growth_since(actions, day_of(row.last_at, row.symbol))
     return RoleSchedule(**{**row.model_dump(), "last_price": price})
 
 

@@ -19,7 +19,7 @@ from chordesk.models.questions import BoardQuestion
 from chordesk.models.tables.board import Forecast, SignalDirection, SignalFinding
 from chordesk.models.tables.runs import Run, ScreenHit
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import exchange_day, usual_close
+from chordesk.tools.market.clock import account_day, usual_close
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.universe import is_symbol
 from chordesk.tools.model_tools.reports import seen_runs
@@ -95,7 +95,7 @@ def each(context: HarvestContext, ask: Callable[[str], V]) -> tuple[dict[str, V]
 
 def bar_time(clock: MarketClock, day: dt.date) -> dt.datetime:
     """Return when the bar of a day was known, at the latest now: a replay decides five minutes before the close."""
-    return min(usual_close(day), clock.now())
+    return min(usual_close(day, clock.exchange), clock.now())
 
 
 def listed(names: Sequence[str]) -> str:
@@ -179,7 +179,7 @@ def harvest_context(
 def latest_hits(session: Session, tool: ToolContext) -> tuple[LensHit, ...]:
     """Return the hits of the account's newest run of this market and market day that has any."""
     now = tool.clock.now()
-    opened = dt.datetime.combine(exchange_day(now), dt.time(), NEW_YORK)
+    opened = dt.datetime.combine(account_day(now), dt.time(), NEW_YORK)
     newest = session.exec(
         select(ScreenHit.run_id)
         .join(Run, col(Run.id) == col(ScreenHit.run_id))

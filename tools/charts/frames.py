@@ -200,7 +200,7 @@ def _begins_within_a_week(day: dt.date, days: Sequence[dt.date]) -> bool:
 
 def _goes_on(clock: MarketClock) -> bool:
     """Return whether the exchange has another session in the week of the clock's last one."""
-    sessions, last = exchange_hours().sessions, clock.session()
+    sessions, last = exchange_hours(clock.exchange).sessions, clock.session()
     after = bisect.bisect_right(sessions, last)
     return after < len(sessions) and _week(sessions[after]) == _week(last)
 

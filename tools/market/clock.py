@@ -125,8 +125,12 @@ class ExchangeHours:
         at = bisect.bisect_right(self.pauses, now, key=lambda pause: pause[0]) - 1
         return self.pauses[at] if at >= 0 and now < self.pauses[at][1] else None
 
+    @property
+    def zone(self) -> dt.tzinfo:
+        return zone_of(self.exchange)
+
     def _local(self, moment: dt.datetime) -> dt.datetime:
-        return moment.astimezone(zone_of(self.exchange))
+        return moment.astimezone(self.zone)
 
     def _index(self, session: dt.date) -> int:
         at = bisect.bisect_left(self.sessions, session)

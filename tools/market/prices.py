@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.market import OptionChain, Quote, parse_contract, plain_name, root_of
-from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import clock_day, exchange_day, exchange_hours
+from chordesk.tools.market.clock import clock_day, day_of, exchange_day, exchange_hours
 from chordesk.tools.market.protocol import (
     Action,
     ActionSource,
@@ -184,7 +184,7 @@ def split_in_doubt(last: float, price: float) -> str | None:
 def doubt(market: MarketData, symbol: str, price: float) -> str | None:
     """Return why levels of a symbol wait in the session of now: its price moved like a split that the data do not
     know. price: the last one, for a session whose open is not known."""
-    today = clock_day(market.clock)
+    today = day_of(market.clock.now(), symbol)
     try:
         bars = traded_bars(market, symbol, 2)
     except MarketError:
@@ -255,23 +255,24 @@ MINUTES: Mapping[IntradayInterval, int] = {"hour": 60, "15min": 15}
 _SETTLING = dt.timedelta(minutes=30)  # a source may be late by so much with a session's first bar
 
 
-def slots(until: dt.datetime, minutes: int, sessions: int) -> list[dt.datetime]:
+def slots(until: dt.datetime, minutes: int, sessions: int, exchange: str = HOME) -> list[dt.datetime]:
     """Return the starts of the bars of the last so many regular sessions that have begun, up to a moment, in ascending
     order; the last bar of a session ends with it, however long it is."""
-    hours, step = exchange_hours(), dt.timedelta(minutes=minutes)
+    hours, step = exchange_hours(exchange), dt.timedelta(minutes=minutes)
     begun = bisect.bisect_left(hours.opens, until)
     found = []
     for opened, closed in zip(
         hours.opens[max(begun - sessions, 0) : begun], hours.closes[:begun][-sessions:], strict=True
     ):
         count = -(-int((min(closed, until) - opened).total_seconds()) // int(step.total_seconds()))
-        found += [(opened + place * step).astimezone(NEW_YORK) for place in range(count)]
+        found += [(opened + place * step).astimezone(hours.zone) for place in range(count)]
     return found
 
 
-def end_of(start: dt.datetime, minutes: int) -> dt.datetime:
+def end_of(start: dt.datetime, minutes: int, exchange: str = HOME) -> dt.datetime:
     """Return when a bar ends: after so many minutes, or with its session."""
-    return min(start + dt.timedelta(minutes=minutes), exchange_hours().close_of(exchange_day(start)))
+    closes = exchange_hours(exchange).close_of(exchange_day(start, exchange))
+    return min(start + dt.timedelta(minutes=minutes), closes)
 
 
 def intraday_of(
@@ -286,15 +287,19 @@ def intraday_of(
     """
     import numpy as np
 
-    wanted = [start for start in slots(until, minutes, sessions) if goes_on or end_of(start, minutes) <= until]
+    code = exchange_code(symbol)
+    if (hours := exchange_hours(code)).pauses:
+        raise NotConfigured(f"not available: intraday bars of {symbol}, whose exchange has a lunch break")
+    starts_of = slots(until, minutes, sessions, code)
+    wanted = [start for start in starts_of if goes_on or end_of(start, minutes, code) <= until]
     places = {start: place for place, start in enumerate(starts)}
     held = [places.get(start) for start in wanted]
     known = [at for at, place in enumerate(held) if place is not None]
     if not known:
         raise MarketError(f"{symbol} has no intraday bars of the last {sessions} sessions")
     last = wanted[known[-1]]
-    today = exchange_day(wanted[-1])
-    if exchange_day(last) < today and until - exchange_hours().open_of(today) > _SETTLING:
+    today = exchange_day(wanted[-1], code)
+    if exchange_day(last, code) < today and until - hours.open_of(today) > _SETTLING:
         raise MarketError(f"{symbol} has no intraday bar of {today}; its last one begins at {last:%Y-%m-%d %H:%M}")
     line, held = wanted[known[0] : known[-1] + 1], held[known[0] : known[-1] + 1]
 
@@ -307,7 +312,7 @@ def intraday_of(
     bars = Bars(symbol, [start for start, has in zip(line, inside, strict=True) if has], False, *figures)
     holes = np.flatnonzero(~inside)
     run = bars.last(len(line) - int(holes[-1]) - 1) if len(holes) else bars
-    return Intraday(bars, spread, run, end_of(last, minutes) > until)
+    return Intraday(bars, spread, run, end_of(last, minutes, code) > until)
 
 
 def stamped(day: dt.date) -> str:

@@ -25,7 +25,7 @@ from chordesk.tools.charts.frames import INTRADAY_SESSIONS, PERIODS, SESSIONS_A_
 from chordesk.tools.charts.lines import PriceLevel, Swing, Trendline
 from chordesk.tools.charts.study import OVERLAYS, Overlay, Study, study_of
 from chordesk.tools.decimals import finite, rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.prices import actions_of, stamped
 from chordesk.tools.market.protocol import Bars, EarningsSource, Floats
@@ -507,7 +507,7 @@ def plan_of(context: ToolContext, symbol: str) -> tuple[list[of.DrawnLevel], lis
     order = _planned(context, symbol)
     if order is None:
         return [], []
-    actions = actions_of(context.market, symbol, exchange_day(order.market_at))
+    actions = actions_of(context.market, symbol, day_of(order.market_at, symbol))
     contract = parse_contract(contract_of_order(order, actions) or order.contract or "")
     plan = plan_now(order, actions) or PositionPlan()
     prices = {"entry": plan.entry, "stop": plan.stop, "target": plan.target}
@@ -534,7 +534,7 @@ def _planned(context: ToolContext, symbol: str) -> Order | None:
         ).first()
         if newest is None or newest.state in ORDER_OPEN:
             return newest
-        actions = actions_of(context.market, symbol, exchange_day(newest.market_at))
+        actions = actions_of(context.market, symbol, day_of(newest.market_at, symbol))
         held = session.get(Position, (context.account, contract_of_order(newest, actions) or symbol))
         return newest if newest.state == OrderState.FILLED and held is not None else None
 

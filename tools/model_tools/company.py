@@ -24,7 +24,7 @@ from chordesk.models.market import Listing, SymbolSignals, SymbolTechnicals
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Candidate
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.prices import chain_of, lapse
 from chordesk.tools.market.protocol import (
     HolderSource,
@@ -599,7 +599,7 @@ def _last_close(context: ToolContext, symbol: str, gaps: Gaps) -> float | None:
     except DeskError as error:
         gaps.add("lastClose", error, symbol)
         return None
-    if (why := lapse(exchange_day(quote.at), context.clock.session())) is not None:
+    if (why := lapse(day_of(quote.at, quote.symbol), context.clock.session())) is not None:
         gaps.add("lastClose", why, symbol)
         return None
     return round(quote.price, 4)

@@ -13,7 +13,7 @@ from chordesk.models.orders import AccountView, HeldPosition
 from chordesk.models.tables.orders import Account
 from chordesk.tools.decimals import rounded
 from chordesk.tools.ledger import value, worth_of
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import Quotes, lapse
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, payload
 from chordesk.tools.risk.exposure import cover_of, held_in, underlying_of
@@ -82,7 +82,7 @@ def valued(context: ToolContext, gaps: Gaps, only: str | None = None) -> Account
         found = value(session, Quotes(context.market), context.account, context.clock.now())
     held = [one for one in found.positions if only in (None, underlying_of(one.symbol))]
     for one in held:
-        day = exchange_day(one.priced_at) if one.priced_at else None
+        day = day_of(one.priced_at, one.symbol) if one.priced_at else None
         why = one.missing if day is None else lapse(day, context.clock.session())
         if why is not None:
             gaps.add("marketPrice", why, one.symbol)
@@ -96,7 +96,7 @@ def _position(held: HeldPosition, equity: float | None) -> dict[str, Any]:
         "quantity": held.quantity,
         "averageCost": round(held.average_cost, 4),
         "marketPrice": rounded(held.market_price),
-        "priceDate": exchange_day(held.priced_at).isoformat() if held.priced_at else None,
+        "priceDate": day_of(held.priced_at, held.symbol).isoformat() if held.priced_at else None,
         "marketValue": None if worth is None else rounded(float(worth), 2),
         "share": round(float(worth) / equity, 4) if worth is not None and equity else None,
     }

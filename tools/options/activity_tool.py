@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from chordesk.models.market import ChainRow, OptionChain
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.option_pricing import yang_zhang
 from chordesk.tools.market.prices import History
 from chordesk.tools.market.protocol import PastChainSource
@@ -123,14 +123,14 @@ def _past(context: ToolContext, chains: Sequence[OptionChain]) -> dict[str, Past
         return past
     made: list[OptionMark] = []
     for chain in chains:
-        since = exchange_day(chain.at) - option_contracts.LOOK_BACK
+        since = day_of(chain.at, chain.symbol) - option_contracts.LOOK_BACK
         rows = past[chain.symbol].rows
         earlier = market.past_chains(chain.symbol, (FIRST_DAY, LAST_DAY), {row.day for row in rows})
         marks = []
         for one in earlier:
-            if exchange_day(one.at) < since:
+            if day_of(one.at, one.symbol) < since:
                 break
-            usable = UsableChain(one, usable_rows(one, exchange_day(one.at), Gaps()))
+            usable = UsableChain(one, usable_rows(one, day_of(one.at, one.symbol), Gaps()))
             implied = implied_of(usable, context.settings.risk_free_rate, Gaps())
             marks.append(option_contracts.mark_of(usable, implied.iv if implied is not None else None))
         past[chain.symbol] = Past(tuple(sorted((*rows, *marks), key=lambda row: row.day)))
@@ -142,7 +142,7 @@ def _past(context: ToolContext, chains: Sequence[OptionChain]) -> dict[str, Past
 def implied_of(found: UsableChain, rate: float, gaps: Gaps) -> Implied | None:
     """Return the implied figures of a chain; missing ones go into `gaps`."""
     symbol, spot = found.chain.symbol, found.chain.spot
-    today = exchange_day(found.chain.at)
+    today = day_of(found.chain.at, found.chain.symbol)
     if not found.rows:
         gaps.add("iv", f"no contract expires in {FIRST_DAY} to {LAST_DAY} days", symbol)
         return None
@@ -366,7 +366,7 @@ def _row(row: ChainRow, found: UsableChain) -> dict[str, Any]:
         "contract": contract.symbol,
         "kind": contract.kind,
         "expiry": contract.expiry.isoformat(),
-        "dte": (contract.expiry - exchange_day(found.chain.at)).days,
+        "dte": (contract.expiry - day_of(found.chain.at, found.chain.symbol)).days,
         "strike": float(contract.strike),
         "fromSpot": rounded(float(contract.strike) / found.chain.spot - 1),
         "volume": row.volume,

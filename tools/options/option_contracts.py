@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.market import MODELLED, ChainRow, Greeks, OptionChain, root_of
 from chordesk.models.tables.orders import OptionMark
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.option_pricing import (
     DAYS_A_YEAR,
     MODEL,
@@ -116,7 +116,7 @@ def usable_chains(
 
 def usable_chain(context: ToolContext, symbol: str, first: dt.date, last: dt.date, gaps: Gaps) -> UsableChain:
     chain = chain_of(context.market, symbol, first, last)
-    today, quoted = clock_day(context.clock), exchange_day(chain.at)
+    today, quoted = clock_day(context.clock), day_of(chain.at, chain.symbol)
     if quoted < today:
         reason = f"its quotes are of {quoted}, {(today - quoted).days} days before {today}"
         gaps.add("quotes of today", reason, symbol)
@@ -212,7 +212,7 @@ class ContractFigures:
 
 
 def contract_figures(row: ChainRow, chain: OptionChain, rate: float) -> ContractFigures:
-    days = (row.contract.expiry - exchange_day(chain.at)).days
+    days = (row.contract.expiry - day_of(chain.at, chain.symbol)).days
     terms = terms_of(row, chain, rate)
     mid, problem = mid_of(row)
     if mid is not None and mid < terms.intrinsic - _half_spread(row):
@@ -237,7 +237,7 @@ def contract_figures(row: ChainRow, chain: OptionChain, rate: float) -> Contract
 
 
 def terms_of(row: ChainRow, chain: OptionChain, rate: float) -> Terms:
-    days = max((row.contract.expiry - exchange_day(chain.at)).days, 0)
+    days = max((row.contract.expiry - day_of(chain.at, chain.symbol)).days, 0)
     contract = row.contract
     return Terms(
         contract.kind, chain.spot, float(contract.strike), days / DAYS_A_YEAR, rate, chain.dividend_yield or 0.0
@@ -330,7 +330,11 @@ def mark_of(found: UsableChain, at_the_money_iv: float | None) -> OptionMark:
         for kind in ("put", "call")
         for figure in ("volume", "open_interest")
     }
-    head = {"symbol": found.chain.symbol, "day": exchange_day(found.chain.at), "source": found.chain.source}
+    head = {
+        "symbol": found.chain.symbol,
+        "day": day_of(found.chain.at, found.chain.symbol),
+        "source": found.chain.source,
+    }
     return OptionMark.model_validate({**head, "at_the_money_iv": at_the_money_iv, **totals})
 
 
@@ -338,7 +342,7 @@ def past(store: Store | None, chains: Sequence[OptionChain]) -> dict[str, Past]:
     """Marks of each chain's symbol and source, of the year before its quotes' day; none without a database."""
     found: dict[str, list[OptionMark]] = defaultdict(list)
     sources = {chain.symbol: chain.source for chain in chains}
-    days = {chain.symbol: exchange_day(chain.at) for chain in chains}
+    days = {chain.symbol: day_of(chain.at, chain.symbol) for chain in chains}
     if store is not None and sources:
         question = select(OptionMark).where(
             col(OptionMark.symbol).in_(sources),

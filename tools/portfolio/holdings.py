@@ -17,7 +17,7 @@ from chordesk.models.market import Listing, multiplier_of, root_of
 from chordesk.models.orders import HeldPosition
 from chordesk.models.tables.orders import Position
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import lapse, quote_of
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.universe import resolve_universe, same_company
@@ -174,7 +174,7 @@ def _price(context: ToolContext, symbol: str) -> tuple[float | None, str | None]
     """Return the price of a symbol of which only contracts are held, or why it is not known."""
     try:
         found = quote_of(context.market, symbol)
-        why = lapse(exchange_day(found.at), context.clock.session())
+        why = lapse(day_of(found.at, symbol), context.clock.session())
         return (found.price, None) if why is None else (None, why)
     except DeskError as error:
         return None, str(error)

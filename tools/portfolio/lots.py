@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.prices.close_table import CloseTable
 
@@ -42,10 +42,10 @@ def lots_of(fills: Iterable[Fill], closes: CloseTable, actions: Mapping[str, Seq
     held: dict[str, Bought] = defaultdict(deque)
     lots: list[Lot] = []
     for fill in sorted(fills, key=lambda one: (one.filled_at, one.created_at, one.id)):
-        at = row_of.get(exchange_day(fill.filled_at))
+        at = row_of.get(day_of(fill.filled_at, fill.symbol))
         if at is None or multiplier_of(fill.symbol) != 1 or fill.quantity <= 0:
             continue
-        fee, since = fill.commission / fill.quantity, exchange_day(fill.filled_at)
+        fee, since = fill.commission / fill.quantity, day_of(fill.filled_at, fill.symbol)
         later = [action for action in actions.get(fill.symbol, ()) if action.day > since]
         split = math.prod(action.split for action in later)
         quantity = fill.quantity * split  # in shares of the last day

@@ -18,7 +18,7 @@ from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.columns import absent_insert, new_id, utcnow
 from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import inert
-from chordesk.tools.market.clock import clock_day, exchange_hours
+from chordesk.tools.market.clock import clock_day, hours_of
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.market.universe import NAMED, named_universe, universe_key, universe_of_rule, universe_text
@@ -112,7 +112,7 @@ def base_day(clock: MarketClock) -> dt.date:
 
 
 def closing_of(rule: BeatsMedian) -> dt.datetime:
-    hours = exchange_hours()
+    hours = hours_of(rule.symbol)
     return hours.close_of(hours.after(rule.day, rule.sessions))
 
 

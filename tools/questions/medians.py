@@ -11,7 +11,7 @@ import numpy as np
 
 from chordesk.models.errors import DeskError
 from chordesk.models.questions import BeatsMedian
-from chordesk.tools.market.clock import ReplayClock, exchange_hours
+from chordesk.tools.market.clock import ReplayClock, hours_of
 from chordesk.tools.market.prices import STALE_DAYS, vanished
 from chordesk.tools.market.protocol import Floats, MarketData, Prefetching, RecordedSessions
 from chordesk.tools.market.universe import members
@@ -85,7 +85,7 @@ class RelativeOutcomes:
         self._spans: dict[tuple[str, dt.date, dt.date], Span | str] = {}
 
     def of(self, rule: BeatsMedian) -> Resolution:
-        last, known = exchange_hours().after(rule.day, rule.sessions), self._market.clock.session()
+        last, known = hours_of(rule.symbol).after(rule.day, rule.sessions), self._market.clock.session()
         if last > known:
             return Pending(f"it closes on {last}, and the {self._market.name} market has bars up to {known}")
         span = self._span(rule, last)
@@ -154,7 +154,7 @@ def span_of(
 def closes_of(
     market: MarketData, symbol: str, first: dt.date, last: dt.date, delisted_pays: float = 1.0
 ) -> Closes | str:
-    hours = exchange_hours()
+    hours = hours_of(symbol)
     back = len(hours.between(first, market.clock.session())) + _SPARE_BARS
     try:
         bars = market.bars(symbol, back)

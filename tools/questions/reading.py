@@ -53,7 +53,7 @@ def list_questions(
 def known_until(clock: MarketClock) -> dt.datetime:
     """Return the close of the last session whose bar the market knows. In a replay, at 15:55, it is that day's: a
     relative question that closes then has its outcome."""
-    return exchange_hours().close_of(clock.session())
+    return exchange_hours(clock.exchange).close_of(clock.session())
 
 
 FROM_FILE = "a file"  # by which a question is resolved whose outcome was imported with it, with its day

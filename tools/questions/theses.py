@@ -17,7 +17,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, ThesisQuestion
 from chordesk.models.tables.runs import Report
 from chordesk.models.thesis import KeptThesis, kept_thesis
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import exchange_hours, hours_of
 from chordesk.tools.market.prices import name_now
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.asking import question_writer, relative_rows, universe_of_verdicts
@@ -80,7 +80,7 @@ def _due(session: Session, market: MarketData) -> list[_Watched]:
         .where(col(ThesisQuestion.watched).is_(False), Question.market == market.name)
         .where(Question.state == QuestionState.RESOLVED, col(Question.closes_at) <= known_until(market.clock))
     ).all()
-    hours = exchange_hours()
+    hours = exchange_hours(market.clock.exchange)
     found = []
     for _, report, question in rows:
         thesis, first = kept_thesis(report.thesis), dt.date.fromisoformat(question.rule["day"])
@@ -102,7 +102,7 @@ def crossing(
     level, close = thesis.invalidation_price, thesis.close
     if level is None or close is None:
         return None
-    back = len(exchange_hours().between(first, market.clock.session())) + _SPARE_BARS
+    back = len(hours_of(symbol).between(first, market.clock.session())) + _SPARE_BARS
     try:
         bars = market.bars(name_now(market, symbol), back)
     except DeskError as error:

@@ -27,12 +27,13 @@ from chordesk.models.company import (
     Timing,
 )
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.features import require_source
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.actions import is_split
-from chordesk.tools.market.clock import LiveClock, clock_day, exchange_day, exchange_hours, usual_close
+from chordesk.tools.market.clock import LiveClock, day_of, exchange_hours, usual_close
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.home import require_home
@@ -378,7 +379,7 @@ class YahooMarket(YahooCompanies):
         return list(_sp500())
 
     def sessions(self, count: int) -> Sequence[dt.date]:
-        return exchange_hours().until(self.clock.session(), count)
+        return exchange_hours(self.clock.exchange).until(self.clock.session(), count)
 
     def bars(self, symbol: str, sessions: int) -> Bars:
         """Return bars up to the last closed session, adjusted as of it: today's bar is not one before the close."""
@@ -397,7 +398,7 @@ class YahooMarket(YahooCompanies):
             kept = self._history(symbol, BARS_AGE).value
         except DeskError:
             return ()
-        today, found = clock_day(self.clock), []
+        today, found = day_of(self.clock.now(), symbol), []
         for at, (day, split, paid) in enumerate(zip(kept["date"], kept["split"], kept["dividend"], strict=True)):
             if at and (split or paid) and str(since) < day <= str(today):
                 before = kept["close"][at - 1]
@@ -447,7 +448,7 @@ class YahooMarket(YahooCompanies):
         last = dt.date.fromisoformat(day)
         if (now.date() - last).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {last}")
-        at = min(kept.at, usual_close(last), now).astimezone(NEW_YORK)
+        at = min(kept.at, usual_close(last, exchange_code(symbol)), now).astimezone(NEW_YORK)
         return Quote(symbol=symbol, price=price, at=at, source=self.name)
 
     def section(self, symbol: str, section: str) -> Section:
@@ -459,9 +460,9 @@ class YahooMarket(YahooCompanies):
         return {**kept.value, "knownAt": self._at(kept).isoformat()}
 
     def fill_price(self, symbol: str) -> Quote | None:
-        quote, today = self.quote(symbol), clock_day(self.clock)
-        if exchange_day(quote.at) < today:
-            raise MarketError(f"{symbol} has not traded on {today}; its last price is of {exchange_day(quote.at)}")
+        quote, today = self.quote(symbol), day_of(self.clock.now(), symbol)
+        if (last := day_of(quote.at, symbol)) < today:
+            raise MarketError(f"{symbol} has not traded on {today}; its last price is of {last}")
         return quote
 
     def option_quote(self, contract: str) -> Quote:
