@@ -227,7 +227,10 @@ HOURS = [(hour, minute) for hour in range(9, 16) for minute in (30,)]
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("Symbol,date,close\n" + "".join(f"SAP GY Equity,{b[0]},{b[4]}\n" for b in BARS), "row 2: no symbol"),
+        (
+            "Symbol,date,close\n" + "".join(f"SAP GY Equity,{b[0]},{b[4]}\n" for b in BARS),
+            "SAP GY .* listed in Frankfurt",
+        ),
         ("date,close\n" + "".join(f"{b[0]},({b[4]})\n" for b in BARS), "row 2: a bar that cannot be used: -181.75"),
         ("date,close\n" + "".join(f"{b[0]},{b[4] * at}\n" for b in BARS for at in (1, 2)), "several rows of a time"),
         ("Symbol: A\ndate,close\n" + "".join(f"{b[0]},{b[4] * at}\n" for at in (1, 2) for b in BARS), "several rows"),
