@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from chordesk.models.answers import Frozen as Frozen
     from chordesk.models.answers import Usage as Usage
     from chordesk.models.answers import Wire as Wire
+    from chordesk.models.database.package_tables import Dated as Dated
+    from chordesk.models.database.package_tables import DeskTable as DeskTable
+    from chordesk.models.database.package_tables import Identified as Identified
+    from chordesk.models.database.package_tables import Utc as Utc
+    from chordesk.models.database.package_tables import utcnow as utcnow
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import MarketError as MarketError

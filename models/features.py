@@ -81,6 +81,7 @@ T = TypeVar("T")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # two words at least: PATH and HOME are not a broker's
 _TAKEN = ("DESK_", "AUTONOMOUS_", "TRADER_", "SCREENER_")  # names of settings
 GROUP = "chordesk.features"  # entry points of packages: NAME = "module:FEATURE"
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 OFF = "DESK_FEATURES_OFF"  # read from the environment alone, since roles are there before the settings are
 OWN = (
     "chordesk.agents.board.feature",
@@ -289,6 +290,8 @@ class Feature:
     runtimes: Mapping[str, Runtime] = field(default_factory=dict)
     wraps: tuple[str, ...] = ()  # classes, as `chordesk.agents.wraps.Wrap`: around every runtime, the innermost first
     benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name
+    tables: tuple[str, ...] = ()  # modules of its tables, whose names begin with the feature's
+    migrations: str = ""  # the package with the migrations that make them: 0001_WORDS.py and so on, in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +302,10 @@ class Skipped:
     where: str
     why: str
     remedy: str
+    how: str = "is left out"
 
     def __str__(self) -> str:
-        return f"the feature {self.name or repr('')} of {self.where} is left out: {self.why}"
+        return f"the feature {self.name or repr('')} of {self.where} {self.how}: {self.why}"
 
 
 @dataclass(slots=True)
@@ -312,6 +316,7 @@ class _Found:
     places: dict[str, str] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     left: set[str] = field(default_factory=set)  # names of packages' features that are off, and were not loaded
+    unready: dict[str, Skipped] = field(default_factory=dict)  # by name, those whose tables cannot be used
     # Features that were in force until a part of them was needed: tables that were made before still have their parts.
     dropped: dict[str, tuple[Feature, Skipped]] = field(default_factory=dict)
 
@@ -418,6 +423,8 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
     for own, known in found.features.items():
         if own not in found.places and name in known.aliases:
             return f"{name} is another name of the desk's feature {own}", "rename it in its package, or uninstall it"
+    if (feature.tables or feature.migrations) and _NAME.fullmatch(name) is None:
+        return "names of tables begin with its own, which is not of a-z, 0-9, - and _ alone", "rename the feature"
     if feature.needs:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -483,6 +490,21 @@ def skip(feature: Feature, why: str) -> None:
 def is_own(feature: Feature) -> bool:
     """Return whether it is the desk's own and no package's."""
     return feature.name not in _found().places
+
+
+def set_unready(feature: Feature, why: str, remedy: str = "") -> None:
+    """Note that the tables of a package's feature cannot be used in this process: its steps wait, what else it brings
+    is there."""
+    found = _found()
+    if feature.name not in found.places:
+        raise ValueError(f"the feature {feature.name}: {why}")
+    remedy = remedy or f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
+    unready = Skipped(feature.name, found.places[feature.name], why, remedy, "can keep nothing")
+    found.unready.setdefault(feature.name, unready)
+
+
+def unready() -> dict[str, Skipped]:
+    return dict(_found().unready)
 
 
 def require_known() -> None:

@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import orjson
 import structlog
-from sqlalchemy import Connection, Engine, Inspector, Table, create_engine, event, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -40,8 +40,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlmodel import Session, SQLModel
 
-from chordesk.models import home, migrations, tables
-from chordesk.models.database import page_sums, soundness
+from chordesk.models import features, home, migrations, tables
+from chordesk.models.database import feature_tables, page_sums, soundness
 from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
@@ -366,31 +366,60 @@ def _server_engine(address: str) -> Engine:
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """To the newest schema or this revision. Raises DatabaseUnfit for a schema that does not lead here or cannot be
-    written."""
+    """To the newest schema, with the tables of features, or to this revision without them. Raises DatabaseUnfit for a
+    schema that does not lead here or cannot be written. A package whose migration fails can keep nothing; the database
+    is as it was before it."""
     with closing(Store(url, make=True)) as store:
-        found, newest = _revision(store), migrations.revisions()[-1]
-        if found is not None and not knows(found):
-            raise _of_another_version(url, found)
-        if found == newest:
-            _require_tables(store)
-            _unseal(url)
-            with _answering(store) as connection:
-                _sign(connection)
-            return  # foreign keys, which are checked after a change, take time by the number of rows
-        _unseal(url)
-        with _answering(store) as connection, _foreign_keys_suspended(connection):
-            # Loaded here: no other command but an upgrade has use for it.
-            from alembic import command
-            from alembic.config import Config
+        _upgrade_core(store, url, revision)
+        if revision == "head":
+            _upgrade_features(store, url)
 
-            config = Config()
-            config.set_main_option("script_location", str(migrations.VERSIONS.parent))
-            config.attributes["connection"] = connection
-            every_table()  # what the metadata has is what Alembic sees
-            command.upgrade(config, revision)
-            if revision == "head":
-                _sign(connection)
+
+def _upgrade_core(store: Store, url: str, revision: str) -> None:
+    found, newest = _revision(store), migrations.revisions()[-1]
+    if found is not None and not knows(found):
+        raise _of_another_version(url, found)
+    if found == newest:
+        _require_tables(store)
+        _unseal(url)
+        with _answering(store) as connection:
+            _sign(connection)
+        return  # foreign keys, which are checked after a change, take time by the number of rows
+    _unseal(url)
+    with _answering(store) as connection, _foreign_keys_suspended(connection):
+        # Loaded here: no other command but an upgrade has use for it.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", migrations.written(migrations.VERSIONS.parent))
+        config.attributes["connection"] = connection
+        core_tables()  # what the metadata has is what Alembic sees
+        command.upgrade(config, revision)
+        if revision == "head":
+            _sign(connection)
+
+
+def _upgrade_features(store: Store, url: str) -> None:
+    with _answering(store) as connection:
+        behind = [line for line in feature_tables.lines(connection) if not line.is_current]
+    feature_tables.set_unready(line for line in behind if not line.is_known)
+    if behind:
+        every_table()  # notes packages whose tables do not fit
+    for line in behind:
+        if line.feature.name in features.unready():
+            continue
+        _unseal(url)
+        try:
+            with store.engine.connect() as connection:
+                with _foreign_keys_suspended(connection):
+                    connection.begin()  # so that Alembic does not commit before all of it is checked
+                    feature_tables.migrate(connection, line)
+                connection.commit()
+        except Exception as error:
+            said = " ".join(str(getattr(error, "orig", None) or error).split())
+            why = f"its migration to revision {line.newest} failed, {type(error).__name__}: {said}"
+            features.set_unready(line.feature, why)
 
 
 def _unseal(url: str) -> None:
@@ -420,11 +449,11 @@ def _of_another_version(url: str, found: str) -> DatabaseUnfit:
 
 def _sign(connection: Connection) -> None:
     """A new desk's id, and which migrations made the tables: where others made them, indexes may be missing."""
-    table = every_table()["identity"]
+    table = core_tables()["identity"]
     made_by = connection.execute(select(table.c.migrations)).scalar()
     if made_by == migrations.digest():
         return
-    for one in every_table().values():
+    for one in core_tables().values():
         for index in one.indexes:
             index.create(connection, checkfirst=True)
     if made_by is None:
@@ -441,7 +470,7 @@ def _require_tables(store: Store) -> None:
             made_by = connection.exec_driver_sql("select migrations from identity").scalar()
             if made_by == migrations.digest():
                 return
-        differences = _differences(there)
+        differences = feature_tables.differences(there, core_tables())
     if differences:
         shown = "; ".join(differences[:SHOWN])
         more = f"; and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
@@ -449,23 +478,6 @@ def _require_tables(store: Store) -> None:
             f"the database {masked(store.url)} is of another version, though its revision is the same: {shown}{more}",
             remedy="use the version that wrote it, or name another place in DESK_HOME or DESK_DATABASE_URL",
         )
-
-
-def _differences(there: Inspector) -> list[str]:
-    """Missing tables and columns, and unknown columns that must not be empty."""
-    found: list[str] = []
-    for name, table in every_table().items():
-        if not there.has_table(name):
-            found.append(f"it has no table {name}")
-            continue
-        columns = {column["name"]: column for column in there.get_columns(name)}
-        found += [f"it has no {name}.{column.name}" for column in table.columns if column.name not in columns]
-        found += [
-            f"it needs {name}.{column}"
-            for column, about in columns.items()
-            if column not in table.columns and not about["nullable"] and about.get("default") is None
-        ]
-    return found
 
 
 def desk_of(url: str) -> str:
@@ -578,6 +590,9 @@ def open_current(url: str) -> Store:
             problem = f"the database {masked(url)} is at revision {found}, this version needs {newest}"
             raise DatabaseUnfit(problem, remedy="run `desk db upgrade`")
         _require_tables(store)
+        if any(feature.migrations for feature in features.in_force()):
+            with _answering(store) as connection:
+                feature_tables.set_unready(feature_tables.lines(connection))
     except BaseException:
         store.close()
         raise
@@ -685,7 +700,31 @@ def _own_connection(store: Store) -> Iterator[Any]:
 
 
 @cache
-def every_table() -> dict[str, Table]:
+def core_tables() -> dict[str, Table]:
     for module in pkgutil.iter_modules(tables.__path__):
-        importlib.import_module(f"chordesk.models.tables.{module.name}")
-    return {table.name: table for table in SQLModel.metadata.sorted_tables}
+        importlib.import_module(f"{tables.__name__}.{module.name}")
+    own = feature_tables.of_modules(tables.__name__)
+    return {table.name: table for table in SQLModel.metadata.sorted_tables if table.name in own}
+
+
+def every_table() -> dict[str, Table]:
+    """Return the tables of the desk and of the features in force that can keep something, in the order of their
+    references."""
+    unready = features.unready()
+    return _with_features(tuple(each.name for each in features.in_force() if each.tables and each.name not in unready))
+
+
+@cache
+def _with_features(names: tuple[str, ...]) -> dict[str, Table]:
+    if not names:
+        return core_tables()
+    found = feature_tables.of_features(names, frozenset(core_tables())) | core_tables().keys()
+    return {table.name: table for table in SQLModel.metadata.sorted_tables if table.name in found}
+
+
+def feature_lines(url: str) -> tuple[list[feature_tables.Line], list[feature_tables.Kept]]:
+    """Return the migrations of the features in force, and the tables of those that are not."""
+    if _never_made(url):
+        return [], []
+    with closing(Store(url)) as store, _answering(store) as connection:
+        return feature_tables.lines(connection), feature_tables.kept(connection, frozenset(core_tables()))

@@ -11,11 +11,16 @@ VERSIONS = Path(__file__).parent / "versions"
 _REVISION = re.compile(r"(\d{4})_\w+\.py")
 
 
-def revisions() -> list[str]:
-    """Return the revisions that this code's migrations lead through, the newest last. The names of files have them, so
-    that neither a check of the schema nor `desk --version` loads Alembic."""
-    files = [_REVISION.fullmatch(path.name) for path in VERSIONS.iterdir()]
+def revisions(folder: Path = VERSIONS) -> list[str]:
+    """Return the revisions that this code's migrations, or those in a feature's folder, lead through, the newest last.
+    The names of files have them, so that neither a check of the schema nor `desk --version` loads Alembic."""
+    files = [_REVISION.fullmatch(path.name) for path in folder.iterdir()]
     return sorted(found[1] for found in files if found)
+
+
+def written(folder: Path) -> str:
+    """Return a path as Alembic's configuration has it."""
+    return str(folder).replace("%", "%%")
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Alembic's entry: the connection comes from `models.database.store`, and all tables."""
+"""Alembic's entry: the connection comes from `models.database.store`, and all tables; those of features have
+migrations and a table of versions of their own."""
 
 from alembic import context
 from sqlmodel import SQLModel
@@ -16,6 +17,7 @@ connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
     target_metadata=SQLModel.metadata,
+    version_table=context.config.attributes.get("version_table", "alembic_version"),
     render_as_batch=True,
     render_item=_render,
     compare_type=False,

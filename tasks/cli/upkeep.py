@@ -12,6 +12,7 @@ import typer
 from pydantic import SecretStr
 from rich.console import Group, RenderableType
 
+from chordesk.models import features
 from chordesk.models.errors import UsageError
 from chordesk.models.files import expanded
 from chordesk.models.settings import Settings
@@ -340,6 +341,7 @@ def upgrade(
     settings = _of_fleet(fixed or []) if fleet else load_settings()
     url = settings.database if login is None else read_secret("--login", login)
     before, _ = store.current(url)
+    made = {line.feature.name: line.revision for line in store.feature_lines(url)[0]}
     store.upgrade(url)
     after, _ = store.current(url)
     if fleet:
@@ -347,6 +349,15 @@ def upgrade(
     done = "is up to date" if before == after else f"went from revision {before} to {after}"
     done = done if before else f"is made, at revision {after}"
     print_line(f"{masked(url)} {done}")
+    lines, kept = store.feature_lines(url)
+    for line in lines:
+        if made.get(line.feature.name) != line.revision:
+            print_line(str(line))
+    for each in kept:
+        print_line(f"{each}; {each.remedy}")
+    if unready := features.unready():
+        warn(f"{one}; {one.remedy}" for one in unready.values())
+        raise typer.Exit(NOT_CURRENT)
 
 
 def _of_fleet(fixed: list[str]) -> Settings:
@@ -363,16 +374,22 @@ def _of_fleet(fixed: list[str]) -> Settings:
 
 @db_commands.command()
 def current(as_json: Json = False) -> None:
-    """Show the database's revision and the newest one; exit code 1 when they differ."""
+    """Show the revisions of the database and of features, and the newest ones; exit code 1 when they differ."""
     from chordesk.models.database import store
 
     settings = load_settings()
     found, newest = store.current(settings.database)
-    plain = {"database": masked(settings.database), "revision": found, "newest": newest}
+    lines, kept = store.feature_lines(settings.database)
+    plain = {
+        "database": masked(settings.database), "revision": found, "newest": newest,
+        "features": [{"name": one.feature.name, "revision": one.revision, "newest": one.newest} for one in lines],
+        "kept": [{"feature": one.name, "tables": dict(one.rows), "why": one.why} for one in kept],
+    }  # fmt: skip
     now = f"revision {found}" if found else "no desk has run on it yet"
-    text = f"{plain['database']}: {now}, newest {newest}"
-    emit(plain, lambda _: text, as_json=as_json)
-    if found != newest:
+    told = [f"{plain['database']}: {now}, newest {newest}", *map(str, lines)]
+    told += [f"{one}; {one.remedy}" for one in kept]
+    emit(plain, lambda _: "\n".join(told), as_json=as_json)
+    if found != newest or not all(line.is_current for line in lines):
         raise typer.Exit(NOT_CURRENT)
 
 

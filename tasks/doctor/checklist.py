@@ -12,8 +12,11 @@ from sqlmodel import col, select
 from chordesk.agents.roles import GRAPH_ROLES, ROLES
 from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
-from chordesk.models.database.store import current
+from chordesk.models.database import feature_tables
+from chordesk.models.database.feature_tables import Kept
+from chordesk.models.database.store import current, feature_lines
 from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.features import Skipped
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.states import STEP_FINAL, StepState
@@ -32,11 +35,19 @@ def features_found(context: CheckContext) -> Check:
     kinds.run_kinds()  # loads the features' workflows
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
     lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]
-    wrong = [(str(each), each.remedy) for each in features.skipped()] + lost + list(_of_no_feature(context))
+    kept = _kept(context)
+    left_out: tuple[Skipped | Kept, ...] = (*features.skipped(), *features.unready().values(), *kept)
+    wrong = [(str(each), each.remedy) for each in left_out] + lost + list(_of_no_feature(context))
     if not wrong:
         return ok(found)
     details, remedies = zip(*wrong, strict=True)
     return warn("; ".join((*details, f"in force: {found}")), "; ".join(remedies))
+
+
+def _kept(context: CheckContext) -> list[Kept]:
+    lines, kept = feature_lines(context.settings.database)
+    feature_tables.set_unready(lines)
+    return kept
 
 
 def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:

@@ -78,8 +78,9 @@ class Kinds:
     def __init__(self, finish: StepSpec) -> None:
         self.runs: dict[str, Workflow] = {}
         self.steps: dict[str, StepSpec] = {finish.kind: finish}
+        self.features: dict[str, str] = {}  # of the kinds of runs and steps that features add
 
-    def add(self, workflows: Sequence[Workflow]) -> None:
+    def add(self, workflows: Sequence[Workflow], feature: str | None = None) -> None:
         """Add kinds of runs with their steps. Raises ValueError, and adds none, where there is such a kind already."""
         runs = [workflow.kind for workflow in workflows]
         steps = [spec.kind for workflow in workflows for spec in workflow.steps]
@@ -88,6 +89,8 @@ class Kinds:
                 raise ValueError(f"the kind of {noun} {again[0]!r} is declared twice")
         self.runs |= {workflow.kind: workflow for workflow in workflows}
         self.steps |= {spec.kind: spec for workflow in workflows for spec in workflow.steps}
+        if feature is not None:
+            self.features |= dict.fromkeys((*runs, *steps), feature)
 
 
 @cache
@@ -99,6 +102,11 @@ def _kinds() -> Kinds:
 def find_step(kind: str) -> StepSpec | None:
     """Return the kind's spec; None for a kind of another version of the desk."""
     return _kinds().steps.get(kind)
+
+
+def feature_of(kind: str) -> str | None:
+    """Return the feature that adds a kind of run or of step; None for the desk's own."""
+    return _kinds().features.get(kind)
 
 
 def steps() -> list[StepSpec]:

@@ -225,6 +225,8 @@ def _lack(desk: Desk, step: ReadyStep) -> str | None:
     spec = kinds.find_step(step.kind)
     if spec is None or step.kind == StepKind.FINISH:
         return None  # the end of a run needs neither
+    if (unready := features.unready().get(kinds.feature_of(step.kind) or "")) is not None:
+        return f"{policy.A_WORKER}the tables of the feature {unready.name}: {unready.why}; {unready.remedy}"
     found = _market_lack(desk, step.run_id) or (_models_lack(desk, step.run_id) if spec.turn else None)
     if found is None and spec.turn:
         found = features.unwrapped(desk.settings_of(step.run_id))

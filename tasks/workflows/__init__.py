@@ -18,7 +18,7 @@ def every_kind() -> Kinds:
             found.add(getattr(import_module(module.name), "WORKFLOWS", ()))
     for feature, given in features.parts("workflows", kind=Workflow, many=True):
         try:
-            found.add([workflow for workflows in given for workflow in workflows])
+            found.add([workflow for workflows in given for workflow in workflows], feature.name)
         except ValueError as error:
             features.skip(feature, str(error))
     return found

@@ -137,8 +137,11 @@ def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) ->
     """Write a run with its first steps in one transaction, send them and return the run. write: adds the workflow's own
     rows and returns the first steps; called with the session, the run and the id of its finish step, which is their
     parent. look: sees the run before it is written, may change its settings, and raises to stop it. Raises UsageError
-    for a role whose smallest prompt its model cannot hold, and for settings of a feature that is switched off."""
+    for a role whose smallest prompt its model cannot hold, for settings of a feature that is switched off, and for a
+    kind of a package whose tables cannot be used."""
     desk = app.desk
+    if (unready := features.unready().get(kinds.feature_of(run.kind) or "")) is not None:
+        raise UsageError(str(unready), remedy=unready.remedy)
     settings = in_run(desk.settings, run.settings, run.account)
     features.require_served(settings)
     require_prompts(settings)

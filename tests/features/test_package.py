@@ -48,6 +48,8 @@ def install(source: Path, target: Path) -> Path:
 @pytest.fixture(scope="module")
 def toys(installed: Path) -> Iterator[Processes]:
     with processes(forked=False, PYTHONPATH=str(installed)) as found:
+        upgraded = desk(found, "db", "upgrade")  # its database was made before the package came
+        assert upgraded.returncode == 0, upgraded.stderr
         found.rulebook()
         found.workers("all")
         yield found

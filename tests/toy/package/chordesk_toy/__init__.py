@@ -56,4 +56,6 @@ FEATURE = Feature(
     },
     wraps=("chordesk_toy.runtime:ToyWrap",),
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
+    tables=("chordesk_toy.tables",),
+    migrations="chordesk_toy.migrations",
 )

@@ -1,0 +1,256 @@
+"""Tables of features: the module that registers them, the migrations that make them, and what is left of a feature that
+is not in force.
+
+The migrations of each feature are a line of their own, which `alembic_version_NAME` counts. In one line with the desk's
+Alembic would fail at a revision whose package is gone, and one package's broken migration would stop every other's.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from sqlalchemy import Connection, Inspector, MetaData, Table, func, inspect, select
+from sqlalchemy.exc import InvalidRequestError
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
+from sqlmodel import SQLModel
+
+from chordesk.models import features, migrations
+from chordesk.models.features import Feature
+
+VERSION = "alembic_version"
+_DEFINED = re.compile(r"Table '([^']+)' is already defined")
+
+
+def prefix(name: str) -> str:
+    """Return what the names of a feature's tables begin with."""
+    return f"{name.replace('-', '_').lower()}_"
+
+
+def version_table(name: str) -> str:
+    return f"{VERSION}_{prefix(name)}".rstrip("_")
+
+
+def of_modules(*modules: str) -> dict[str, Table]:
+    """Return the tables whose classes are in these modules or below, and which are loaded. Not by the registry: a class
+    that failed for its table's name stays there without one."""
+    found: dict[str, Table] = {}
+    for name, module in list(sys.modules.items()):
+        if any(name == one or name.startswith(f"{one}.") for one in modules):
+            own = (one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name)
+            tables = (getattr(one, "__table__", None) for one in own)
+            found.update((table.name, table) for table in tables if isinstance(table, Table))
+    return found
+
+
+@cache
+def of_features(names: tuple[str, ...], core: frozenset[str]) -> frozenset[str]:
+    """Return the names of the tables of these features. A package whose tables cannot be registered, or have names of
+    others, can keep nothing. core: names of the desk's own tables, which are registered by now."""
+    found: set[str] = set()
+    for feature in features.in_force():
+        if feature.name not in names:
+            continue
+        before = dict(SQLModel.metadata.tables)
+        try:
+            for module in feature.tables:
+                features.load(module)
+            why = _misnamed(feature, core | found)
+        except Exception as error:
+            again = _DEFINED.search(str(error)) if isinstance(error, InvalidRequestError) else None
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            why = f"among the tables there is {again[1]} already" if again else said
+        if not why:
+            found.update(of_modules(*feature.tables))
+            continue
+        for name in SQLModel.metadata.tables.keys() - before.keys() - core - found:
+            SQLModel.metadata.remove(SQLModel.metadata.tables[name])
+        features.set_unready(feature, why)
+    return frozenset(found)
+
+
+def _misnamed(feature: Feature, there: frozenset[str]) -> str:
+    own = of_modules(*feature.tables)
+    others = [prefix(each.name) for each in features.in_force() if len(each.name) > len(feature.name)]
+    for name in sorted(own):
+        if name in there:
+            return f"among the tables there is {name} already"
+        if not name.startswith(prefix(feature.name)):
+            return f"its table {name} does not begin with {prefix(feature.name)}"
+        if taken := next((each for each in others if name.startswith(each)), None):
+            return f"its table {name} begins as those of the feature {taken.rstrip('_')}"
+    return "" if feature.migrations or not own else f"no migration makes its table {min(own)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The migrations of a feature that is in force. revision: that of the database, None for none."""
+
+    feature: Feature
+    folder: Path
+    newest: str
+    revision: str | None
+
+    @property
+    def is_current(self) -> bool:
+        return self.revision == self.newest
+
+    @property
+    def is_known(self) -> bool:
+        return self.revision is None or self.revision in migrations.revisions(self.folder)
+
+    def __str__(self) -> str:
+        return f"the feature {self.feature.name}: revision {self.revision or 'none'}, newest {self.newest}"
+
+
+def lines(connection: Connection) -> list[Line]:
+    """Return the lines of the features in force, without loading Alembic or a table of theirs."""
+    found = []
+    for feature in features.in_force():
+        if not feature.migrations:
+            continue
+        spec = None
+        with suppress(ImportError, ValueError):
+            spec = find_spec(feature.migrations)
+        folder = next((Path(place) for place in (spec and spec.submodule_search_locations) or ()), None)
+        revisions = migrations.revisions(folder) if folder is not None and folder.is_dir() else []
+        if folder is None or not revisions:
+            features.set_unready(feature, f"{feature.migrations} has no migration such as 0001_tables.py")
+            continue
+        found.append(Line(feature, folder, revisions[-1], _revision(connection, feature.name)))
+    return found
+
+
+def _revision(connection: Connection, name: str) -> str | None:
+    if not inspect(connection).has_table(version_table(name)):
+        return None
+    found: str | None = connection.exec_driver_sql(f"select version_num from {version_table(name)}").scalar()
+    return found
+
+
+def set_unready(found: Iterable[Line]) -> None:
+    """Note the features whose tables are not as this process needs them; the rest of the desk works."""
+    for line in found:
+        if not line.is_current:
+            features.set_unready(line.feature, *_unready(line))
+
+
+def _unready(line: Line) -> tuple[str, str]:
+    if line.is_known:
+        at = f"at revision {line.revision}" if line.revision else "not made yet"
+        remedy = "run `desk db upgrade`, and start what runs of the desk again"
+        return f"its tables are {at}, and it needs revision {line.newest}", remedy
+    reason = f"its tables are at revision {line.revision}, which this version (revision {line.newest}) does not know"
+    return reason, "install the version of the package that wrote them, or a newer one"
+
+
+def migrate(connection: Connection, line: Line) -> None:
+    """Bring the tables of one feature to its newest revision. Raises what its migration raises, and ValueError where
+    its tables do not come of it."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", migrations.written(migrations.VERSIONS.parent))
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", migrations.written(line.folder))
+    config.attributes.update(connection=connection, version_table=version_table(line.feature.name))
+    command.upgrade(config, "head")
+    there = inspect(connection)
+    if wrong := differences(there, of_modules(*line.feature.tables)):
+        raise ValueError(f"after it the database does not fit the package: {'; '.join(wrong)}")
+    if (reached := _revision(connection, line.feature.name)) != line.newest:
+        raise ValueError(f"the revision in {line.newest}_*.py is {reached}: name both the same")
+
+
+def differences(there: Inspector, wanted: Mapping[str, Table]) -> list[str]:
+    """Missing tables and columns, and unknown columns that must not be empty."""
+    found: list[str] = []
+    for name, table in wanted.items():
+        if not there.has_table(name):
+            found.append(f"it has no table {name}")
+            continue
+        columns = {column["name"]: column for column in there.get_columns(name)}
+        found += [f"it has no {name}.{column.name}" for column in table.columns if column.name not in columns]
+        found += [
+            f"it needs {name}.{column}"
+            for column, about in columns.items()
+            if column not in table.columns and not about["nullable"] and about.get("default") is None
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Tables of a feature that is not in force, which no part of the desk here reads or deletes."""
+
+    name: str
+    rows: Mapping[str, int]
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{table} ({count} row{'' if count == 1 else 's'})" for table, count in self.rows.items())
+        return f"the tables {shown} of the feature {self.name} are kept: {self.why}"
+
+
+def kept(connection: Connection, core: frozenset[str]) -> list[Kept]:
+    found = []
+    for name, tables in sorted(_absent(connection, core).items()):
+        quoted = MetaData()
+        counts = {
+            table: connection.execute(select(func.count()).select_from(Table(table, quoted))).scalar_one()
+            for table in tables
+        }
+        found.append(Kept(name, counts, *_reason(name)))
+    return found
+
+
+def _reason(name: str) -> tuple[str, str]:
+    for off in features.off():
+        if prefix(off) == prefix(name):
+            return "it is switched off", f"take {off} out of {features.OFF} to use them"
+    for each in features.skipped():
+        if prefix(each.name) == prefix(name):
+            return each.why, each.remedy
+    return "its package is not installed", "install it to use them"
+
+
+def _absent(connection: Connection, core: frozenset[str]) -> dict[str, list[str]]:
+    """Return the tables of each feature that has made some here and is not in force, by its name as tables have it."""
+    there = sorted(set(inspect(connection).get_table_names()) - core)
+    made = {name.removeprefix(f"{VERSION}_"): list[str]() for name in there if name.startswith(f"{VERSION}_")}
+    for table in there:
+        owners = [name for name in made if table.startswith(f"{name}_")]
+        if owners and not table.startswith(f"{VERSION}_"):
+            made[max(owners, key=len)].append(table)
+    here = {version_table(each.name) for each in features.in_force()}
+    return {name: tables for name, tables in made.items() if version_table(name) not in here and tables}
+
+
+def reflected(connection: Connection, core: frozenset[str]) -> Iterator[Table]:
+    """Yield the tables of all features, in force or not, as the database has them, in the order of their references;
+    first those that count revisions."""
+    names = set(inspect(connection).get_table_names())
+    counting = {name for name in names if name.startswith(f"{VERSION}_")}
+    made = tuple(f"{name.removeprefix(f'{VERSION}_')}_" for name in counting)
+    own = {name for name in names - core - counting if name.startswith(made)} if made else set[str]()
+    there = MetaData()
+    there.reflect(connection, only=lambda name, _: name in counting | own)
+    yield from (table for table in there.sorted_tables if table.name in counting)
+    yield from (table for table in there.sorted_tables if table.name in own)
+
+
+def made_by(connection: Connection, table: Table) -> list[str]:
+    """Return the statements that make a table and its indexes, each in one line."""
+    made: list[DDLElement] = [
+        CreateTable(table),
+        *map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))),
+    ]
+    return [" ".join(str(each.compile(dialect=connection.dialect)).split()) for each in made]

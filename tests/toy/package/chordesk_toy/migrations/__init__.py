@@ -1,0 +1,1 @@
+"""The migrations of the toy's tables."""
