@@ -80,6 +80,10 @@ if TYPE_CHECKING:
     from chordesk.models.orders import RiskContext as RiskContext
     from chordesk.models.orders import Settlement as Settlement
     from chordesk.models.settings import Settings as Settings
+    from chordesk.models.settings.schema import of_desk as of_desk
+    from chordesk.models.settings.schema import of_process as of_process
+    from chordesk.models.settings.schema import of_run as of_run
+    from chordesk.models.settings.schema import own_settings as own_settings
     from chordesk.models.settings.variables import broker_keys as broker_keys
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.orders import Preview as Preview

@@ -292,6 +292,17 @@ class Feature:
     benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name
     tables: tuple[str, ...] = ()  # modules of its tables, whose names begin with the feature's
     migrations: str = ""  # the package with the migrations that make them: 0001_WORDS.py and so on, in one line
+    # "module:Class" of a pydantic model: its fields are settings of the desk, DESK_NAME_FIELD.
+    settings_schema: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its tables and of its settings begin with."""
+        return prefix(self.name)
+
+
+def prefix(name: str) -> str:
+    return f"{name.replace('-', '_')}_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +434,8 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
     for own, known in found.features.items():
         if own not in found.places and name in known.aliases:
             return f"{name} is another name of the desk's feature {own}", "rename it in its package, or uninstall it"
-    if (feature.tables or feature.migrations) and _NAME.fullmatch(name) is None:
-        return "names of tables begin with its own, which is not of a-z, 0-9, - and _ alone", "rename the feature"
+    if (feature.tables or feature.migrations or feature.settings_schema) and _NAME.fullmatch(name) is None:
+        return "its tables and settings begin with its name, which is not of a-z, 0-9, - and _ alone", "rename it"
     if feature.needs:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -505,6 +516,14 @@ def set_unready(feature: Feature, why: str, remedy: str = "") -> None:
 
 def unready() -> dict[str, Skipped]:
     return dict(_found().unready)
+
+
+def absent_setting(name: str) -> tuple[str, str] | None:
+    """Return why a name that is no setting may be one of a package that is off or left out, and the remedy."""
+    for each in _found().left:
+        if name.startswith(prefix(each)):
+            return f"the feature {each} is switched off", f"unset it, or take {each} out of {OFF}"
+    return next(((str(each), each.remedy) for each in skipped() if name.startswith(prefix(each.name))), None)
 
 
 def require_known() -> None:

@@ -22,15 +22,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
-from chordesk.models.features import Feature
+from chordesk.models.features import Feature, prefix
 
 VERSION = "alembic_version"
 _DEFINED = re.compile(r"Table '([^']+)' is already defined")
-
-
-def prefix(name: str) -> str:
-    """Return what the names of a feature's tables begin with."""
-    return f"{name.replace('-', '_').lower()}_"
 
 
 def version_table(name: str) -> str:
@@ -77,12 +72,12 @@ def of_features(names: tuple[str, ...], core: frozenset[str]) -> frozenset[str]:
 
 def _misnamed(feature: Feature, there: frozenset[str]) -> str:
     own = of_modules(*feature.tables)
-    others = [prefix(each.name) for each in features.in_force() if len(each.name) > len(feature.name)]
+    others = [each.prefix for each in features.in_force() if len(each.name) > len(feature.name)]
     for name in sorted(own):
         if name in there:
             return f"among the tables there is {name} already"
-        if not name.startswith(prefix(feature.name)):
-            return f"its table {name} does not begin with {prefix(feature.name)}"
+        if not name.startswith(feature.prefix):
+            return f"its table {name} does not begin with {feature.prefix}"
         if taken := next((each for each in others if name.startswith(each)), None):
             return f"its table {name} begins as those of the feature {taken.rstrip('_')}"
     return "" if feature.migrations or not own else f"no migration makes its table {min(own)}"

@@ -13,7 +13,7 @@ import datetime as dt
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -23,9 +23,12 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
+    ValidationError,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
@@ -489,5 +492,66 @@ class Settings(BaseModel):
     def shares_allowed(self) -> bool:
         return self.stock_only or self.options_mode != "options-only"
 
+
+# The settings of features, which are fields as those above: by the model that describes them, its fields' names here.
+OF_FEATURES: dict[type[BaseModel], dict[str, str]] = {}
+
+
+def _with_features(core: type[BaseModel]) -> type[BaseModel]:
+    """Return the settings with those of features. A package with one that there is, or without a default or an owner,
+    is left out."""
+    fields: dict[str, Any] = {}
+    for feature in features.in_force():
+        if not feature.settings_schema:
+            continue
+        try:
+            schema: type[BaseModel] = features.load(feature.settings_schema)
+            found = {feature.prefix + name: info for name, info in schema.model_fields.items()}
+            why = _unfit(found, {**core.model_fields, **fields})
+            if not why:
+                create_model("Alone", __config__=core.model_config, **_typed(found))()
+        except ValidationError as error:
+            why = (
+                f"its setting {error.errors()[0]['loc'][0]} has a default that does not fit: {error.errors()[0]['msg']}"
+            )
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            why = f"its settings {feature.settings_schema} do not load: {said}"
+        if why:
+            features.skip(feature, why)
+            continue
+        fields |= _typed(found)
+        OF_FEATURES[schema] = {name.removeprefix(feature.prefix): name for name in found}
+        GROUPS.update(dict.fromkeys(found, f"The feature {feature.name}"))
+    if not fields:
+        return core
+    return create_model("Settings", __base__=core, __module__=__name__, __doc__=core.__doc__, **fields)
+
+
+def _unfit(found: Mapping[str, FieldInfo], there: Mapping[str, Any]) -> str:
+    for name, info in found.items():
+        if name in there or hasattr(Settings, name):
+            return f"among the settings there is {name} already"
+        if not isinstance(info.json_schema_extra, dict) or MARK not in info.json_schema_extra:
+            return f"its setting {name} has no owner: write it with of_run, of_desk or of_process"
+        if info.is_required():
+            return f"its setting {name} has no default"
+    return ""
+
+
+def _typed(found: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    return {name: (info.annotation, info) for name, info in found.items()}
+
+
+Own = TypeVar("Own", bound=BaseModel)
+
+
+def own_settings(settings: Settings, schema: type[Own]) -> Own:
+    """Return a feature's own settings, as the model that its `settings_schema` names."""
+    return schema.model_construct(**{name: getattr(settings, there) for name, there in OF_FEATURES[schema].items()})
+
+
+if not TYPE_CHECKING:
+    Settings = _with_features(Settings)
 
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))

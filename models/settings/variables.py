@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chordesk.models import home
+from chordesk.models import features, home
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
@@ -118,7 +118,8 @@ def from_pinned(environ: Mapping[str, str]) -> dict[str, Value]:
     except (TypeError, ValueError):
         problem = f"{PINNED_VARIABLE} holds no JSON object"
         raise SettingError(problem, remedy="unset it: `desk up` alone sets it, for its own processes") from None
-    return {name: Value(value, name, RUNNING) for name, value in pinned.items() if name not in ENVIRONMENT_ONLY}
+    known = Settings.model_fields.keys() - ENVIRONMENT_ONLY  # a package may have been uninstalled meanwhile
+    return {name: Value(value, name, RUNNING) for name, value in pinned.items() if name in known}
 
 
 def from_variables(variables: Mapping[str, str | None], source: str, report: Report) -> dict[str, Value]:
@@ -162,8 +163,14 @@ def _is_unknown(key: str) -> bool:
 
 
 def unknown(key: str, name: str, source: str) -> SettingError:
+    if (absent := features.absent_setting(name)) is not None:
+        return SettingError(f"{key} (from {source}) is not a setting of the desk: {absent[0]}", remedy=absent[1])
     close = _close_to(key)
-    remedy = f"write {close[0]}, or leave it out; " if close else "leave it out, or correct its name; "
+    remedy = (
+        f"write {close[0]}, or leave it out; "
+        if close
+        else "leave it out, correct its name, or install the package that has it; "
+    )
     return SettingError(f"{key} (from {source}) is not a setting of the desk", remedy=f"{remedy}{_LISTED}")
 
 

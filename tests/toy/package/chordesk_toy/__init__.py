@@ -58,4 +58,5 @@ FEATURE = Feature(
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
     tables=("chordesk_toy.tables",),
     migrations="chordesk_toy.migrations",
+    settings_schema="chordesk_toy.settings:ToySettings",
 )

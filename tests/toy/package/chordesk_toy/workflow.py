@@ -29,11 +29,12 @@ from chordesk.plugins import (
     new_run,
     note,
     open_run,
+    own_settings,
 )
+from chordesk_toy.settings import ToySettings
 
 KIND = "toy"
 FAMILY = "toys"
-LARGEST = 9
 
 
 def open_toy(app: DeskApp, numbers: list[int]) -> Run:
@@ -77,7 +78,7 @@ def split(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def square(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
-    if int(step.subject) > LARGEST:
+    if int(step.subject) > own_settings(desk.settings_of(step.run_id), ToySettings).largest:
         raise UsageError(f"{step.subject} is too large")
     return Done({"value": int(step.subject) ** 2})
 
