@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from chordesk.models.features import Denial as Denial
     from chordesk.models.features import Feature as Feature
     from chordesk.models.features import GraphRole as GraphRole
+    from chordesk.models.features import Keep as Keep
     from chordesk.models.features import MarketEntry as MarketEntry
     from chordesk.models.features import NoticeWords as NoticeWords
     from chordesk.models.features import Program as Program
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.web.security import JsonRoute as JsonRoute
     from chordesk.tasks.worker.messages import DeskApp as DeskApp
     from chordesk.tasks.worker.turns import run_role as run_role
+    from chordesk.tasks.worker.turns import value_of as value_of
     from chordesk.tasks.worker.work import Done as Done
     from chordesk.tasks.worker.work import Ending as Ending
     from chordesk.tasks.worker.work import RetryLater as RetryLater

@@ -244,6 +244,17 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """How long the rows of a table are kept: for ever by default, and with them the runs that they refer to. run: they
+    go with their run ("results"), or with the tool calls and attempts of it ("evidence"). at: the column of their time,
+    after which they go in so many days: a number, or the field of the feature's settings that has it; 0 keeps them."""
+
+    run: str = ""
+    at: str = ""
+    days: float | str = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What a feature adds. Of a module "module", of an object "module:name"."""
 
@@ -292,6 +303,7 @@ class Feature:
     benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name
     tables: tuple[str, ...] = ()  # modules of its tables, whose names begin with the feature's
     migrations: str = ""  # the package with the migrations that make them: 0001_WORDS.py and so on, in one line
+    keeps: Mapping[str, Keep] = field(default_factory=dict)  # by table
     # "module:Class" of a pydantic model: its fields are settings of the desk, DESK_NAME_FIELD.
     settings_schema: str = ""
 

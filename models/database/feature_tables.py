@@ -22,7 +22,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
-from chordesk.models.features import Feature, prefix
+from chordesk.models.features import Feature, Keep, prefix
+from chordesk.models.tables.columns import Utc
 
 VERSION = "alembic_version"
 _DEFINED = re.compile(r"Table '([^']+)' is already defined")
@@ -80,7 +81,54 @@ def _misnamed(feature: Feature, there: frozenset[str]) -> str:
             return f"its table {name} does not begin with {feature.prefix}"
         if taken := next((each for each in others if name.startswith(each)), None):
             return f"its table {name} begins as those of the feature {taken.rstrip('_')}"
-    return "" if feature.migrations or not own else f"no migration makes its table {min(own)}"
+    if own and not feature.migrations:
+        return f"no migration makes its table {min(own)}"
+    return next(
+        (why for name, keep in feature.keeps.items() if (why := _unfit(feature, own.get(name), name, keep))), ""
+    )
+
+
+def _unfit(feature: Feature, table: Table | None, name: str, keep: Keep) -> str:
+    """Return what is wrong with a rule of retention: a mistyped one would keep rows for ever, or delete others."""
+    from chordesk.models.settings import Settings
+
+    its = f"its rule for the rows of {name}"
+    if table is None:
+        return f"{its} is for no table of it"
+    if keep.run not in ("", "results", "evidence") or (keep.run and not _refers_to_run(table)):
+        return f"{its} has run={keep.run!r}: give 'results' or 'evidence', and the table a run_id that refers to run.id"
+    if keep.at and (keep.at not in table.c or not isinstance(table.c[keep.at].type, Utc)):
+        return f"{its} has at={keep.at!r}, which is no column with a time"
+    if isinstance(keep.days, str) and feature.prefix + keep.days not in Settings.model_fields:
+        return f"{its} has days={keep.days!r}, which is no field of its settings"
+    return f"{its} has days and no at" if keep.days and not keep.at else ""
+
+
+def _refers_to_run(table: Table) -> bool:
+    return "run_id" in table.c and any(key.column.table.name == "run" for key in table.c.run_id.foreign_keys)
+
+
+@cache
+def rules(names: tuple[str, ...]) -> dict[str, tuple[Feature, Keep]]:
+    """Return the rules of retention of these features' tables, which are loaded, by table."""
+    return {
+        name: (feature, feature.keeps.get(name, Keep()))
+        for feature in features.in_force()
+        if feature.name in names
+        for name in of_modules(*feature.tables)
+    }
+
+
+def holding(connection: Connection, core: frozenset[str]) -> list[tuple[str, str]]:
+    """Return the tables and columns of features that are not in force that refer to runs."""
+    there = inspect(connection)
+    return [
+        (table, key["constrained_columns"][0])
+        for tables in _absent(connection, core).values()
+        for table in tables
+        for key in there.get_foreign_keys(table)
+        if key["referred_table"] == "run"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +259,7 @@ def _reason(name: str) -> tuple[str, str]:
     for off in features.off():
         if prefix(off) == prefix(name):
             return "it is switched off", f"take {off} out of {features.OFF} to use them"
-    for each in features.skipped():
+    for each in (*features.skipped(), *features.unready().values()):
         if prefix(each.name) == prefix(name):
             return each.why, each.remedy
     return "its package is not installed", "install it to use them"
@@ -225,7 +273,7 @@ def _absent(connection: Connection, core: frozenset[str]) -> dict[str, list[str]
         owners = [name for name in made if table.startswith(f"{name}_")]
         if owners and not table.startswith(f"{VERSION}_"):
             made[max(owners, key=len)].append(table)
-    here = {version_table(each.name) for each in features.in_force()}
+    here = {version_table(each.name) for each in features.in_force() if each.name not in features.unready()}
     return {name: tables for name, tables in made.items() if version_table(name) not in here and tables}
 
 

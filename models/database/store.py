@@ -43,6 +43,7 @@ from sqlmodel import Session, SQLModel
 from chordesk.models import features, home, migrations, tables
 from chordesk.models.database import feature_tables, page_sums, soundness
 from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
+from chordesk.models.features import Feature, Keep
 from chordesk.models.tables.columns import insert_for
 from chordesk.models.urls import masked, require_database
 
@@ -710,8 +711,18 @@ def core_tables() -> dict[str, Table]:
 def every_table() -> dict[str, Table]:
     """Return the tables of the desk and of the features in force that can keep something, in the order of their
     references."""
+    return _with_features(_keeping())
+
+
+def rules() -> dict[str, tuple[Feature, Keep]]:
+    """Return the rules of retention of features' tables, by table."""
+    every_table()  # one that does not fit is left out
+    return feature_tables.rules(_keeping())
+
+
+def _keeping() -> tuple[str, ...]:
     unready = features.unready()
-    return _with_features(tuple(each.name for each in features.in_force() if each.tables and each.name not in unready))
+    return tuple(each.name for each in features.in_force() if each.tables and each.name not in unready)
 
 
 @cache

@@ -26,7 +26,7 @@ class Pass:
 
 
 def due(desk: Desk, policy: Policy) -> Pass:
-    rows = runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy))
+    rows = added(runs.due_rows(desk.store, policy), runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy)))
     rollouts = total(Amount(1, size) for _, size in old_files.old_rollouts(desk.settings, policy))
     pictures = old_files.due_pictures(desk.store, desk.settings.home, policy)
     kept = added(rows, event_trimming.due(desk.store, policy), {PICTURES: pictures, ROLLOUT_FILES: rollouts})
@@ -35,7 +35,8 @@ def due(desk: Desk, policy: Policy) -> Pass:
 
 def collect(desk: Desk, policy: Policy) -> Pass:
     """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
-    trimmed, rows = event_trimming.trim(desk.store, policy), runs.collect(desk.store, policy)
+    trimmed, aged = event_trimming.trim(desk.store, policy), runs.collect_rows(desk.store, policy)
+    rows = added(aged, runs.collect(desk.store, policy))
     pictures = old_files.prune_pictures(desk.store, desk.settings.home, policy)
     done = added(rows, trimmed, {PICTURES: pictures, ROLLOUT_FILES: old_files.prune_rollouts(desk.settings, policy)})
     return _with_threads(desk, policy, done, counting=False)
@@ -76,7 +77,8 @@ def _collect_runs_daily(desk: Desk) -> None:
     try:
         if desk.redis_client.set(RUNS_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
             policy = policy_of(desk.settings, utcnow())
-            done = runs.collect(desk.store, policy, lambda: desk.drain.requested)
+            aged = runs.collect_rows(desk.store, policy, lambda: desk.drain.requested)
+            done = added(aged, runs.collect(desk.store, policy, lambda: desk.drain.requested))
             gone = total(done.values())
             log.info("runs.gc", rows=gone.rows, bytes=gone.bytes, **{name: one.rows for name, one in done.items()})
             if desk.drain.requested:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from sqlmodel import Session
 
 from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models.database.blobs import stored_files
-from chordesk.models.database.store import Store, every_table
+from chordesk.models.database.store import Store, every_table, rules
 from chordesk.models.settings import Settings
 
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
@@ -83,6 +83,7 @@ class Policy:
     blobs_before: dt.datetime
     pictures_before: dt.datetime | None
     runs_before: dt.datetime | None
+    rows_before: Mapping[str, dt.datetime] = field(default_factory=dict)  # by table of a feature
 
 
 def policy_of(settings: Settings, now: dt.datetime, older_than: dt.timedelta | None = None) -> Policy:
@@ -101,10 +102,31 @@ def policy_of(settings: Settings, now: dt.datetime, older_than: dt.timedelta | N
         blobs_before=now - UNNAMED,
         pictures_before=before(settings.keep_artifact_days, LEAST_PICTURE_AGE),
         runs_before=before(settings.keep_run_days, LEAST_RUN_AGE),
+        rows_before={name: now - age(days) for name, days in _ages(settings).items()},
     )
 
 
+def _ages(settings: Settings) -> dict[str, float]:
+    """Return the days after which rows of features' tables go, by table; those that stay are not among them."""
+    found = {}
+    for name, (feature, keep) in rules().items():
+        days = getattr(settings, feature.prefix + keep.days) if isinstance(keep.days, str) else keep.days
+        if keep.at and days:
+            found[name] = float(days)
+    return found
+
+
 OF_RUNS = RUN | EVIDENCE | ORDERS | SCORES
+
+
+def with_features(part: frozenset[str]) -> frozenset[str]:
+    """Return RUN or EVIDENCE with the tables of features whose rules put them there."""
+    run = {RUN: "results", EVIDENCE: "evidence"}[part]
+    return part | {name for name, (_, keep) in rules().items() if keep.run == run}
+
+
+def of_runs() -> frozenset[str]:
+    return OF_RUNS | with_features(RUN) | with_features(EVIDENCE)
 
 
 class Owned(NamedTuple):
@@ -129,7 +151,7 @@ def owned(name: str) -> Owned:
 def _owner(table: Table) -> ForeignKey:
     """Return the foreign key to the row that a row belongs to: of those to rows of runs, the first."""
     keys = (key for column in table.columns for key in column.foreign_keys)
-    return next(key for key in keys if key.column.table.name in OF_RUNS)
+    return next(key for key in keys if key.column.table.name in of_runs())
 
 
 def rows_of(name: str, run_ids: Collection[str]) -> ColumnElement[bool]:
@@ -145,9 +167,9 @@ def rows_of(name: str, run_ids: Collection[str]) -> ColumnElement[bool]:
 
 def references() -> Iterator[Select[Any]]:
     """Yield statements of (run, other run) where a row of the one refers to a row of the other."""
-    for name in sorted(OF_RUNS):
+    for name in sorted(of_runs()):
         for key in sorted(every_table()[name].foreign_keys, key=lambda key: key.parent.name):
-            if key.column.table.name in OF_RUNS:
+            if key.column.table.name in of_runs():
                 statement = _reference(name, key)
                 if statement is not None:
                     yield statement
@@ -285,7 +307,7 @@ def _runs(session: Session) -> list[UnitSize]:
     kind = every_table()["run"].c.kind
     counts = {name: int(count) for name, count in session.execute(select(kind, func.count()).group_by(kind))}
     sizes = dict.fromkeys(counts, 0)
-    for name in sorted(OF_RUNS):
+    for name in sorted(of_runs()):
         rows, table = owned(name), every_table()[name]
         run = every_table()["run"].alias("of")
         source = rows.source.join(run, run.c.id == rows.run)

@@ -15,10 +15,13 @@ from types import MappingProxyType
 
 import structlog
 from sqlalchemy import ColumnElement, String, Table, cast, delete, or_, select, tuple_
+from sqlalchemy import column as sa_column
+from sqlalchemy import table as sa_table
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col
 
-from chordesk.models.database.store import Store, every_table
+from chordesk.models.database import feature_tables
+from chordesk.models.database.store import Store, core_tables, every_table, rules
 from chordesk.models.questions import QuestionSource
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RUN_FINAL
@@ -40,6 +43,7 @@ from chordesk.tasks.retention.policy import (
     owned,
     references,
     rows_of,
+    with_features,
 )
 from chordesk.tools.market.clock import exchange_day
 
@@ -68,6 +72,7 @@ def holds(session: Session, before: dt.datetime) -> dict[str, Hold]:
         return {}
     found = {row.id: Hold.NOTHING if row.id in old else Hold.WHOLE for row in runs}
     _raise(found, _with_orders(session))
+    _raise(found, dict.fromkeys(_with_rows_of_features(session), Hold.WHOLE))
     _raise(found, dict.fromkeys(_with_scores(session), Hold.SCORES))
     days = _question_days(session)
     judged = (row.id for row in runs if (row.market, exchange_day(row.market_now)) in days)
@@ -87,6 +92,22 @@ def _with_orders(session: Session) -> dict[str, Hold]:
     """Return the runs with orders. Those of a backtest were never given to anyone: they stay, as its result does."""
     rows = session.execute(select(col(Order.run_id), col(Order.account)).distinct())
     return {run_id: Hold.SCORES if is_backtest(account) else Hold.WHOLE for run_id, account in rows}
+
+
+def _with_rows_of_features(session: Session) -> set[str]:
+    """Return the runs that rows of features refer to which do not go with them, of features that are away too."""
+    tables = every_table()
+    own = [
+        (name, key.parent.name)
+        for name, (_, keep) in rules().items()
+        if not keep.run
+        for key in tables[name].foreign_keys
+        if key.column.table.name == "run"
+    ]
+    found: set[str] = set()
+    for name, column in (*own, *feature_tables.holding(session.connection(), frozenset(core_tables()))):
+        found.update(session.execute(select(sa_column(column)).select_from(sa_table(name)).distinct()).scalars())
+    return found
 
 
 def _with_scores(session: Session) -> set[str]:
@@ -166,8 +187,11 @@ class _HeldByNow(Exception):
 def due(store: Store, policy: Policy, emptied: Mapping[str, Set[str]] = MappingProxyType({})) -> Amounts:
     """Rows by table; `run` counts the runs that go. emptied: tables that have lost a run's rows by then."""
     alike: dict[Set[str], list[str]] = defaultdict(list)  # runs by the tables that lose their rows
+    evidence, of_run = with_features(EVIDENCE), with_features(RUN)
     for run_id, hold in _old(store, policy).items():
-        alike[(EVIDENCE if hold is Hold.SCORES else EVIDENCE | RUN) - emptied.get(run_id, frozenset())].append(run_id)
+        alike[(evidence if hold is Hold.SCORES else evidence | of_run) - emptied.get(run_id, frozenset())].append(
+            run_id
+        )
     amounts: Amounts = {}
     for names, run_ids in alike.items():
         for first in range(0, len(run_ids), COUNTED):
@@ -208,8 +232,9 @@ _GONE = "its tool calls and attempts were deleted on "
 
 def _collect(store: Store, policy: Policy, run_id: str, hold: Hold) -> Amounts:
     amounts: Amounts = {}
+    evidence, of_run = with_features(EVIDENCE), with_features(RUN)
     for table in reversed(every_table().values()):
-        if table.name in EVIDENCE:
+        if table.name in evidence:
             amounts = added(amounts, {table.name: _delete_in_chunks(store, policy, table, run_id)})
     if hold is Hold.SCORES:
         if amounts:
@@ -218,25 +243,60 @@ def _collect(store: Store, policy: Policy, run_id: str, hold: Hold) -> Amounts:
     with store.session() as session:
         _require(session, run_id, policy.now)
         for table in reversed(every_table().values()):
-            if table.name in RUN:
+            if table.name in of_run:
                 amounts = added(amounts, {table.name: _amount(session, table.name, [run_id])})
                 session.execute(delete(table).where(rows_of(table.name, [run_id])))
     return amounts
 
 
 def _delete_in_chunks(store: Store, policy: Policy, table: Table, run_id: str) -> Amount:
+    of_run = rows_of(table.name, [run_id])
+    return delete_in_chunks(store, table, of_run, lambda session: _require(session, run_id, policy.now))
+
+
+def delete_in_chunks(
+    store: Store, table: Table, which: ColumnElement[bool], require: Callable[[Session], None] = lambda session: None
+) -> Amount:
+    """require: called within the first transaction, and raises to stop it."""
     done, key = Amount(), tuple_(*table.primary_key.columns)
     while True:
         with store.read() as session:  # most runs of scores have lost theirs already: no writer waits for that
-            if session.execute(select(table.c[0]).where(rows_of(table.name, [run_id])).limit(1)).first() is None:
+            if session.execute(select(table.c[0]).where(which).limit(1)).first() is None:
                 return done
         with store.session() as session:
             if not done.rows:
-                _require(session, run_id, policy.now)
-            some = select(*table.primary_key.columns).where(rows_of(table.name, [run_id])).limit(CHUNK).subquery()
+                require(session)
+            some = select(*table.primary_key.columns).where(which).limit(CHUNK).subquery()
             some_rows = key.in_(select(*some.c))
             done += chosen(session, table, some_rows)
             session.execute(delete(table).where(some_rows))
+
+
+# Rows of features that go by an age of their own.
+
+
+def due_rows(store: Store, policy: Policy) -> Amounts:
+    with store.read() as session:
+        return added({name: chosen(session, table, which) for name, table, which in _aged(policy)})
+
+
+def collect_rows(store: Store, policy: Policy, stopped: Stopped = lambda: False) -> Amounts:
+    """Those that another row refers to stay."""
+    amounts: Amounts = {}
+    for name, table, which in reversed(_aged(policy)):
+        if stopped():
+            break
+        try:
+            amounts = added(amounts, {name: delete_in_chunks(store, table, which)})
+        except IntegrityError:
+            log.info("rows.kept", table=name, reason="other rows refer to them")
+    return amounts
+
+
+def _aged(policy: Policy) -> list[tuple[str, Table, ColumnElement[bool]]]:
+    own = rules()
+    tables = ((name, table) for name, table in every_table().items() if name in policy.rows_before)
+    return [(name, table, table.c[own[name][1].at] < policy.rows_before[name]) for name, table in tables]
 
 
 def _require(session: Session, run_id: str, since: dt.datetime) -> None:

@@ -187,6 +187,7 @@ from chordesk.agents.role_models import RUNTIMES
 from chordesk.agents.roles import GRAPH_ROLES, ROLES, TOOLS
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.models import features
+from chordesk.models.database import store
 from chordesk.models.events import EventType
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS, Settings
@@ -225,6 +226,8 @@ found = {
     "views": [view.path for _, view in features.views()], "lost views": [line for line, _ in features.lost_views()],
     "pages": [name for name in assets._FILES if name.startswith("of/")],
     "markets": [*MARKETS], "brokers": [*BROKERS], "runtimes": [*RUNTIMES],
+    "tables": [*store.every_table()], "keeps": [*store.rules()], "settings_schema": [*Settings.model_fields],
+    "migrations": [str(line) for line in store.feature_lines(load().settings.database)[0]],
     "benchmarks": [*features.added({}, "benchmarks")], "skipped": [str(one) for one in features.skipped()],
 }
 print(json.dumps(found))
@@ -238,7 +241,8 @@ BROUGHT = {
     "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "checks": {"toys"},
     "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "routes": {"/toys"},
     "views": {"/toys", "/toys/lost"}, "pages": {"of/toy/toys.js"}, "markets": {"toy"}, "brokers": {"toy"},
-    "runtimes": {"toyish"}, "benchmarks": {"toy"},
+    "runtimes": {"toyish"}, "benchmarks": {"toy"}, "tables": {"toy_note"}, "keeps": {"toy_note"},
+    "migrations": {"the feature toy: revision none, newest 0001"}, "settings_schema": {"toy_largest", "toy_note_days"},
 }  # fmt: skip
 # Members of a description that say how it is used, and bring nothing.
 SAID = {"name", "needs", "modules", "uses", "requires", "settings", "documents"}

@@ -15,7 +15,7 @@ import pytest
 from tests.features.test_package import PACKAGE
 from tests.features.test_switched_off import desk, python
 from tests.postgres import Server
-from tests.stack import Processes, processes
+from tests.stack import REPOSITORY, Processes, processes
 
 
 def site(folder: Path, name: str, *, source: Path | None = None) -> Path:
@@ -96,7 +96,53 @@ def test_a_package_that_comes_later_gets_its_tables_and_keeps_its_rows_without_i
         assert remedy in checks["features"]["remedy"]
 
 
+FILL = """
+import datetime as dt
+from chordesk.models.database.store import open_current
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import utcnow
+from chordesk_toy.tables import ToyNote
+from tests.builders import a_run
+store, old = open_current(load_settings().database), utcnow() - dt.timedelta(days=400)
+with store.session() as session:
+    run = a_run(session, state="done", created_at=old, finished_at=old)
+    session.add_all([ToyNote(text="of a run", run_id=run.id), ToyNote(text="old", created_at=old), ToyNote(text="new")])
+"""
+COLLECT = """
+import json
+from chordesk.models.database.store import open_current
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.retention import runs
+from chordesk.tasks.retention.policy import policy_of
+settings = load_settings()
+store = open_current(settings.database)
+policy = policy_of(settings, utcnow())
+due = [runs.due_rows(store, policy), runs.due(store, policy)]
+done = [runs.collect_rows(store, policy), runs.collect(store, policy)]
+assert due == done, (due, done)
+with store.read() as session:
+    left = [row[0] for row in session.connection().exec_driver_sql("select text from toy_note order by text")]
+print(json.dumps([{name: one.rows for part in done for name, one in part.items()}, left]))
+"""
+
+
+def test_rows_of_a_package_go_by_its_rules_and_without_it_they_hold_their_runs(found: Processes, toy: str) -> None:
+    assert commands(found, "db upgrade", PYTHONPATH=toy)[0][0] == 0
+    path = f"{toy}:{REPOSITORY}"
+    assert (filled := python(found, "-c", FILL, PYTHONPATH=path)).returncode == 0, filled.stderr
+    for environ, gone, left in (
+        ({}, {}, ["new", "of a run", "old"]),
+        ({"PYTHONPATH": toy, "DESK_TOY_NOTE_DAYS": "0"}, {"run": 1, "toy_note": 1}, ["new", "old"]),
+        ({"PYTHONPATH": toy}, {"toy_note": 1}, ["new"]),
+    ):
+        done = python(found, "-c", COLLECT, **environ)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1]) == [gone, left]
+
+
 WRONG = {
+    "forgets": ("forgets_note", "its rule for the rows of forgets_note has at='told', which is no column with a time"),
     "misnamed": ("misnamed", "its table note does not begin with misnamed_"),
     "run": ("run_document_copy", "among the tables there is run_document_copy already"),
     "fails": ("fails_note", "its migration to revision 0001 failed, OperationalError: near"),
@@ -107,8 +153,8 @@ WRONG = {
     "empty": ("empty_note", "wrong_empty_migrations has no migration such as 0001_tables.py"),
 }
 TABLE = """
-from chordesk.plugins import Feature, Identified
-FEATURE = Feature("{name}", tables=("wrong_{name}_tables",), migrations="wrong_{name}_migrations")
+from chordesk.plugins import Feature, Keep
+FEATURE = Feature("{name}", tables=("wrong_{name}_tables",), migrations="wrong_{name}_migrations", keeps={keeps})
 """
 CLASS = "from chordesk.plugins import Identified\nclass Note(Identified, table=True):\n    __tablename__ = '{}'\n"
 MIGRATION = "from alembic import op\nrevision = '0001'\ndown_revision = None\ndef upgrade(): {}\n"
@@ -120,7 +166,8 @@ def test_packages_whose_tables_do_not_fit_are_named_and_change_nothing(
 ) -> None:
     for name, (table, _) in WRONG.items():
         site(tmp_path, name)
-        (tmp_path / f"wrong_{name}.py").write_text(TABLE.format(name=name), encoding="utf-8")
+        keeps = "{'forgets_note': Keep(at='told', days=3)}" if name == "forgets" else "{}"
+        (tmp_path / f"wrong_{name}.py").write_text(TABLE.format(name=name, keeps=keeps), encoding="utf-8")
         (tmp_path / f"wrong_{name}_tables.py").write_text(CLASS.format(table if name != "misnamed" else "note"))
         (tmp_path / f"wrong_{name}_migrations").mkdir()
         if name != "empty":

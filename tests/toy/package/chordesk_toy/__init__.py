@@ -6,6 +6,7 @@ from chordesk.plugins import (
     Denial,
     Feature,
     GraphRole,
+    Keep,
     MarketEntry,
     NoticeWords,
     Program,
@@ -58,5 +59,6 @@ FEATURE = Feature(
     benchmarks={"toy": "chordesk_toy.benchmark:BENCHMARK"},
     tables=("chordesk_toy.tables",),
     migrations="chordesk_toy.migrations",
+    keeps={"toy_note": Keep(run="results", at="created_at", days="note_days")},
     settings_schema="chordesk_toy.settings:ToySettings",
 )

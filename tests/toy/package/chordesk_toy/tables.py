@@ -1,4 +1,4 @@
-"""The notes that `desk toy-note` keeps, each of a run or of none."""
+"""Notes of toys: they go with their run, and after DESK_TOY_NOTE_DAYS."""
 
 from __future__ import annotations
 
