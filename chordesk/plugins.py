@@ -117,7 +117,6 @@ if TYPE_CHECKING:
     from chordesk.tasks.web.security import JsonRoute as JsonRoute
     from chordesk.tasks.worker.messages import DeskApp as DeskApp
     from chordesk.tasks.worker.turns import run_role as run_role
-    from chordesk.tasks.worker.turns import value_of as value_of
     from chordesk.tasks.worker.work import Done as Done
     from chordesk.tasks.worker.work import Ending as Ending
     from chordesk.tasks.worker.work import RetryLater as RetryLater

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -175,9 +176,11 @@ def test_a_package_from_the_page_alone_screens_reports_and_runs_its_workflow(pac
             found, "-c", "import chordesk, chordesk_range; print(chordesk.__file__, chordesk_range.__file__)"
         )
         assert [Path(path).is_relative_to(ROOT) for path in where.stdout.split()] == [False, False], where.stderr
+        command = ("-m", "chordesk.tasks.cli.main")
+        upgraded = python(found, *command, "db", "upgrade")
+        assert "the feature range: revision 0001, newest 0001" in upgraded.stdout, upgraded.stderr
         found.rulebook()
         found.workers("all")
-        command = ("-m", "chordesk.tasks.cli.main")
         screened = python(found, *command, "screen", "--universe", "IBM,KO,GE,F", "--lens", "calm", "--json")
         assert screened.returncode == 0, screened.stderr
         screen = json.loads(screened.stdout)
@@ -190,3 +193,5 @@ def test_a_package_from_the_page_alone_screens_reports_and_runs_its_workflow(pac
         assert checked.returncode == 0, checked.stderr
         check = json.loads(checked.stdout)
         assert (check["state"], check["market"], check["summary"]["tools"]) == ("done", "echo", {"range_get": 1})
+        with sqlite3.connect(found.home / "desk.db") as rows:
+            assert rows.execute("select symbol from range_checkup").fetchall() == [("IBM",)]

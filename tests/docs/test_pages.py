@@ -93,6 +93,7 @@ def test_no_remedy_or_page_names_the_binary_s_own_commands() -> None:
 def test_every_setting_that_is_mentioned_exists() -> None:
     others = {"DESK_CONFIG", "DESK_FEATURES_OFF", "DESK_MIGRATE_URL"}  # the last is read where secrets are made
     others |= {"DESK_TRADINGAGENTS"}  # read by tests alone
+    others |= {"DESK_RANGE_KEEP_DAYS"}  # the example package's
     known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | others | set(ALIASES) | set(SECRET_FILES)
     assert {(name(page), setting) for page, setting in each(_SETTING) if setting not in known} == set()
 

@@ -1,6 +1,6 @@
-"""An example package: a tool, three roles with a lens, a workflow with its command and its view, a market."""
+"""An example package: a tool, three roles with a lens, a workflow with command, view and table, a market."""
 
-from chordesk.plugins import Command, Feature, MarketEntry, View
+from chordesk.plugins import Command, Feature, Keep, MarketEntry, View
 
 FEATURE = Feature(
     name="range",
@@ -15,5 +15,9 @@ FEATURE = Feature(
     routes=("chordesk_range.routes:router",),
     views=(View("/checkups", "Check-ups", "of/range/checkups", part="Checkups", menu=True, key="u"),),
     pages=("chordesk_range",),
+    tables=("chordesk_range.tables",),
+    migrations="chordesk_range.migrations",
+    keeps={"range_checkup": Keep(run="results", at="created_at", days="keep_days")},
+    settings_schema="chordesk_range.settings:RangeSettings",
     markets={"echo": MarketEntry("chordesk_range.market", replays=True)},
 )

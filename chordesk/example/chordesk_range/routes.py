@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from fastapi import APIRouter
 from sqlmodel import col, select
 
-from chordesk.plugins import Context, Frozen, JsonRoute, Run, Turn
+from chordesk.plugins import Context, Frozen, JsonRoute, Run
+
+from .tables import RangeCheckup
 
 router = APIRouter(tags=["range"], route_class=JsonRoute)
 
@@ -27,8 +27,8 @@ def checkups(context: Context) -> list[CheckupRow]:
     newest = select(Run).where(Run.kind == "checkup").order_by(col(Run.created_at).desc()).limit(50)
     with context.store.read() as session:
         runs = session.exec(newest).all()
-        answered = (col(Turn.run_id).in_([run.id for run in runs]), Turn.outcome == "completed")
-        notes = {turn.run_id: json.loads(turn.text)["summary"] for turn in session.exec(select(Turn).where(*answered))}
+        theirs = col(RangeCheckup.run_id).in_([run.id for run in runs])
+        notes = {note.run_id: note.summary for note in session.exec(select(RangeCheckup).where(theirs))}
     return [
         CheckupRow(run=run.id, symbol=run.params["symbol"], state=run.state, note=notes.get(run.id)) for run in runs
     ]

@@ -19,6 +19,8 @@ from chordesk.plugins import (
     validator_subject,
 )
 
+from .tables import RangeCheckup
+
 KIND = "checkup"
 
 
@@ -32,7 +34,9 @@ def ask(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the role's turn; its rows are written with the step's end."""
     brief = validator_subject(step.subject, "equity", [], desk.settings)
     run = run_role(desk, step, held, step.role, step.subject, brief)
-    return Done({"outcome": run.outcome.outcome}, run.rows)
+    answer = run.value  # empty where the role has none
+    notes = [RangeCheckup(run_id=step.run_id, symbol=step.subject, summary=answer["summary"])] if answer else []
+    return Done({"outcome": run.outcome.outcome}, (*run.rows, notes))
 
 
 WORKFLOWS = (

@@ -1,0 +1,1 @@
+"""The migrations of `tables`, each with the revision that its file's name begins with."""
