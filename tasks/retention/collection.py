@@ -26,7 +26,9 @@ class Pass:
 
 
 def due(desk: Desk, policy: Policy) -> Pass:
-    rows = added(runs.due_rows(desk.store, policy), runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy)))
+    rows = added(
+        runs.due_rows(desk.store, policy), runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy))
+    )
     rollouts = total(Amount(1, size) for _, size in old_files.old_rollouts(desk.settings, policy))
     pictures = old_files.due_pictures(desk.store, desk.settings.home, policy)
     kept = added(rows, event_trimming.due(desk.store, policy), {PICTURES: pictures, ROLLOUT_FILES: rollouts})
