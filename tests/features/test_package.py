@@ -86,7 +86,7 @@ def test_its_workflow_runs_through_real_workers(toys: Processes, runs: list[dict
     }  # fmt: skip
     assert {(step.state, step.attempt, step.sends) for step in steps} == {("done", 1, 1)}, "no sweep was needed"
     (total,) = [step.result["value"] for step in steps if step.kind == "toy_total"]
-    assert total == 2 * 2 * (1 + 4 + 9)
+    assert total == found["toys"] == 2 * 2 * (1 + 4 + 9)
     store = Store(toys.settings.database)
     with store.read() as session:
         events = [(one.domain, one.payload) for one in event_log.read(session, found["run_id"], 0, 100)]
@@ -121,6 +121,8 @@ def test_its_role_calls_its_tool_in_a_run_on_its_market_and_account(toys: Proces
         calls = session.exec(select(ToolCall.tool, Turn.role).join(Turn).where(Turn.run_id == run.id)).all()
     store.close()
     assert (run.account, ("toy_range", "toy") in calls) == ("toy", True)
+    (chain,) = [desk(toys, "runs", "show", run.id, "IBM", "--lineage")]
+    assert "IBM is a toy" in chain.stdout, chain.stderr
     assert "Toys" in (shown := desk(toys, "--help").stdout)
     assert "Square numbers, add them up, and double the sum." in " ".join(shown.split())
 
@@ -195,6 +197,7 @@ from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build, outline
 from chordesk.tasks.doctor import checklist
 from chordesk.tasks.engine import kinds
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.services import plan
 from chordesk.tasks.web.app import ROUTERS
 from chordesk.tasks.web.page import assets
@@ -217,6 +220,7 @@ found = {
     "steps": [spec.kind for spec in kinds.steps()], "commands": [*COMMANDS],
     "help": [line.split()[1] for line in CliRunner().invoke(outline(), ["--help"]).stdout.splitlines() if "│ " in line],
     "turn_counts": [*kinds.turns_of("screen", params, Settings())], "brief": named("brief"),
+    "shown": [part.name for part in run_parts.parts("run", "detail")], "lineage": named("lineage"),
     "options": printed("stop", "--toy"), "subcommands": printed("runs", "toys"),
     "event_kinds": EventType.known(), "notice_kinds": NoticeKind.known(), "denials": [*meanings()],
     "rules": [rule(order, None, None).reason for rule, codes in RULES.items() if "toy_shy" in codes],
@@ -236,6 +240,7 @@ BROUGHT = {
     "aliases": {"toys"}, "roles": {"toy", "screener_toy"}, "graph_roles": {"toy_graph"}, "tools": {"toy_range"},
     "lenses": {"toy"}, "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
     "workflows": {"toy", "toys"}, "commands": {"toy"}, "help": {"toy"}, "turn_counts": {"toy"}, "brief": {"brief"},
+    "shown": {"toys"}, "lineage": {"lineage"},
     "steps": {"toy_split", "toy_square", "toy_sum", "toy_double", "toy_total", "toy_play", "toys_open", "toys_sum"},
     "options": {"the toys are stopped\n"}, "subcommands": {"toys\n"}, "event_kinds": {"toy.added"},
     "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "checks": {"toys"},

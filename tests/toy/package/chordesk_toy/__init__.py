@@ -11,6 +11,7 @@ from chordesk.plugins import (
     NoticeWords,
     Program,
     RuntimeEntry,
+    Shown,
     View,
 )
 
@@ -31,6 +32,8 @@ FEATURE = Feature(
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
     turn_counts={"screen": ("chordesk_toy.hooks:turns_of_screen",)},
     brief=("chordesk_toy.hooks:brief",),
+    shown={"toys": Shown("chordesk_toy.hooks:total_of", "run", text="chordesk_toy.hooks:total_text", kinds=("toy",))},
+    lineage=("chordesk_toy.hooks:lineage",),
     options={"stop": ("chordesk_toy.hooks:stop_toy",)},
     subcommands={"runs": ("chordesk_toy.run_commands",)},
     event_kinds={"toy.added": "payload.total: a run of toys was added up"},

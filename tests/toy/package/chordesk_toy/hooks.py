@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from sqlmodel import Session
+from sqlmodel import Session, select
 
 from chordesk.plugins import (
     Check,
@@ -16,7 +16,9 @@ from chordesk.plugins import (
     NewStep,
     OrderTicket,
     RiskContext,
+    Run,
     Settings,
+    Step,
     UsageError,
     ok,
 )
@@ -28,6 +30,19 @@ def turns_of_screen(params: Mapping[str, Any], settings: Settings, held: int) ->
 
 def brief(session: Session, run_id: str) -> dict[str, Any]:
     return {"toys": {"run": run_id}}
+
+
+def total_of(session: Session, run: Run) -> int | None:
+    step = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == "toy_total")).first()
+    return None if step is None or step.result is None else step.result["value"]
+
+
+def total_text(total: int) -> str:
+    return f"The toys came to {total}."
+
+
+def lineage(made: Any, run_id: str, symbol: str) -> list[str]:
+    return [made.add("signal", f"toy-{symbol}", f"{symbol} is a toy", [], None, {})]
 
 
 def stop_toy(toy: Annotated[bool, typer.Option("--toy", help="Stop the toys alone.")] = False) -> None:
