@@ -30,7 +30,7 @@ loaded = {"help": seen()}
 from chordesk.agents import runner
 from chordesk.tasks import bootstrap
 from chordesk.tasks.engine import kinds
-from chordesk.tasks.worker import app, control, maintenance, trading, turns, work
+from chordesk.tasks.worker import app, control, maintenance, order_pass, turns, work
 kinds.run_kinds()
 loaded["worker"] = seen()
 from chordesk.tasks.web import app

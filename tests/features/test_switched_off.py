@@ -28,8 +28,8 @@ from typer.testing import CliRunner
 from chordesk.models.database.store import every_table
 from chordesk.tasks.cli.root import build, outline
 from chordesk.tasks.web.app import ROUTERS
-from chordesk.tasks.worker import logs
-logs.quiet()
+from chordesk.tasks.worker import log_format
+log_format.quiet()
 help = CliRunner().invoke(outline(), ["--help"]).stdout
 naming, found = json.loads(sys.argv[1]), {
     "help": [line.split()[1] for line in help.splitlines() if line.startswith("│ ")],

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.process
 SERVE = """
 import sys, time
 from pathlib import Path
-from chordesk.tasks.cli import asking
+from chordesk.tasks.cli import ask_running_desk
 from chordesk.tasks.cli.answering import Answering
 with Answering(Path(sys.argv[1])) as answering:
     print(answering.pid, flush=True)
@@ -53,16 +53,16 @@ HEAVY = ("celery", "sqlmodel", "sqlalchemy", "pydantic", "typer", "rich", "langc
 ASK = f"""
 import sys
 sys.modules.update(dict.fromkeys({HEAVY!r}))
-from chordesk.tasks.cli import asking
+from chordesk.tasks.cli import ask_running_desk
 from chordesk.tasks.cli.main import main
-asking.TAKEN_SECONDS = asking.ANSWER_SECONDS = {PATIENCE}
+ask_running_desk.TAKEN_SECONDS = ask_running_desk.ANSWER_SECONDS = {PATIENCE}
 main()
 """
 WHETHER = """
 import sys
-from chordesk.tasks.cli import asking
-asking.TAKEN_SECONDS, asking.ANSWER_SECONDS = float(sys.argv.pop(1)), 240
-print(asking.answer(sys.argv[1:]))
+from chordesk.tasks.cli import ask_running_desk
+ask_running_desk.TAKEN_SECONDS, ask_running_desk.ANSWER_SECONDS = float(sys.argv.pop(1)), 240
+print(ask_running_desk.answer(sys.argv[1:]))
 """
 MORE = {"questions show": ["zzz"], "orders show": []}
 
@@ -188,7 +188,7 @@ def test_an_answer_is_as_wide_as_its_callers_terminal(served: Served) -> None:
         os.close(ours)
         return text
 
-    itself = ASK.replace(repr(HEAVY), "()").replace("main()\n", "asking.answer = lambda _: None\nmain()\n")
+    itself = ASK.replace(repr(HEAVY), "()").replace("main()\n", "ask_running_desk.answer = lambda _: None\nmain()\n")
     answer = drawn(ASK)
     assert answer == drawn(itself)
     assert b"\x1b[" in answer  # colours

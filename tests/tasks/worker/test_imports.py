@@ -50,7 +50,8 @@ def test_a_worker_without_roles_of_litellm_loads_no_library_of_some_roles_alone(
 
 
 MODULES = (
-    "reading.runs", "board.board_view", "reading.desk_status", "reading.accounts", "approvals", "telemetry.commits",
+    "reading.runs", "board.board_view", "reading.desk_status", "reading.accounts", "approval_requests",
+    "telemetry.commits",
 )  # fmt: skip
 
 

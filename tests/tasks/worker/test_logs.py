@@ -18,11 +18,11 @@ from tests.tasks.cli.running import ROOT, environment
 STREAMING = """
 import os, sys, threading
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks.worker import logs
+from chordesk.tasks.worker import log_format
 from chordesk.tools.brokers.alpaca import AlpacaBroker
 from chordesk.tools.market.clock import LiveClock
 settings = load_settings()
-logs.configure(settings)
+log_format.configure(settings)
 broker = AlpacaBroker(settings, LiveClock(), os.environ)
 broker.listen(lambda order_id: None)
 print(broker.state().account, flush=True)
