@@ -51,7 +51,7 @@ FEATURE = Feature(
     ),
     settings=("episode", "rounds", "voices", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
-    checks=("chordesk.tasks.doctor.machine:VENUES_CHECK",),
+    checks=("chordesk.tasks.board.checks:VENUES_CHECK",),
     routes=(f"{_TASKS}.routes:scores_router", f"{_TASKS}.routes:router", f"{_TASKS}.routes:questions_router"),
     views=(
         View("/scores", "Record", "views/record", menu=True, key="b"),

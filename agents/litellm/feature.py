@@ -15,7 +15,7 @@ PROVIDER_KEYS = {
 
 FEATURE = Feature(
     name="litellm",
-    modules=("chordesk.agents.litellm",),
+    modules=("chordesk.agents.litellm", "chordesk.tasks.litellm"),
     runtimes={
         "litellm": Runtime(
             package="litellm",
@@ -26,5 +26,5 @@ FEATURE = Feature(
             keys=PROVIDER_KEYS,
         )
     },
-    checks=("chordesk.tasks.doctor.model:LITELLM_CHECK",),
+    checks=("chordesk.tasks.litellm.checks:LITELLM_CHECK",),
 )

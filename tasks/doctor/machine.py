@@ -19,7 +19,7 @@ from chordesk.models.shortages import ROOM_REMEDY, SOUNDNESS, Shortage, folders,
 from chordesk.models.urls import page_hosts
 from chordesk.tasks import life
 from chordesk.tasks.bootstrap import codex_binary, require_login, run_codex
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, ok, warn
+from chordesk.tasks.doctor.check import Check, CheckContext, fail, ok, warn
 from chordesk.tasks.life import State
 from chordesk.tasks.reading.desk_status import ask_workers
 from chordesk.tools.pages.browser import find_browser
@@ -147,20 +147,6 @@ def pages(context: CheckContext) -> Check:
     return ok(f"hosts {named}; pictures by {browser}{replay}")
 
 
-def venues(context: CheckContext) -> Check:
-    """Check that the event markets that are named can be read; no request is made."""
-    settings = context.settings
-    named = settings.venues
-    if not named:
-        return ok("no event market is named (DESK_VENUES): none is read")
-    try:
-        require_source("events")
-    except NotConfigured as error:
-        return warn(f"{', '.join(named)}: httpx is missing", str(error))
-    replay = "" if context.desk.market.clock.day is None else "; no episode asks them in a replay"
-    return ok(f"{', '.join(named)}{replay}")
-
-
 def _browser(setting: str | None) -> str:
     path = find_browser(setting)
     version = _output(path, "--version")
@@ -178,6 +164,3 @@ def _output(*command: str) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise PageError(f"{command[0]} does not run: {type(error).__name__}") from None
     return done.stdout.strip()
-
-
-VENUES_CHECK = CheckEntry("venues", venues, 10)

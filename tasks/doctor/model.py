@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from starlette.routing import Route
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.probe import ask_server
 from chordesk.agents.liveness import RAISE
-from chordesk.agents.role_models import LOCAL, local_url, missing_keys, models_in_use, models_of, role_models
+from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runner import Assignment, RoleRun, Runner
@@ -32,7 +31,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk, require_provider, settings_of_server
-from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckStatus, fail, ok, warn
+from chordesk.tasks.doctor.check import Check, CheckContext, CheckStatus, fail, ok, warn
 from chordesk.tasks.reading.plan_windows import quota_rows
 from chordesk.tasks.services.plan import LOOPBACK, free_ports
 from chordesk.tools.market.universe import resolve_universe
@@ -254,17 +253,6 @@ REMEDIES = {
 }
 
 
-_LITELLM_REMEDIES = {
-    **REMEDIES,
-    "unauthorized": "set the key in the provider's own variable, where the desk is started",
-    "unreachable": "check the network, and the provider's own variable for its address",
-    "not_found": "name a model that the provider has, in DESK_ROLE_MODELS",
-    "bad_request": "name another model in DESK_ROLE_MODELS",
-    "invalid_output": "name a model that follows a JSON schema, in DESK_ROLE_MODELS",
-    "length": f"{RAISE['output']}; a model that writes without end needs another one in DESK_ROLE_MODELS",
-}
-
-
 def tools_shown(context: CheckContext) -> Check:
     """Check that the binary's own request has exactly the role's tools, name for name."""
     wanted = sorted(tool.name for tool in ROLE.tools)
@@ -276,7 +264,7 @@ def tools_shown(context: CheckContext) -> Check:
             "voice_models": "",
             "substitutes": "",
         }
-        done = _turn(context, change, "doctor-tools")
+        done = one_turn(context, change, "doctor-tools")
     if not mirror.shown:
         return _failed(context.settings, done)
     wrong = next((sorted(shown) for shown in mirror.shown if sorted(shown) != wanted), None)
@@ -296,7 +284,7 @@ def model(context: CheckContext) -> Check:
     else:
         require_provider(settings)
     began = time.monotonic()
-    done = _turn(context, {}, "doctor")
+    done = one_turn(context, {}, "doctor")
     seconds = time.monotonic() - began
     outcome = done.outcome
     answered = f"{asked.label(settings)} answered in {seconds:.1f} s"
@@ -319,29 +307,7 @@ def _spent(done: RoleRun) -> str:
     return f"{sum(counted):,} tokens{pace}"
 
 
-def litellm(context: CheckContext) -> Check:
-    """Check that each model that a role names for the LiteLLM runtime answers one real turn."""
-    used = [one for one in models_in_use(context.settings) if one.runtime == "litellm"]
-    models = dict.fromkeys(model for one in used for model in one.models)
-    if not models:
-        return ok("no role uses it")
-    for model in models:
-        if names := missing_keys(model, os.environ):
-            detail = f"{model}: {' or '.join(names)} is not in this process; those that run turns alone have it"
-            return warn(detail, "`desk doctor` asks it in a shell that has the key")
-        every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
-        done = _turn(context, {"role_models": every, "voice_models": "", "substitutes": ""}, "doctor-litellm")
-        if isinstance(done.outcome, Failed):
-            remedy = _LITELLM_REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")
-            detail = f"{model}: {done.outcome.kind}: {_without(done.outcome.message, remedy)}"
-            return fail(detail, remedy)
-    return ok(f"answered: {', '.join(models)}")
-
-
-LITELLM_CHECK = CheckEntry("litellm", litellm, 200, turn=True, slow=True)
-
-
-def _turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
+def one_turn(context: CheckContext, change: dict[str, str], name: str) -> RoleRun:
     """One screener turn in app-servers of its own, without admission: the check is for the model alone."""
     settings = context.settings.model_copy(update=change)
     desk = Desk(settings, name, records=False)
@@ -364,11 +330,11 @@ def _failed(settings: Settings, done: RoleRun, seconds: float | None = None) -> 
     if outcome.kind == "unauthorized" and settings.provider == "codex":
         remedy = LoginMissing.remedy
     after = f" (after {seconds:.0f} s, {_spent(done)})" if seconds is not None and seconds >= SLOW_SECONDS else ""
-    message = _without(outcome.message, remedy)
+    message = without_remedy(outcome.message, remedy)
     return fail(f"{outcome.kind}: {message}{after}", remedy)
 
 
-def _without(message: str, remedy: str) -> str:
+def without_remedy(message: str, remedy: str) -> str:
     for known in (remedy, *RAISE.values()):
         if known in remedy:
             message = message.replace(f" ({known})", "").removesuffix(f"; {known}")
