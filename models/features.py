@@ -488,6 +488,12 @@ def off() -> tuple[str, ...]:
     return tuple(dict.fromkeys(names.get(name, name) for name in named_off()))
 
 
+def settings_off() -> set[str]:
+    """Return the settings of the features that are off, which nothing reads."""
+    known = _found().features
+    return {setting for name in off() if name in known for setting in known[name].settings}
+
+
 def in_force() -> list[Feature]:
     out = off()
     return [feature for name, feature in _found().features.items() if name not in out]

@@ -49,7 +49,7 @@ FEATURE = Feature(
         "board.md",
         "event-markets.md",
     ),
-    settings=("episode", "rounds", "voices", "voice_models", "venues"),
+    settings=("episode", "rounds", "voices", "questions", "voice_compute", "voice_models", "venues"),
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.board.checks:VENUES_CHECK",),
     routes=(f"{_TASKS}.routes:scores_router", f"{_TASKS}.routes:router", f"{_TASKS}.routes:questions_router"),

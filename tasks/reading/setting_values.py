@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from chordesk.models import features
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.settings.schema import GROUPS, Owner
@@ -23,8 +24,11 @@ def grouped() -> dict[str, str]:
 
 
 def describe(loaded: Loaded) -> list[dict[str, Any]]:
-    rows, groups = [], grouped()
+    """Return a row of each setting; those of a feature that is off are left out."""
+    rows, groups, absent = [], grouped(), features.settings_off()
     for name, info in Settings.model_fields.items():
+        if name in absent:
+            continue
         origin = loaded.origins.get(name)
         source = f"{origin.key} ({origin.source})" if origin and origin.source != "default" else "default"
         variable = Settings.LIVE_SWITCH if name == "trader_live" else PREFIX + name.upper()
