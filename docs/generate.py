@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,10 +27,10 @@ from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompl
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec
-from chordesk.tasks.notifications.watching import NOTIFICATION_GAUGES as OF_NOTIFICATIONS
 from chordesk.tasks.reading.setting_values import grouped
 from chordesk.tasks.telemetry.gauges import DESK_GAUGES as OF_DESK
 from chordesk.tasks.telemetry.gauges import WORKER_GAUGES as OWN
+from chordesk.tasks.telemetry.gauges import Gauge
 from chordesk.tasks.telemetry.metrics import Metrics
 from chordesk.tasks.telemetry.process_health import ProcessHealth
 from chordesk.tasks.web.app import ROUTERS
@@ -154,15 +155,24 @@ def _fields(event: type[Canonical]) -> str:
     return ", ".join(code(info.alias or name) for name, info in own)
 
 
+def _gauges_of_features() -> Iterator[Gauge]:
+    """Yield those of the processes that features bring, which stand in a module `watching` of the feature."""
+    for feature in filter(features.is_own, features.in_force()):
+        for package in feature.modules:
+            spec = find_spec(package)
+            if spec is not None and spec.submodule_search_locations and find_spec(f"{package}.watching") is not None:
+                module = import_module(f"{package}.watching")
+                yield from (one for one in vars(module).values() if isinstance(one, Gauge))
+
+
 def metrics() -> str:
     """Return a list of the Prometheus metrics of a process with their types and labels."""
     registry = Metrics(lambda: {"any": 0}, ProcessHealth("any")).registry
     families = [family for family in registry.collect() if family.name.startswith("desk_")]
     # The registry gives a metric's labels only with its first sample.
     labels = {one._name: one._labelnames for one in registry._collector_to_names if hasattr(one, "_labelnames")}
-    rows = [
-        (code(one.name), "", ", ".join(map(code, one.labels)), one.what) for one in (*OWN, *OF_DESK, *OF_NOTIFICATIONS)
-    ]
+    gauges = (*OWN, *OF_DESK, *_gauges_of_features())
+    rows = [(code(one.name), "", ", ".join(map(code, one.labels)), one.what) for one in gauges]
     for family in families:
         names = labels.get(family.name) or tuple(family.samples[0].labels)
         suffix = "_total" if family.type == "counter" else ""

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.states import RUN_FINAL
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.board.episode.opening import open_episode
-from chordesk.tasks.measure.backtest import open_backtest
 from chordesk.tasks.workflows.analyze import open_analysis
 from tests import zygote
+from tests.parts import of_feature
 from tests.patience import PATIENCE
 from tests.stack import REPOSITORY, Processes, wait_for
 
@@ -35,7 +34,8 @@ class Record:
 
 def a_record(desk: Processes) -> Record:
     """Let a desk with research, ops and trade workers make one of each, beside each other."""
-    episode = open_episode(desk.app, NAMES, rounds=1)
+    open_backtest = of_feature("chordesk.tasks.measure.backtest:open_backtest")
+    episode = of_feature("chordesk.tasks.board.episode.opening:open_episode")(desk.app, NAMES, rounds=1)
     assert episode is not None
     backtest = open_backtest(desk.app, FIRST, LAST, every=4, universe=UNIVERSE)
     analysis = open_analysis(desk.app, [NAMES[0]], AnalysisRequest(strategy="equity", orders=False))

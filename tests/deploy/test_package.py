@@ -21,9 +21,9 @@ from packaging.utils import canonicalize_name
 
 from chordesk.models.migrations import VERSIONS
 from tests.features.test_switched_off import python
+from tests.parts import of_feature
 from tests.patience import PATIENCE
 from tests.stack import processes
-from tests.tasks.samples import test_demo
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,6 +138,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 def test_the_demo_runs_whole_from_an_empty_environment_and_leaves_nothing(installed: Path, tmp_path: Path) -> None:
     """Outside the checkout, with nothing but what the package declares, whatever the user's environment has."""
+    test_demo = of_feature("tests.tasks.samples.test_demo")
     around = [f"{name}={value}" for name, value in test_demo.POISON.items()]
     given = ("--home", tmp_path / "demo", "--sample", test_demo.sample(tmp_path / "sample"))
     test_demo.whole(tmp_path, run("env", *around, installed, "demo", *given, cwd=tmp_path, seconds=2 * PATIENCE))

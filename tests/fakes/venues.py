@@ -14,8 +14,8 @@ from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from chordesk.models.settings import Settings
-from chordesk.tools.board.venues import factory
 from tests.fakes.serving import PromptHandler
+from tests.parts import of_feature
 
 PAGE = 1000
 MANY = 500  # rows of one answer on funding
@@ -118,7 +118,8 @@ class FarVenues(ThreadingHTTPServer):
         self.predicted: Any = []
         self.paid: dict[str, list[dict[str, Any]]] = {}
         self.ended = threading.Event()
-        self._instead = patch.dict(factory.ADDRESSES, dict.fromkeys(factory.ADDRESSES, self.url))
+        addresses = of_feature("chordesk.tools.board.venues.factory:ADDRESSES")
+        self._instead = patch.dict(addresses, dict.fromkeys(addresses, self.url))
 
     def settings(self, home: Path) -> Settings:
         """Settings of a desk that asks every venue."""

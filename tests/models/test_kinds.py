@@ -16,8 +16,8 @@ from chordesk.models.notice_channels import NoticeKind, kinds_by_channel
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.status_display import event_line
-from chordesk.tasks.notifications.wording import Wording, title
 from chordesk.tools.risk.codes import meaning
+from tests.parts import of_feature
 
 GONE = EventType("gone.sang")
 
@@ -57,8 +57,9 @@ def test_a_notice_and_a_denial_of_a_feature_that_is_gone_have_words(store: Store
     with store.session() as session, pytest.raises(ValueError, match="gone_sung is no kind of notice"):
         notices.note(session, Notice(key="a", kind="gone_sung", run_id=DESK))
     kept = Notice(key="a", kind="gone_sung", subject="la", run_id=DESK, occurred_at=dt.datetime.now(dt.UTC))
-    assert f"gone sung, {OF_NONE}: la" in Wording(ZoneInfo("UTC"), None).line(kept)
-    assert title({"gone_sung": 1}) == f"Desk: gone sung, {OF_NONE}"
+    wording = of_feature("chordesk.tasks.notifications.wording")
+    assert f"gone sung, {OF_NONE}: la" in wording.Wording(ZoneInfo("UTC"), None).line(kept)
+    assert wording.title({"gone_sung": 1}) == f"Desk: gone sung, {OF_NONE}"
     assert NoticeKind("gone_sung") in kinds_by_channel("all").of("phone"), "it is lost to no channel that has all"
     denied = Denied(code=DenialCode("gone_shy"), reason="shy", measured="1", limit="0")
     assert OF_NONE in meaning(denied.code).denies

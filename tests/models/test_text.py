@@ -10,17 +10,15 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from chordesk.agents.board.board import outside
-from chordesk.agents.board.content import escaped
 from chordesk.models.errors import UsageError
 from chordesk.models.events import EventType, event
 from chordesk.models.text import inert, json_shown, new_york, one_line, span, utc, utc_seconds
 from chordesk.tasks.cli.output import facts, fail, paragraph, state, table
 from chordesk.tasks.cli.show.status_display import event_line
-from chordesk.tasks.notifications.wording import quoted
 from chordesk.tasks.reports.formats import marked, visible
 from chordesk.tools.model_tools.company_data import plain_text
 from chordesk.tools.pages.page_text import clean
+from tests.parts import of_feature
 
 # Clears the screen, sets the title, rings, hides, turns the line around, begins a line of its own, breaks JSON.
 STEERING = (
@@ -53,11 +51,11 @@ RENDERERS: dict[str, Callable[[str], str]] = {
     "event": an_event,
     "document": visible,
     "markdown": marked,
-    "board": lambda text: outside(text, 200),
-    "tally": escaped,
+    "board": lambda text: of_feature("chordesk.agents.board.board:outside")(text, 200),
+    "tally": lambda text: of_feature("chordesk.agents.board.content:escaped")(text),
     "page": clean,
     "tool": plain_text,
-    "notification": quoted,
+    "notification": lambda text: of_feature("chordesk.tasks.notifications.wording:quoted")(text),
 }
 
 

@@ -51,13 +51,13 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import ORDER_NEXT, RUN_FINAL, OrderState, RunKind
 from chordesk.models.tables.columns import Utc
 from chordesk.models.tables.orders import Account, AuditAnchor, Fill, Position
-from chordesk.tasks.board.episode.tally import ON_RESOLVED
 from chordesk.tools.ledger import books_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import RecordedSessions
 from chordesk.tools.orders.audit import FIRST_PREV, chain_of, log_path, seal
 from chordesk.tools.questions.resolving import resolve_due
+from tests.parts import of_feature
 
 # Copies of each kind of run, one to so many screens: each a multiple of the one before it, so that what a rarer one
 # refers to is there. Runs within another, such as a backtest's, go with that one.
@@ -125,7 +125,9 @@ def resolve_all(store: Store, settings: Settings) -> None:
     market = build_market(settings)
     if isinstance(market, RecordedSessions):
         last = market.on(ReplayClock(market.recorded()[-1]))
-        resolve_due(store, last, settings.account, on_resolved=ON_RESOLVED)
+        resolve_due(
+            store, last, settings.account, on_resolved=of_feature("chordesk.tasks.board.episode.tally:ON_RESOLVED")
+        )
 
 
 @dataclass(slots=True)

@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.litellm.client import ANSWER, METADATA_HEADER
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import ScreenOutput
-from chordesk.models.board.forecasts import VoiceOutput
 from tests.fakes.chat import Dropped, HalfJson, send_reply
 from tests.fakes.figures import quoted
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Call, Cut, FakeResponses, Malformed, Receive, Reply, Seen, Send, Slow, Text, answered
+from tests.parts import of_feature
 
+CLIENT = "chordesk.agents.litellm.client"
 # How a call ended.
 FINAL = "final"  # a whole and valid answer: the turn is paid for
 TOOL = "tool"
@@ -138,7 +138,9 @@ class FaultyModel(FakeResponses):
 
     async def answer(self, seen: Seen, receive: Receive, send: Send) -> None:
         chat = seen.path.endswith(CHAT)
-        asked = self.journal.begin(json.loads(seen.headers[METADATA_HEADER]) if chat else seen.metadata)
+        asked = self.journal.begin(
+            json.loads(seen.headers[of_feature(f"{CLIENT}:METADATA_HEADER")]) if chat else seen.metadata
+        )
         body = as_responses(seen.body) if chat else seen.body
         fault = self.fault(asked, body)
         reply = fault if fault is not None else self.own(asked, body)
@@ -183,7 +185,7 @@ def as_chat(reply: Reply, is_fault: bool) -> Any:
         return Dropped()
     if isinstance(reply, Malformed):
         return HalfJson()
-    return Call(ANSWER, reply.text) if isinstance(reply, Text) and not is_fault else reply
+    return Call(of_feature(f"{CLIENT}:ANSWER"), reply.text) if isinstance(reply, Text) and not is_fault else reply
 
 
 async def _hung_up(receive: Receive) -> None:
@@ -233,7 +235,7 @@ def answer_of(role: str, subject: dict[str, Any]) -> dict[str, Any]:
             for symbol in subject["symbols"]
         ]
         return {"candidates": names}
-    if ROLES[role].schema is VoiceOutput:
+    if getattr(ROLES[role].schema, "__name__", "") == "VoiceOutput":
         return {"forecasts": list(_forecasts(subject))}
     thesis = {"direction": "up", "probability": 0.66, "move": 0.04}
     return {"verdict": "CONFIRMED", "confidence": "high", "summary": "a stand-in's", "keyRisks": [], "thesis": thesis}

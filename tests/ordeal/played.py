@@ -6,18 +6,18 @@ import datetime as dt
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import RUN_FINAL, RunState
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.measure.backtest import open_backtest
-from chordesk.tasks.measure.playing import Player
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from tests import homes
 from tests.databases import make_database
+from tests.parts import of_feature
 
 FIRST = dt.date(2010, 3, 1)
 EIGHT = ("AAPL", "CF", "GE", "HAL", "IBM", "JPM", "KO", "PFE")
@@ -44,7 +44,7 @@ def played_paces(sessions: int) -> Iterator[PlayedPace]:
     with homes.owned() as home:
         settings = load_settings({"DESK_HOME": str(home), "DESK_LOG_LEVEL": "WARNING"}, home)
         make_database(settings.database)
-        player = Player(settings)
+        player = of_feature("chordesk.tasks.measure.playing:Player")(settings)
         try:
             desk = player.app.desk
             days = [day for day in desk.market.recorded() if day >= FIRST]  # type: ignore[attr-defined]
@@ -59,9 +59,11 @@ def played_paces(sessions: int) -> Iterator[PlayedPace]:
             player.close()
 
 
-def _played(player: Player, names: Sequence[str], days: Sequence[dt.date]) -> float:
+def _played(player: Any, names: Sequence[str], days: Sequence[dt.date]) -> float:
     began = time.process_time()
-    run = open_backtest(player.app, days[0], days[-1], universe=",".join(names))
+    run = of_feature("chordesk.tasks.measure.backtest:open_backtest")(
+        player.app, days[0], days[-1], universe=",".join(names)
+    )
     player.add(run)
     while True:
         with player.app.desk.store.read() as session:

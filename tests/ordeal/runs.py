@@ -24,7 +24,6 @@ from kombu.exceptions import OperationalError
 from sqlalchemy.engine import make_url
 from sqlmodel import Session, col, select
 
-from chordesk.agents.board.voices import VOICES
 from chordesk.agents.roles import ROLES, default_roles, following
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.database.store import BUSY_SECONDS
@@ -44,18 +43,16 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import GraphWrite, Run, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.approval_requests import answer
-from chordesk.tasks.board.episode.opening import open_episode
 from chordesk.tasks.engine.kinds import task_name
-from chordesk.tasks.graphs.workflow import open_graphs
 from chordesk.tasks.reading.runs import waits
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
-from chordesk.tools.board.registry import HARVESTERS
 from tests.fakes.responses import Cut, Malformed, Reply, Silence, Status, Text, answered
 from tests.ordeal.check import Expected, Findings, check
 from tests.ordeal.crew import GRAPHS, WORKERS, FaultDesk, Held, Result, until, without_disk
 from tests.ordeal.model import FAULT, Asked, Fault, no_fault
 from tests.ordeal.proxy import SilentProxy
+from tests.parts import of_feature
 from tests.stack import REPOSITORY
 from tests.toy.graphs import ANALYSTS, NODES, TURNS
 
@@ -650,7 +647,7 @@ SYMBOLS = ("AAPL", "IBM", "KO", "GE")
 
 def voices_killed(desk: FaultDesk, chance: random.Random, result: Result) -> None:
     """SIGKILL to a worker while voices are at work, in either round."""
-    run = open_episode(desk.processes.app, SYMBOLS, rounds=ROUNDS)
+    run = of_feature("chordesk.tasks.board.episode.opening:open_episode")(desk.processes.app, SYMBOLS, rounds=ROUNDS)
     assert run is not None
     victim = chance.choice(WORKERS)
     time.sleep(chance.uniform(0.0, 3.0) * desk.pace.latency)
@@ -670,11 +667,19 @@ def episode_findings(desk: FaultDesk, run_id: str) -> Findings:
         forecasts = _rows(session, Forecast, run_id)
         questions = {row.question_id for row in _rows(session, EpisodeQuestion, run_id)}
         given = [(row.voice, row.round, row.question_id) for row in forecasts]
-        found.lost += [str(one) for one in set(product(VOICES, range(1, ROUNDS + 1), questions)) - set(given)]
+        found.lost += [
+            str(one)
+            for one in set(product(of_feature("chordesk.agents.board.voices:VOICES"), range(1, ROUNDS + 1), questions))
+            - set(given)
+        ]
         found.doubled += _twice("forecast", given)
         labels = [row.label for row in _rows(session, Signal, run_id)]
         found.doubled += _twice("signal", labels)
-        found.lost += [f"signals of {tool}" for tool in HARVESTERS if f"{tool}-1" not in labels]
+        found.lost += [
+            f"signals of {tool}"
+            for tool in of_feature("chordesk.tools.board.registry:HARVESTERS")
+            if f"{tool}-1" not in labels
+        ]
         cited = [(row.forecast_id, row.ordinal) for row in _rows(session, SignalCitation, run_id)]
         found.doubled += _twice("citation", cited)
         if len(cited) != sum(len(row.citations) for row in forecasts):
@@ -705,7 +710,9 @@ def workers_killed(
     inputs: dict[str, dict[str, Any]] = {name: {"ticker": name, "messages": [["user", name]]} for name in names}
     for name in names[:waiting]:
         inputs[name]["asks"] = f"buy {name}?"
-    run_id = open_graphs(desk.processes.app, f"{GRAPHS}:research", inputs).id
+    run_id = of_feature("chordesk.tasks.graphs.workflow:open_graphs")(
+        desk.processes.app, f"{GRAPHS}:research", inputs
+    ).id
     moments = sorted(chance.randrange(1, tickers * (len(TURNS) - 1)) for _ in range(kills))
     held: list[list[str]] = []  # the graphs in work at each kill
     for moment in moments:

@@ -22,7 +22,6 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.errors import MarketError
 from chordesk.models.states import RUN_FINAL, RunState, StepKind
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn, Verdict
-from chordesk.tasks.measure.backtest import open_backtest
 from chordesk.tasks.reading.runs import progress
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.research import open_research
@@ -30,6 +29,7 @@ from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.market.protocol import ChainSource, MarketData
 from tests.ordeal.turns import CpuTime, priced, seconds_of
+from tests.parts import of_feature
 from tests.stack import Processes, processes, wait_for
 
 
@@ -334,7 +334,9 @@ def _walk(sessions: int, workers: Sequence[str]) -> Walked:
         _ended(desk, open_research(desk.app, ["IBM", "KO"]), limit)
         days = [day for day in desk.app.desk.market.recorded() if day >= FIRST][:sessions]  # type: ignore[attr-defined]
         before = _cpu(desk)
-        run = _ended(desk, open_backtest(desk.app, days[0], days[-1]), limit)
+        run = _ended(
+            desk, of_feature("chordesk.tasks.measure.backtest:open_backtest")(desk.app, days[0], days[-1]), limit
+        )
         after = _cpu(desk)
         assert run.state == RunState.DONE, run.notes
         assert run.summary["sessions"] == sessions

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 from chordesk.models.market import Listing
 from chordesk.models.thesis import Pooled
 from chordesk.tools.portfolio.holdings import standing_of
 from chordesk.tools.portfolio.size_bounds import sizing
-from tests.tools.board.test_portfolio_signals import (
+from tests.tools.holdings import (
     Hold,
     hold,  # noqa: F401
-    waves,
 )
-from tests.tools.market.far_market import FarMarket
+from tests.tools.market.far_market import FarMarket, daily
 
 
 class Named(FarMarket):
     def listing(self, symbol: str) -> Listing:
         names = {"A": "Under Armour Inc Class A", "C": "Under Armour, Inc. Class C"}
         return Listing(symbol=symbol, name=names.get(symbol), sector="Apparel" if symbol in names else None)
+
+
+def waves() -> FarMarket:
+    """A and C swing together, B goes its own way: each moves by 1 % of log price a session."""
+    swing = [0.01 if at % 2 else -0.01 for at in range(60)]
+    slow = [0.01 if at // 2 % 2 else -0.01 for at in range(60)]
+    closes = {name: [100.0 * math.exp(sum(one[:at])) for at in range(61)] for name, one in (("A", swing), ("B", slow))}
+    return FarMarket({name: daily(name, closes["A" if name == "C" else name]) for name in "ABC"})
 
 
 def test_holdings_cash_and_companies(hold: Hold) -> None:  # noqa: F811

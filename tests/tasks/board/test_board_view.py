@@ -6,38 +6,15 @@ import pytest
 from sqlmodel import Session
 
 from chordesk.models.errors import UsageError
-from chordesk.models.states import RunKind, RunState, StepKind, StepState
-from chordesk.models.tables.board import Forecast, Question, Signal, SignalCitation
-from chordesk.models.tables.runs import Run
+from chordesk.models.states import RunKind, RunState
+from chordesk.models.tables.board import SignalCitation
 from chordesk.tasks.board.board_display import board_report
 from chordesk.tasks.board.board_view import board_view
 from chordesk.tasks.reading.chain import chain as read_chain
-from tests.builders import a_candidate, a_run, a_step
+from tests.builders import a_candidate, a_run
 from tests.tasks.cli.console import rendered
+from tests.tasks.views.board_rows import HOSTILE, a_forecast, a_question, a_signal
 from tests.tasks.views.chain import parts
-from tests.tools.scoring import rows
-
-HOSTILE = "rise\x1b[2J of [bold]1 %[/]"
-
-
-def a_question(session: Session, run: Run, label: str, symbol: str) -> Question:
-    row = rows.a_question(session, f"{symbol} {label}", None, symbol=symbol)
-    rows.on_board(session, run, row, label)
-    return row
-
-
-def a_signal(session: Session, run: Run, tool: str, probability: float | None = 0.7, **values: object) -> Signal:
-    return rows.a_signal(session, run, tool, probability, label=f"{tool}-1", headline=HOSTILE, **values)
-
-
-def a_forecast(session: Session, run: Run, question: Question, voice: str, probability: float) -> Forecast:
-    step = a_step(
-        session, run, kind=StepKind.VOICE, role=f"voice_{voice}", subject="round-1", state=StepState.DONE,
-        result={"status": "completed", "forecasts": 1, "left_out": ["Q9: no question of this board"]},
-    )  # fmt: skip
-    cited = [{"signal": "momentum-1", "stance": "build", "claim": HOSTILE}]
-    texts = {"because": HOSTILE, "change": HOSTILE}
-    return rows.a_forecast(session, run, question, voice, probability, step=step, citations=cited, **texts)
 
 
 def test_a_board_before_its_tally_has_citations_as_written_and_after_it_as_decided(session: Session) -> None:

@@ -58,12 +58,12 @@ from chordesk.tasks.reading.report_view import AnalysisRow
 from chordesk.tasks.reading.run_details import TimelineAttempt, TimelineStep
 from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
-from chordesk.tools.measure.backtest_performance import Course, RandomEntry, performance
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.agents.analysis_view.kit import PUT, options
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
+from tests.parts import of_feature
 from tests.tasks.cli.console import rendered
 from tests.tasks.views.chain import Chain, a_chain
 
@@ -280,10 +280,13 @@ def backtests(_books: Books) -> RenderableType:
     }
     voice = {"voice": "sizer", "questions": 4, "dates": 2, "brier": 0.25, "alpha": 0.0, "low": None}
     steps = np.random.default_rng(1).normal(0.001, 0.01, (2, 60))
-    course = Course(steps[0], steps[1], steps[1], np.full(60, 0.5), np.full(60, 0.1), np.full(60, 0.0001), 252.0)
-    drawn = RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98)
+    figures = of_feature("chordesk.tools.measure.backtest_performance")
+    course = figures.Course(
+        steps[0], steps[1], steps[1], np.full(60, 0.5), np.full(60, 0.1), np.full(60, 0.0001), 252.0
+    )
+    drawn = figures.RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98)
     whole: dict[str, Any] = {
-        "sessions": 1, "performance": asdict(performance(course, drawn, [], [steps[1]])),
+        "sessions": 1, "performance": asdict(figures.performance(course, drawn, [], [steps[1]])),
         "returns": shares, "drawdown": shares, "turnover": 0.1, "exposure": 0.5,
         "position_risk": 0.0025,
         "costs": "5 basis points", "turns": 1, "tokens": 2, "question": "beats the median", "ratings": [rate],

@@ -17,15 +17,17 @@ from chordesk.tasks.graphs import chapters
 from chordesk.tasks.graphs.workflow import play_chapter, resume_graphs
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.runs import close_run_step
-from tests.agents.litellm.kit import served
 from tests.fakes.chat import answer
 from tests.fakes.obedient import obedient
 from tests.fakes.responses import Reply, Silence, Status
+from tests.parts import of_feature
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.engine.steps import ago, change, get
 from tests.tasks.graphs.kit import Graphs, graphs
 from tests.toy.graphs import NODES, TURNS
+
+served = of_feature("tests.agents.litellm.kit:served")
 
 pytestmark = pytest.mark.process
 IBM: dict[str, Any] = {"ticker": "IBM", "messages": [["user", "IBM"]]}

@@ -22,10 +22,10 @@ from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Approval, EquityMark, Order, Trading
 from chordesk.models.tables.runs import Sweep
 from chordesk.models.tables.runtime import Notification, NotificationChannel
-from chordesk.tasks.notifications.watching import read_notifications
 from chordesk.tasks.telemetry import gauges
 from chordesk.tasks.telemetry.gauges import Exporter, Gauge, read_database, read_own
 from tests.builders import a_run, a_step, a_turn
+from tests.parts import of_feature
 from tests.stack import wait_for
 from tests.tasks.views.chain import Chain
 
@@ -180,7 +180,9 @@ def message(session: Session, channel: str, state: NotificationState, **values: 
 
 def test_messages_that_wait_are_late_or_were_given_up_count_by_channel(session: Session) -> None:
     message(session, "gone", NotificationState.WAITING)
-    assert not any(read_notifications(session).values()), "without a channel there is no value"
+    assert not any(of_feature("chordesk.tasks.notifications.watching:read_notifications")(session).values()), (
+        "without a channel there is no value"
+    )
     session.add_all([NotificationChannel(name=name, service="JSON") for name in ("mail", "phone", "quiet", "well")])
     message(session, "phone", NotificationState.WAITING, attempts=3, created_at=ago(500), next_at=ago(-300))
     message(session, "phone", NotificationState.SENDING, attempts=1, created_at=ago(40))
@@ -191,7 +193,10 @@ def test_messages_that_wait_are_late_or_were_given_up_count_by_channel(session: 
     message(session, "quiet", NotificationState.WAITING, held="quiet", created_at=ago(9_000), next_at=ago(10))
     message(session, "well", NotificationState.SENT, attempts=1, created_at=ago(9_000), sent_at=ago(9_000))
     session.flush()
-    found = {gauge.name: dict(each) for gauge, each in read_notifications(session).items()}
+    found = {
+        gauge.name: dict(each)
+        for gauge, each in of_feature("chordesk.tasks.notifications.watching:read_notifications")(session).items()
+    }
     assert found["desk_notifications_waiting"] == {("mail",): 2, ("phone",): 2, ("quiet",): 1, ("well",): 0}
     assert found["desk_notifications_given_up"] == {("mail",): 0, ("phone",): 1, ("quiet",): 0, ("well",): 0}
     late = found["desk_notifications_late_seconds"]

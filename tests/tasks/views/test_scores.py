@@ -14,7 +14,6 @@ from chordesk.models.errors import NotFound
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Episode, KarmaEntry, Question, ScoreMark
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.board.question_display import odds_report, score_report
 from chordesk.tasks.cli.show.run_display import run_report
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.reading.scores import ScoreBoard, kept_scores, scores
@@ -23,6 +22,7 @@ from chordesk.tools.questions.resolving import settle
 from chordesk.tools.scoring.verdict_calibration import store_odds, verdict_odds
 from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
 from tests.databases import make_database
+from tests.parts import of_feature
 from tests.tasks.cli.console import rendered
 from tests.tools.scoring.rows import a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_records import a_hit, a_verdict
@@ -199,7 +199,7 @@ def test_without_an_outcome_there_are_no_scores(session: Session) -> None:
     a_forecast(session, a_run_on(session, 0), a_question(session, "q", None), "ada", 0.7)
     found = board(session, "voice", "ada")
     assert (found.rows, found.crowd, found.questions) == ([], None, {"open": 1})
-    assert rendered(score_report(found)) == (
+    assert rendered(of_feature("chordesk.tasks.board.question_display:score_report")(found)) == (
         "Account paper. Questions: 1 open.\nNothing to score: none of its 1 questions has an outcome, 1 still open.\n"
     )
 
@@ -210,7 +210,7 @@ def test_questions_of_other_accounts_are_told_apart(session: Session) -> None:
         a_forecast(session, other, a_question(session, f"q{number}", 1.0), "ada", 0.7, account="backtest-1")
     found = board(session)
     assert (found.rows, found.questions, found.elsewhere) == ([], {}, 3)
-    assert rendered(score_report(found), 200) == (
+    assert rendered(of_feature("chordesk.tasks.board.question_display:score_report")(found), 200) == (
         "Account paper. Questions: none yet.\nNothing to score: account paper has forecast or judged no question yet; "
         "3 resolved questions of the desk are not its own.\n"
     )
@@ -227,4 +227,6 @@ def test_a_verdict_shows_its_probability_once_there_is_one(session: Session) -> 
     shown = view(session, run)
     assert shown.candidates[0].verdict_probability == pytest.approx(2 / 3)
     assert "high 67%" in rendered(run_report(shown))
-    assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(odds_report(odds, 30), 120)
+    assert "67% beat the median (49% to 81%), 30 questions on 30 dates" in rendered(
+        of_feature("chordesk.tasks.board.question_display:odds_report")(odds, 30), 120
+    )

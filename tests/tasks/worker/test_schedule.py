@@ -17,12 +17,12 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
-from chordesk.tasks.board.episode import opening
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import screen
 from chordesk.tasks.workflows.screen import session_slot
+from tests.parts import of_feature
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
 from tests.tasks.worker.steps import queued
@@ -66,6 +66,7 @@ def test_off_is_off(make_app: Callable[..., Celery]) -> None:
 
 
 def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = of_feature("chordesk.tasks.board.episode.opening")
     app = make_app(episode="16:30")
     app.loader.import_default_modules()
     monkeypatch.setattr(opening, "session_slot", lambda: session_slot(FRIDAY))

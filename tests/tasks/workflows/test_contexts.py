@@ -19,13 +19,13 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.board.episode.opening import open_episode
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, screen_params, split_universe
 from tests.databases import make_database
 from tests.fakes.local_server import LocalServer
+from tests.parts import of_feature
 
 AWAY = "http://127.0.0.1:9/v1"
 
@@ -96,6 +96,13 @@ def test_a_scheduled_screen_is_refused_too(opened: Open) -> None:
     facts(settings_of(app), 2_048)
     with pytest.raises(UsageError, match="its context has 2,048"):
         open_screen(app, schedule="premarket", slot="2026-11-24")
+    assert runs(app) == []
+
+
+def test_a_scheduled_episode_is_refused_too(opened: Open) -> None:
+    open_episode = of_feature("chordesk.tasks.board.episode.opening:open_episode")
+    app = opened(AWAY)
+    facts(settings_of(app), 2_048)
     with pytest.raises(UsageError, match="a turn of voice_"):
         open_episode(app, ["IBM"], schedule="episode", slot="2026-11-24")
     assert runs(app) == []

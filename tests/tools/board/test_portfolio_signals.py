@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from chordesk.models.errors import MarketUnavailable
 from chordesk.models.market import Listing
 from chordesk.models.questions import implied
 from chordesk.models.settings import Settings
-from chordesk.models.tables.orders import Account, Position
+from chordesk.models.tables.orders import Position
 from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
 from chordesk.tools.board.registry import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
@@ -26,29 +26,13 @@ from tests.tools.board.test_event_positions import add_question, position
 from tests.tools.board.test_price_signals import SLOW, SWING, closing, priced
 from tests.tools.board.test_venue_signals import live_board
 from tests.tools.conftest import MakeContext
+from tests.tools.holdings import (
+    Hold,
+    hold,  # noqa: F401
+)
 from tests.tools.ledger_rows import NOW, add_run
 from tests.tools.market.far_market import FarMarket, daily
 from tests.tools.questions.rows import add_forecast, person_question
-
-BEFORE = dt.datetime(2010, 8, 9, 13, 30, tzinfo=dt.UTC)
-Hold = Callable[..., ToolContext]
-
-
-@pytest.fixture
-def hold(store: Store, make_context: MakeContext) -> Hold:
-    """An account with so much cash and (symbol, quantity)."""
-
-    def hold(market: FarMarket, *rows: tuple[str, float], cash: float = 0.0, **changes: float) -> ToolContext:
-        with store.session() as session:
-            session.add(Account(name="paper", cash=cash))
-            session.flush()
-            session.add_all(
-                Position(account="paper", symbol=symbol, quantity=quantity, average_cost=1, filled_at=BEFORE)
-                for symbol, quantity in rows
-            )
-        return make_context(market, store, **changes)
-
-    return hold
 
 
 def waves() -> FarMarket:
@@ -66,7 +50,7 @@ def whole(context: HarvestContext) -> tuple[dict[str, object], str]:
     return found.data, found.headline
 
 
-def test_heat_by_hand(hold: Hold) -> None:
+def test_heat_by_hand(hold: Hold) -> None:  # noqa: F811
     """Two uncorrelated holdings of half the equity: a heat of about 2 % together, and 1 % times the root of 2."""
     market = waves()
     close = {name: float(bars.close[-1]) for name, bars in market.histories.items()}
@@ -81,7 +65,7 @@ def test_heat_by_hand(hold: Hold) -> None:
     assert headline.endswith("a belief of 55% at a price of 0.50 is worth at most 2.5% of equity")
 
 
-def test_holdings_that_are_one_bet_are_named(hold: Hold) -> None:
+def test_holdings_that_are_one_bet_are_named(hold: Hold) -> None:  # noqa: F811
     tool = hold(waves(), ("A", 10), ("C", 10), cash=1000.0)
     found = harvested("portfolio", board(tool, "D"))
     warning = found[1]
@@ -100,7 +84,7 @@ def hold_again(tool: ToolContext, symbol: str, quantity: float) -> ToolContext:
     return tool
 
 
-def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:
+def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:  # noqa: F811
     market = waves()
     gone = FarMarket({**market.histories, "YOUNG": daily("YOUNG", [100.0] * 5)})
     tool = hold(gone, ("A", 10), ("YOUNG", 10), cash=100.0)
@@ -111,7 +95,7 @@ def test_a_holding_without_heat_is_missing_and_not_zero(hold: Hold) -> None:
     assert data["holdings"] == 1
 
 
-def test_without_equity_or_a_ledger_it_is_dormant(hold: Hold, make_context: MakeContext) -> None:
+def test_without_equity_or_a_ledger_it_is_dormant(hold: Hold, make_context: MakeContext) -> None:  # noqa: F811
     assert (
         dormant("portfolio", board(make_context(waves()), "A"))
         == "not available: this home has no database yet; run `desk up`, or set DESK_DATABASE_URL"
@@ -120,7 +104,7 @@ def test_without_equity_or_a_ledger_it_is_dormant(hold: Hold, make_context: Make
     assert dormant("portfolio", board(tool, "A")) == "no equity to measure heat by: no price of NOPE"
 
 
-def test_contracts_lose_what_was_paid_and_written_ones_count_as_shares(hold: Hold) -> None:
+def test_contracts_lose_what_was_paid_and_written_ones_count_as_shares(hold: Hold) -> None:  # noqa: F811
     class Quoting(FarMarket):
         def option_quote(self, contract: str) -> object:
             return self.quote("A").model_copy(update={"price": 2.0, "symbol": contract})

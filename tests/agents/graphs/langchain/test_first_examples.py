@@ -18,10 +18,12 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 from chordesk.langchain import close_bridges, register
-from tests.agents.litellm.kit import served
 from tests.fakes.chat import FakeChat, answer
 from tests.fakes.obedient import fill
+from tests.parts import of_feature
 from tests.stack import REPOSITORY
+
+served = of_feature("tests.agents.litellm.kit:served")
 
 pytestmark = pytest.mark.process
 MODEL = "codex:openai:gpt-5.5"

@@ -16,10 +16,12 @@ from pydantic import BaseModel
 from chordesk.agents.graphs.langchain import runtimes
 from chordesk.agents.graphs.langchain.ephemeral_turns import LoginError, ModelUnavailable
 from chordesk.langchain import ChatCodex, ChatError, close_bridges
-from tests.agents.litellm.kit import served
 from tests.fakes.chat import FakeChat, answer
 from tests.fakes.local_server import LocalServer
+from tests.parts import of_feature
 from tests.patience import PATIENCE
+
+served = of_feature("tests.agents.litellm.kit:served")
 
 pytestmark = pytest.mark.process
 

@@ -19,9 +19,9 @@ from chordesk.models.tables.runs import BacktestSession
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.formats import html, markdown, marked, rendered
-from chordesk.tools.measure.backtest_performance import Course, RandomEntry, performance
 from tests.browser.hostile import MARKUP, SHOWN, a_hostile_run
 from tests.builders import a_run
+from tests.parts import of_feature
 from tests.tasks.documents.reading import Read, read
 from tests.tasks.views.chain import Chain, a_trade
 
@@ -97,8 +97,10 @@ def test_a_backtest_shows_its_curve_and_what_had_no_price(desk: Desk, whole: boo
     days = [dt.date(2010, 8, day) for day in (9, 10, 11)]
     curve = [{"day": str(day), "equity": 100.0, "held": 101.0, "equal_weight": 99.0} for day in days]
     steps = np.random.default_rng(1).normal(0.001, 0.01, 60)
-    course = Course(steps, steps, steps, steps, steps, steps, 252.0)
-    against = asdict(performance(course, RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98), [], [steps[::-1]]))
+    figures = of_feature("chordesk.tools.measure.backtest_performance")
+    course = figures.Course(steps, steps, steps, steps, steps, steps, 252.0)
+    drawn = figures.RandomEntry(4, 120.0, 3.0, -90.0, 95.0, 0.98)
+    against = asdict(figures.performance(course, drawn, [], [steps[::-1]]))
     returns = {"desk": 0.01, "held": None}
     result: dict[str, Any] = {"sessions": 3, "curve": curve, "returns": returns, "conclusion": "no better"}
     result["performance"] = against

@@ -15,8 +15,8 @@ from chordesk.tasks.reports.formats import rendered
 from chordesk.tasks.reports.report_files import write_run
 from chordesk.tasks.reports.schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
 from tests.browser.hostile import a_hostile_run
-from tests.tasks.board.test_board_view import a_forecast, a_question, a_signal
 from tests.tasks.documents.building.test_building import add_fill
+from tests.tasks.views.board_rows import a_forecast, a_question, a_signal
 from tests.tasks.views.chain import Chain
 
 DAY = dt.date(2010, 8, 12)

@@ -15,9 +15,9 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Analysis, Decision, Run
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.workflows.analyze import open_analysis
-from tests.agents.litellm.kit import environment
 from tests.fakes.chat import FakeChat
 from tests.fakes.responses import Refusal, Status
+from tests.parts import of_feature
 from tests.stack import processes, wait_for
 from tests.tasks.worker.steps import get_run
 from tests.tasks.workflows.analyze.test_analyze import OPTIONS, SELECTED
@@ -49,7 +49,11 @@ def test_an_analysis_goes_as_far_as_its_turns_do() -> None:
     the analysis incomplete and without an order."""
     with (
         FakeChat(lambda body: Status(401)) as model,
-        processes(**OPTIONS, **environment(model.url), DESK_ROLE_MODELS=f"synthesis={MODEL}") as desk,
+        processes(
+            **OPTIONS,
+            **of_feature("tests.agents.litellm.kit:environment")(model.url),
+            DESK_ROLE_MODELS=f"synthesis={MODEL}",
+        ) as desk,
     ):
         desk.rulebook()
         desk.workers("research", "ops", "trade")

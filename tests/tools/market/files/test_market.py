@@ -12,7 +12,6 @@ import pytest
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.orders import OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.tasks.measure.backtest_sessions import symbols_of_walk
 from chordesk.tools.brokers.paper_matching import PaperPrices
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
@@ -237,8 +236,6 @@ def test_a_universe_has_its_members_of_the_day(tmp_path: Path) -> None:
     assert {day: [one.symbol for one in members] for day, members in found.items()} == expected
     april = market(tmp_path, folder, dt.date(2020, 4, 1))
     assert april.quote("A").price, "a name that has left is priced all the same"
-    assert symbols_of_walk("sp500", april, days[61:63]) == ["A", "B"], "a walk has the names that left during it too"
-    assert symbols_of_walk("sp500", april, days[62:63]) == ["B"]
     for wrong, problem in (
         (("A", "2020-05-01", "2020-04-01"), "row 2: the membership of A ends on 2020-04-01, before it begins"),
         (("A", "2020-03-01", ""), "row 3: A is listed twice"),
