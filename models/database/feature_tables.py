@@ -22,6 +22,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
+from chordesk.models.descriptions import is_ours
 from chordesk.models.features import Feature, Keep, prefix
 from chordesk.models.tables.columns import Utc
 
@@ -58,7 +59,9 @@ def of_features(names: tuple[str, ...], core: frozenset[str]) -> frozenset[str]:
             for module in feature.tables:
                 features.load(module)
             why = _misnamed(feature, core | found)
-        except Exception as error:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             again = _DEFINED.search(str(error)) if isinstance(error, InvalidRequestError) else None
             said = f"{type(error).__name__}: {' '.join(str(error).split())}"
             why = f"among the tables there is {again[1]} already" if again else said
@@ -204,12 +207,24 @@ def migrate(connection: Connection, line: Line) -> None:
     config.set_main_option("path_separator", "newline")
     config.set_main_option("version_locations", migrations.written(line.folder))
     config.attributes.update(connection=connection, version_table=version_table(line.feature.name))
+    before = _of_others(connection, line.feature)
     command.upgrade(config, "head")
+    after = _of_others(connection, line.feature)
+    if changed := sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)):
+        raise ValueError(f"it makes, changes or drops {changed[0]}, and its own begin with {line.feature.prefix}")
     there = inspect(connection)
     if wrong := differences(there, of_modules(*line.feature.tables)):
         raise ValueError(f"after it the database does not fit the package: {'; '.join(wrong)}")
     if (reached := _revision(connection, line.feature.name)) != line.newest:
         raise ValueError(f"the revision in {line.newest}_*.py is {reached}: name both the same")
+
+
+def _of_others(connection: Connection, feature: Feature) -> dict[str, set[str]]:
+    """Return the columns of the tables that are not this feature's."""
+    there = inspect(connection)
+    own = (feature.prefix, version_table(feature.name))
+    names = (name for name in there.get_table_names() if not name.startswith(own))
+    return {name: {column["name"] for column in there.get_columns(name)} for name in names}
 
 
 def differences(there: Inspector, wanted: Mapping[str, Table]) -> list[str]:

@@ -42,6 +42,7 @@ from sqlmodel import Session, SQLModel
 
 from chordesk.models import features, home, migrations, tables
 from chordesk.models.database import feature_tables, page_sums, soundness
+from chordesk.models.descriptions import is_ours
 from chordesk.models.errors import DatabaseDown, DatabaseNew, DatabaseUnfit, DatabaseUnsound, SettingError
 from chordesk.models.features import Feature, Keep
 from chordesk.models.tables.columns import insert_for
@@ -366,14 +367,14 @@ def _server_engine(address: str) -> Engine:
         ) from None
 
 
-def upgrade(url: str, revision: str = "head") -> None:
+def upgrade(url: str, revision: str = "head", tell: Callable[[str], None] = lambda line: None) -> None:
     """To the newest schema, with the tables of features, or to this revision without them. Raises DatabaseUnfit for a
     schema that does not lead here or cannot be written. A package whose migration fails can keep nothing; the database
-    is as it was before it."""
+    is as it was before it. tell: takes a line before each package's migration, which may take any time."""
     with closing(Store(url, make=True)) as store:
         _upgrade_core(store, url, revision)
         if revision == "head":
-            _upgrade_features(store, url)
+            _upgrade_features(store, url, tell)
 
 
 def _upgrade_core(store: Store, url: str, revision: str) -> None:
@@ -401,7 +402,7 @@ def _upgrade_core(store: Store, url: str, revision: str) -> None:
             _sign(connection)
 
 
-def _upgrade_features(store: Store, url: str) -> None:
+def _upgrade_features(store: Store, url: str, tell: Callable[[str], None]) -> None:
     with _answering(store) as connection:
         behind = [line for line in feature_tables.lines(connection) if not line.is_current]
     feature_tables.set_unready(line for line in behind if not line.is_known)
@@ -411,13 +412,16 @@ def _upgrade_features(store: Store, url: str) -> None:
         if line.feature.name in features.unready():
             continue
         _unseal(url)
+        tell(f"the tables of the feature {line.feature.name} are brought to revision {line.newest}")
         try:
             with store.engine.connect() as connection:
                 with _foreign_keys_suspended(connection):
                     connection.begin()  # so that Alembic does not commit before all of it is checked
                     feature_tables.migrate(connection, line)
                 connection.commit()
-        except Exception as error:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             said = " ".join(str(getattr(error, "orig", None) or error).split())
             why = f"its migration to revision {line.newest} failed, {type(error).__name__}: {said}"
             features.set_unready(line.feature, why)

@@ -342,7 +342,7 @@ def upgrade(
     url = settings.database if login is None else read_secret("--login", login)
     before, _ = store.current(url)
     made = {line.feature.name: line.revision for line in store.feature_lines(url)[0]}
-    store.upgrade(url)
+    store.upgrade(url, tell=print_line)
     after, _ = store.current(url)
     if fleet:
         presence.require_redis(settings, store.desk_of(url))

@@ -286,7 +286,7 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
         redis_clients.wait_ready(redis_url(plan.settings), REDIS_SECONDS)
         if (warning := redis_clients.require_fit(redis_url(plan.settings))) is not None:
             notify(warning)
-        store.upgrade(plan.settings.database)
+        store.upgrade(plan.settings.database, tell=notify)
         presence.require_own(plan.settings)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)

@@ -150,6 +150,11 @@ WRONG = {
         "unmade_note",
         "its migration to revision 0001 failed, ValueError: after it the database does not fit the package: ",
     ),
+    "exits": ("exits_note", "its migration to revision 0001 failed, SystemExit: 3"),
+    "drops": (
+        "drops_note",
+        "its migration to revision 0001 failed, ValueError: it makes, changes or drops forecast, and its own",
+    ),
     "empty": ("empty_note", "wrong_empty_migrations has no migration such as 0001_tables.py"),
 }
 TABLE = """
@@ -171,8 +176,8 @@ def test_packages_whose_tables_do_not_fit_are_named_and_change_nothing(
         (tmp_path / f"wrong_{name}_tables.py").write_text(CLASS.format(table if name != "misnamed" else "note"))
         (tmp_path / f"wrong_{name}_migrations").mkdir()
         if name != "empty":
-            statement = {"fails": "no statement"}.get(name, "select 1")
-            made = MADE.format(name=name, statement=statement)
+            statement = {"fails": "no statement", "drops": "drop table forecast"}.get(name, "select 1")
+            made = MADE.format(name=name, statement=statement) if name != "exits" else "exit(3)"
             (tmp_path / f"wrong_{name}_migrations" / "0001_note.py").write_text(MIGRATION.format(made))
     path = {"PYTHONPATH": f"{toy}:{tmp_path}"}
     with closing(sqlite3.connect(found.settings.home / "desk.db")) as connection:
