@@ -117,7 +117,7 @@ def _environment() -> SandboxedEnvironment:
 # long, and the room that is left for the answers of tools.
 #
 # A context holds the instructions, the tools, the schema of the answer, the question, what tools answer, and the answer
-# with its reasoning. Tokens are those of `tools.shortening.tokens_of`.
+# with its reasoning. Tokens are those of `tools.toolsets.tokens_of`.
 
 SMALLEST_ANSWER = 1_000  # tokens of an answer, its reasoning and a call of a tool, below which no turn begins
 ANSWER_PART = 4  # this part of the context is for the answer, and no more than a model call may write

@@ -36,12 +36,11 @@ class PlannedInstrument(TypedDict):
 
 
 class JudgedSymbol(TypedDict):
-    """One candidate's verdict as the trader reads it; fields as in `models.reports.VerdictResult`. probability: that
+    """One candidate's verdict as the trader reads it; fields as in `models.analysis.VerdictResult`. probability: that
     its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. pooled: a
-    `models.thesis.Pooled`, theses: the roles' in full with what code knows of levels and a contract; as `agents.theses`
-    states them, none of an older verdict. against: the roles that reject it with figures. kept: why its
-    holding is not sold on this verdict, of `verdict.kept_because`. plan: of an instrument on it,
-    where one was asked for."""
+    `models.thesis.Pooled`, theses: the roles' in full with what code knows of levels and a contract, none of an older
+    verdict. against: the roles that reject it with figures. kept: why its holding is not sold on this verdict, of
+    `agents.research_verdict.kept_because`. plan: of an instrument on it, where one was asked for."""
 
     symbol: str
     instrument: str
@@ -75,7 +74,7 @@ class MarketView(TypedDict, total=False):
     """What code adds to a subject when its turn begins."""
 
     regime: dict[str, Any]  # `models.market.Regime`, or `missing` with the reason
-    # what became of names in the same state, by `tools.regime.rate_row`; none where no state is known
+    # what became of names in the same state, by `tools.scoring.market_regime.rate_row`; none where no state is known
     baseRates: list[dict[str, Any]]
 
 
@@ -346,8 +345,8 @@ def voice_subject(
     positions: Iterable[VoicePosition] = (),
     record: str | None = None,
 ) -> VoiceSubject:
-    """Return the subject of a voice's turn. number: of the round. text: the board, as `agents.board.rendering` writes
-    it. questions: of the board; one without a baseline is not forecast, and left out. positions: of round 1, for round
+    """Return the subject of a voice's turn. number: of the round. text: the board, as `agents.board.content` writes it.
+    questions: of the board; one without a baseline is not forecast, and left out. positions: of round 1, for round
     2. record: what code kept of the voice's earlier forecasts."""
     return {
         "constraints": constraints(settings),

@@ -87,7 +87,7 @@ class Preview(Identified, Dated, table=True):
 
 class OrderCheck(DeskTable, table=True):
     """What each rule answered when the order was last checked, at its preview or before it was sent. market_at: market
-    time; answers: as `tools.orders.checks.recorded.RuleAnswer`."""
+    time; answers: as `tools.orders.checking.RuleAnswer`."""
 
     order_id: str = Field(primary_key=True, foreign_key="order.id")
     market_at: dt.datetime = Field(sa_type=Utc)

@@ -281,8 +281,8 @@ class CassettePart(DeskTable, table=True):
 
 
 class CassetteTurn(DeskTable, table=True):
-    """A turn that can be played again, as `agents.cassettes` has it. Its run and its part may be another desk's, whose
-    file was imported: there is no foreign key.
+    """A turn that can be played again, as `agents.measure.cassettes` has it. Its run and its part may be another
+    desk's, whose file was imported: there is no foreign key.
 
     id: digest of all that its model saw; opened: of what opened it. body: opening, calls and end, compressed JSON.
     """
@@ -345,7 +345,7 @@ class ScheduleEntry(DeskTable, table=True):
 
 
 class ApiToken(DeskTable, table=True):
-    """A named token of a person or program for the service. digest: its SHA-256; scopes: of `tasks.tokens`."""
+    """A named token of a person or program for the service. digest: its SHA-256; scopes: of `tasks.named_tokens`."""
 
     name: str = Field(primary_key=True)
     digest: str = Field(index=True)

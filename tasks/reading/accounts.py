@@ -65,7 +65,7 @@ class SkippedRole(Frozen):
 
 
 class HoldingPlan(Frozen):
-    """One holding as it stood when the run was opened; fields as of `tools.holdings.Holding`."""
+    """One holding as it stood when the run was opened; fields as of `tools.portfolio.holdings.Holding`."""
 
     symbol: str
     price: float | None

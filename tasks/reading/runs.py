@@ -69,7 +69,7 @@ from chordesk.tools.scoring.verdict_calibration import lenses_of, odds_of_run
 
 
 class BacktestView(Frozen):
-    """A backtest. sessions: how many it is to visit; result: as `workflows.backtest_sessions` counts it, None before
+    """A backtest. sessions: how many it is to visit; result: as `measure.backtest_sessions` counts it, None before
     its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
     and forecasts are scored on."""
 

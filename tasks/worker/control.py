@@ -94,7 +94,7 @@ def mark(session: Session, run_id: str) -> Stop:
 def settle(session: Session, settings: Settings, run_id: str, *, trusted: bool = True) -> int:
     """End steps that are held no more, and the run itself with its last one; return how many are still held, with the
     runs that its steps still wait for. trusted: a lease that has run out does not count as held (see
-    `sweep_lease.lease_trust`)."""
+    `leases.lease_trust`)."""
     run = session.get(Run, run_id, with_for_update=True, populate_existing=True)
     if run is None or run.state != RunState.STOPPING:
         return 0

@@ -31,6 +31,8 @@ EXAMPLES = {
 }
 # A path of the repository in backticks. One with a capital letter in it (tools/NAME.py) is to be filled in.
 _PATH = re.compile(r"`((?:models|tools|agents|tasks|tests|docs|deploy|requirements)/[a-z0-9_./*-]*)`")
+# A module in backticks, perhaps with a name of it.
+_MODULE = re.compile(r"`(?:chordesk\.)?((?:models|tools|agents|tasks)(?:\.[a-z_]+)+)[`.]")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 _COMMAND = re.compile(r"(?:^|[`\s/])desk ([a-z]+)")
@@ -70,6 +72,17 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_file_that_is_mentioned_exists() -> None:
     gone = [(name(page), path) for page, path in each(_PATH) if not list(REPOSITORY.glob(path.rstrip("/")))]
     assert [(page, path) for page, path in gone if path not in EXAMPLES] == []
+
+
+def test_every_module_that_code_mentions_exists() -> None:
+    there = {path.with_suffix("") for room in ROOMS for path in (REPOSITORY / room).rglob("*.py")}
+    gone = []
+    for path in (path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py")):
+        for named in _MODULE.findall(path.read_text(encoding="utf-8")):
+            place = REPOSITORY.joinpath(*named.split("."))
+            if not (there & {place, place.parent} or place.is_dir()):
+                gone.append((name(path), named))
+    assert gone == []
 
 
 def test_every_command_that_is_mentioned_exists() -> None:
