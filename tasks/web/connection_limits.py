@@ -108,7 +108,7 @@ class ConnectionLimits:
                 of_client[one.address, one.known] -= 1
                 self._close(one)
         if self._closed and now > self._told + TELL_SECONDS:
-            log.warning("door.closed", strangers=self._closed, note="they sent no whole request, or were too many")
+            log.warning("connections.closed", strangers=self._closed, note="no whole request, or too many")
             self._closed, self._told = 0, now
 
     def _close(self, one: LimitedHttp | LimitedWebSocket) -> None:
