@@ -680,7 +680,9 @@ def call(feature: Feature, function: Callable[..., T], *given: Any) -> T:
         return function(*given)
     except DeskError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         if (place := _found().places.get(feature.name)) is None:
             raise
         remedy = f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"

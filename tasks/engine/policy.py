@@ -1,8 +1,8 @@
 """Retry policy of steps: one table from the kind of a failure to another attempt, or none.
 
-Kinds are those of `agents.codex.event_translation`, the snake_case names of the errors in `models.errors`, and those that arise
-here: `deadline`, `interrupted`, `drained`, `crashed`, `no_room`. A kind that is not in the table is not tried again: it
-may never pass.
+Kinds are those of `agents.codex.event_translation`, the snake_case names of the errors in `models.errors`, and those
+that arise here: `deadline`, `interrupted`, `drained`, `crashed`, `no_room`. A kind that is not in the table is not
+tried again: it may never pass.
 """
 
 from __future__ import annotations
