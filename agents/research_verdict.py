@@ -47,8 +47,9 @@ def conclude(
 
     By theses: a REJECT that ended the research -> PASS, unless it is of a contract alone; else as
     `thesis_pooling.rated` says of the pooled theses, and a BUY that no report supports, or that a required one rejects
-    or has proven wrong, is HOLD. What is not grounded raises no probability, and a thesis that was proven wrong since has none. weights: of
-    roles, and basis: of the share, as of `thesis_pooling.pool`. Guards and confidence are those of `reduce_reports`.
+    or has proven wrong, is HOLD. What is not grounded raises no probability, and a thesis that was proven wrong since
+    has none. weights: of roles, and basis: of the share, as of `thesis_pooling.pool`. Guards and confidence are those
+    of `reduce_reports`.
     """
     if rule.by == "stances":
         return reduce_reports(reports, required)
