@@ -33,8 +33,8 @@ from chordesk.tasks.services.stack import Stack
 def features_found(context: CheckContext) -> Check:
     """Check that every installed feature is in force, and that nothing waits or is kept for one that is not."""
     kinds.run_kinds()  # loads the features' workflows
+    lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]  # leaves out too
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
-    lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]
     kept = _kept(context)
     left_out: tuple[Skipped | Kept, ...] = (*features.skipped(), *features.unready().values(), *kept)
     wrong = [(str(each), each.remedy) for each in left_out] + lost + list(_of_no_feature(context))
