@@ -17,6 +17,7 @@ NAMED = ("graph_roles", "lenses", "commands", "markets", "brokers", "runtimes", 
 # Members whose keys begin with the feature's name and this mark.
 OWNED = {"event_kinds": r"\.", "notice_kinds": "_", "denials": "_"}
 LONGEST = 300  # characters of what an error says
+_TABLED = re.compile(r"Table '([^']+)' is already defined")  # SQLAlchemy's words
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _NOUNS = {"str": "text", "int": "number", "ModuleType": "module", "Callable": "function", "type": "class"}
 _DESK = "chordesk."  # with what begins the name of each module of the desk
@@ -36,6 +37,8 @@ def said(error: BaseException, *, placed: bool = True) -> str:
         text = " ".join(str(error).split())
     except Exception as again:  # its own text fails
         text = f"it says nothing, for {type(again).__name__}"
+    if type(error).__name__ == "InvalidRequestError" and (tabled := _TABLED.match(text)):
+        return f"among the tables there is {tabled[1]} already"  # its own remedy would change the desk's table
     cut = f"{text[:LONGEST]}..." if len(text) > LONGEST else text
     where = _where(error) if placed and not isinstance(error, SyntaxError) else ""  # its text has the line
     return f"{type(error).__name__}{f': {cut}' if cut else ''}{f' ({where})' if where else ''}"

@@ -22,6 +22,7 @@ from importlib.metadata import (
     version,
 )
 from pathlib import Path
+from string import ascii_lowercase
 from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -759,7 +760,8 @@ def views() -> list[tuple[Feature, View]]:
         elif wrong := [one.path for one in feature.views if not one.path.startswith("/")]:
             skip(feature, f"its view {wrong[0]!r} has a path that does not begin with /")
         elif taken := sorted(here & keys.keys()):
-            skip(feature, f"its view has the key {taken[0]}, which goes to {keys[taken[0]]}")
+            free = ", ".join(sorted(set(ascii_lowercase) - keys.keys() - here))
+            skip(feature, f"its view has the key {taken[0]}, which goes to {keys[taken[0]]}; free are {free}")
         else:
             found += [(feature, one) for one in feature.views]
             known.update(mine)

@@ -63,7 +63,8 @@ WRONG = {
     "routed": ("routes=('routed_part:router',)", "among the routes there is GET /runs/{} already"),
     "viewer": ("views=(View('/scores', 'A', 'of/viewer/a'),)", "views there is /scores already"),
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
-    "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /"),
+    "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are c, e"),
+    "tabled": ("roles=('tabled_part:ROLES',)", "among the tables there is run already"),
     "checked": ("checks=('routed_part:CHECK',)", "of desk doctor there is redis already"),
     "started": ("programs=(Program('beat', ('a',), 'b'),)", "among the programs there is beat already"),
     # with parts that are not there, or of another kind
@@ -87,6 +88,10 @@ WRONG = {
     ),
 }  # fmt: skip
 PARTS = {
+    "tabled_part": (
+        "from chordesk.plugins import Identified, Run\n"
+        "class Again(Identified, table=True):\n    __tablename__ = 'run'\nROLES = ()\n"
+    ),
     "again_roles": (
         "from chordesk.plugins import validator, Workflow\n"
         "ROLES = (validator('risk'),)\nSILENT = (validator('silent'),)\nWORKFLOWS = (Workflow('screen'),)\n"
