@@ -449,6 +449,10 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
             return f"{name} is another name of the desk's feature {own}", "rename it in its package, or uninstall it"
     if (feature.tables or feature.migrations or feature.settings_schema) and _NAME.fullmatch(name) is None:
         return "its tables and settings begin with its name, which is not of a-z, 0-9, - and _ alone", "rename it"
+    if prefix("alembic_version").startswith(prefix(name)):
+        return f"tables that begin with {prefix(name)} count the revisions of migrations", "rename it"
+    if same := [other for other in found.features if prefix(other) == prefix(name)]:
+        return f"its tables and settings would begin as those of the feature {same[0]}", "rename it in its package"
     if feature.needs:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -604,6 +608,11 @@ def switched_off(what: str, name: str) -> str | None:
     """Return the feature that is off and has this name among its parts."""
     found = (each for each in off() if each in _found().features)
     return next((each for each in found if name in getattr(_found().features[each], what)), None)
+
+
+def packages_off() -> tuple[str, ...]:
+    """Return the names of packages' features that are off, of which nothing is loaded."""
+    return tuple(sorted(_found().left))
 
 
 def load(place: str) -> Any:

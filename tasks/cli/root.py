@@ -119,6 +119,9 @@ def command_for(arguments: Sequence[str]) -> typer.Typer:
         if name is not None and (feature := features.switched_off("commands", name)) is not None:
             reason = f"desk {name} is of the feature {feature}, which is switched off"
             raise UsageError(reason, remedy=f"take {feature} out of {features.OFF}")
+        if name is not None and (packages := ", ".join(features.packages_off())):
+            reason = f"there is no command {name!r}, but a package that is switched off may have it: {packages}"
+            raise UsageError(reason, remedy=f"take it out of {features.OFF}, or see `desk --help`")
         return outline()
     from chordesk.tasks.worker import log_format
 

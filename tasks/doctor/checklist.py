@@ -14,7 +14,7 @@ from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
 from chordesk.models.database import feature_tables
 from chordesk.models.database.feature_tables import Kept
-from chordesk.models.database.store import current, feature_lines
+from chordesk.models.database.store import current, every_table, feature_lines
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.features import Skipped
 from chordesk.models.settings.running_desk import is_up
@@ -33,6 +33,7 @@ from chordesk.tasks.services.stack import Stack
 def features_found(context: CheckContext) -> Check:
     """Check that every installed feature is in force, and that nothing waits or is kept for one that is not."""
     kinds.run_kinds()  # loads the features' workflows
+    every_table()  # and their tables: one that is misnamed keeps nothing, whatever the revision of the database
     lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]  # leaves out too
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
     kept = _kept(context)

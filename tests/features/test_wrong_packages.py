@@ -44,6 +44,7 @@ WRONG = {
     # with names that are there already
     "board": ("needs=''", "the desk itself has this name"),
     "masks": ("needs=''", "masks is another name of the desk's feature measure"),
+    "alembic": ("needs=''", "tables that begin with alembic_ count the revisions"),
     "nicked": ("aliases=('board',)", "its alias board is a name of the feature board"),
     "nicks": ("aliases=('good',)", "its alias good is a name of the feature good"),
     "screens": ("commands={'screen': Command('a', 'Run', 'b')}", "there is screen already"),
