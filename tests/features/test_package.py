@@ -121,8 +121,8 @@ def test_its_role_calls_its_tool_in_a_run_on_its_market_and_account(toys: Proces
         calls = session.exec(select(ToolCall.tool, Turn.role).join(Turn).where(Turn.run_id == run.id)).all()
     store.close()
     assert (run.account, ("toy_range", "toy") in calls) == ("toy", True)
-    (chain,) = [desk(toys, "runs", "show", run.id, "IBM", "--lineage")]
-    assert "IBM is a toy" in chain.stdout, chain.stderr
+    chain = printed(toys, "runs", "show", run.id, "--lineage", "IBM", "--json", **named)
+    assert "IBM is a toy" in [node["label"] for node in chain["nodes"]]
     assert "Toys" in (shown := desk(toys, "--help").stdout)
     assert "Square numbers, add them up, and double the sum." in " ".join(shown.split())
 
@@ -240,7 +240,7 @@ BROUGHT = {
     "aliases": {"toys"}, "roles": {"toy", "screener_toy"}, "graph_roles": {"toy_graph"}, "tools": {"toy_range"},
     "lenses": {"toy"}, "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
     "workflows": {"toy", "toys"}, "commands": {"toy"}, "help": {"toy"}, "turn_counts": {"toy"}, "brief": {"brief"},
-    "shown": {"toys"}, "lineage": {"lineage"},
+    "shown": {"toys"}, "lineage": {"toy_lineage"},
     "steps": {"toy_split", "toy_square", "toy_sum", "toy_double", "toy_total", "toy_play", "toys_open", "toys_sum"},
     "options": {"the toys are stopped\n"}, "subcommands": {"toys\n"}, "event_kinds": {"toy.added"},
     "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "checks": {"toys"},

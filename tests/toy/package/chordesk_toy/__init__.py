@@ -33,7 +33,7 @@ FEATURE = Feature(
     turn_counts={"screen": ("chordesk_toy.hooks:turns_of_screen",)},
     brief=("chordesk_toy.hooks:brief",),
     shown={"toys": Shown("chordesk_toy.hooks:total_of", "run", text="chordesk_toy.hooks:total_text", kinds=("toy",))},
-    lineage=("chordesk_toy.hooks:lineage",),
+    lineage=("chordesk_toy.hooks:toy_lineage",),
     options={"stop": ("chordesk_toy.hooks:stop_toy",)},
     subcommands={"runs": ("chordesk_toy.run_commands",)},
     event_kinds={"toy.added": "payload.total: a run of toys was added up"},

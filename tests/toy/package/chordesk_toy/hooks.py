@@ -41,7 +41,7 @@ def total_text(total: int) -> str:
     return f"The toys came to {total}."
 
 
-def lineage(made: Any, run_id: str, symbol: str) -> list[str]:
+def toy_lineage(made: Any, run_id: str, symbol: str) -> list[str]:
     return [made.add("signal", f"toy-{symbol}", f"{symbol} is a toy", [], None, {})]
 
 
