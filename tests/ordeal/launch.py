@@ -12,6 +12,7 @@ should ask about. Only the trade worker has the broker's key.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import importlib
 import os
@@ -125,11 +126,12 @@ def with_points() -> None:
 
 def far_sides() -> None:
     """The exchange's calendar and Yahoo are other people's; the tests' are open at any hour and on loopback."""
-    from chordesk.tools.market import clock, fetching
+    from chordesk.models.exchanges import EXCHANGES, HOME
+    from chordesk.tools.market import fetching
     from chordesk.tools.market.yahoo import market as yahoo
     from tests.fakes.yahoo import LoopbackSession
 
-    setattr(clock, "EXCHANGE", ALWAYS_OPEN)  # noqa: B010
+    EXCHANGES[HOME] = dataclasses.replace(EXCHANGES[HOME], calendar=ALWAYS_OPEN)
     fetching.PACES["Yahoo"] = fetching.Pace(1000.0, 40)  # no test process is there to be spared
     build_yahoo = yahoo.build_yahoo
 
