@@ -244,11 +244,11 @@ def test_an_event_that_cannot_be_understood_is_no_end(store: Store) -> None:
             with store.session() as session:
                 event_log.append(session, [a_note(run_id, 1)])
                 event_log.write(session)
-                dream = "update event_batch set events = replace(events, 'item.completed', 'item.dreamt')"
+                dream = "update event_batch set events = replace(events, 'item.completed', 'Dreamt')"
                 session.connection().exec_driver_sql(dream)
             await asyncio.wait_for(reader, PATIENCE)
 
-    with pytest.raises(ValidationError, match=r"item\.dreamt"):
+    with pytest.raises(ValidationError, match="Dreamt"):
         asyncio.run(main())
 
 
