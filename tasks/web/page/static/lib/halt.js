@@ -54,8 +54,8 @@ export function Ask({ way, account, thrown, onClose }) {
         broker are cancelled, stops that protect positions stay.`
       : html`Account <strong>${textOf(account)}</strong> may trade again${way === 'reduce'
         ? ', but only give exposure back' : ''}. What waited meanwhile is denied.`}
-      ${way === 'flatten' && html` <strong>Every position that the desk holds at this broker is closed at market.</strong>
-        What else the broker holds stays. This cannot be undone.`}</p>
+      ${way === 'flatten' && html` <strong>Every position that the desk holds at this broker is closed at
+        market.</strong> What else the broker holds stays. This cannot be undone.`}</p>
     <${Field} label="Reason, for the record (may be left out)" maxlength="500" value=${why} onText=${setWhy} /><//>`;
 }
 
