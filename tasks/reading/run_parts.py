@@ -11,6 +11,7 @@ from pydantic import BaseModel, create_model
 from sqlmodel import Session
 
 from chordesk.models import features
+from chordesk.models.descriptions import is_ours
 from chordesk.models.errors import SettingError
 from chordesk.models.features import Shown
 from chordesk.models.settings import Settings
@@ -39,8 +40,8 @@ def call(feature: features.Feature, part: str, function: Callable[..., Any], *gi
     """Return what a function of a feature returns; None where a package's raises, and the log has why."""
     try:
         return function(*given)
-    except Exception as error:
-        if features.is_own(feature):
+    except BaseException as error:  # a package may end its caller, or mean to
+        if features.is_own(feature) or is_ours(error):
             raise
         why = f"{type(error).__name__}: {error}"
         log.warning("feature.part_failed", feature=feature.name, part=part, error=why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,10 @@ def broken(session: Session, run: Run) -> Weather:
     raise KeyError("no gauge")
 
 
+def ends(session: Session, run: Run) -> Weather:
+    sys.exit(3)
+
+
 def lines(found: Weather) -> str:
     return f"rain {found.rain}"
 
@@ -51,14 +56,18 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_part_has_its_type_its_value_and_its_text(package: Any, store: Store) -> None:
-    package(weather=Shown(f"{__name__}:weather", text=f"{__name__}:lines"), noise=Shown(f"{__name__}:broken"))
+    package(
+        weather=Shown(f"{__name__}:weather", text=f"{__name__}:lines"),
+        noise=Shown(f"{__name__}:broken"),
+        end=Shown(f"{__name__}:ends"),
+    )
     wide = run_parts.widened(Whole, "detail")
     assert wide.model_json_schema()["properties"]["weather"]["anyOf"][0]["$ref"].endswith("Weather")
     with store.session() as session:
         run = a_run(session)
         found = run_parts.read(session, run, wide, "detail")
         made: Any = wide(run_id=run.id, market=run.market, **found)
-    assert (made.weather, made.noise) == (Weather(rain=len(made.run_id) * 0.5), None)
+    assert (made.weather, made.noise, made.end) == (Weather(rain=len(made.run_id) * 0.5), None, None)
     assert [part.call(part.shown.text, value) for part, value in run_parts.given(made, "detail")] == [
         lines(made.weather)
     ]
