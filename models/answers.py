@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from chordesk.models.order_terms import OrderType, TimeInForce
 
 # A ticker, in a form that every dialect of regular expressions reads alike: it also goes to the model.
-SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.-]{0,9}$"
+SYMBOL_PATTERN = "^[A-Z0-9][A-Z0-9.&-]{0,19}$"
 
 
 def upper(value: Any) -> Any:

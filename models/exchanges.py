@@ -194,8 +194,7 @@ _ROWS = (
 )  # fmt: skip
 EXCHANGES: Mapping[str, Exchange] = {row.code: row for row in _ROWS}
 
-# Places by the suffixes of Yahoo, of those without a row too. A suffix that is not here decides nothing: .A, .B and .C
-# are classes of US shares, .U, .W, .WS, .PR, .Q and .OB are American too, .US says what is so anyway.
+# Places by the suffixes of Yahoo, of those without a row too. Any other single letter is a class of US shares.
 PLACES: Mapping[str, str] = {
     suffix: place
     for place, suffixes in {
@@ -216,6 +215,9 @@ PLACES: Mapping[str, str] = {
     }.items()
     for suffix in suffixes.split()
 }  # fmt: skip
+# Units, warrants, rights, preferred shares, bankrupt and over-the-counter names, and what says what is so anyway.
+_AMERICAN = frozenset(["UN", "WS", "WSA", "WSB", "WT", "RT", "WI", "PR", "OB", "PK", "US"])
+_UNKNOWN = re.compile(r"[A-Z0-9&-]+\.([A-Z]{2,4})")
 _BY_SUFFIX: Mapping[str, Exchange] = {suffix: row for row in _ROWS for suffix in row.suffixes}
 
 FIAT = "USD|EUR|GBP|JPY|CHF|CAD|AUD|NZD|CNY|HKD|SGD|KRW|INR|BRL|MXN|ZAR|SEK|NOK|DKK|TRY"
@@ -238,17 +240,20 @@ def suffix_of(symbol: str) -> str:
 
 
 def exchange_of(symbol: str) -> Exchange:
-    """Return the exchange of a symbol by its form alone. Raises MarketError where it is listed in a place that has no
-    row, and of a rate between two currencies."""
+    """Return the exchange of a symbol by its form alone. Raises MarketError where its suffix names a place that has no
+    row or nothing that is known, and of a rate between two currencies."""
     pair, suffix = pair_of(symbol), suffix_of(symbol)
     if pair is not None:
         if _IS_FIAT.fullmatch(pair[0]):
             raise MarketError(f"{symbol} is an exchange rate", remedy="currencies are not traded: leave it out")
         return EXCHANGES[CRYPTO]
+    remedy = f"leave it out; known are the suffixes {', '.join(f'.{one}' for one in _BY_SUFFIX)}"
     if not suffix:
+        unknown = _UNKNOWN.fullmatch(symbol)
+        if unknown and unknown[1] not in _AMERICAN:
+            raise MarketError(f"{symbol} has a suffix that the desk does not know (.{unknown[1]})", remedy=remedy)
         return EXCHANGES[HOME]
     if suffix not in _BY_SUFFIX:
-        remedy = f"leave it out; known are the suffixes {', '.join(f'.{one}' for one in _BY_SUFFIX)}"
         raise MarketError(
             f"{symbol} is listed in {PLACES[suffix]} (.{suffix}), which the desk does not know", remedy=remedy
         )

@@ -11,11 +11,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from chordesk.models.answers import Frozen, Wire
+from chordesk.models.errors import MarketError
+from chordesk.models.exchanges import CRYPTO, HOME, currency_of, exchange_code, exchange_of, pair_of, suffix_of
 
 SHARES_PER_CONTRACT = 100.0
 MODELLED = "modelled"  # the source of every figure that rests on a model in place of a market
@@ -97,6 +99,10 @@ def contract_of(root: str, expiry: dt.date, kind: Literal["call", "put"], strike
 
 
 def root_of(symbol: str) -> str:
+    """Return by which name contracts are on a share: that of BRK.B is BRKB. A listing of another place and a pair have
+    no such contracts and keep their whole name, so that VOD.L is not taken for a share VODL."""
+    if suffix_of(symbol) or pair_of(symbol):
+        return symbol
     return symbol.replace(".", "").replace("-", "")
 
 
@@ -154,6 +160,7 @@ def wrong_legs(symbol: str, legs: Sequence[OrderLeg]) -> str | None:
 
 
 Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Step = Annotated[Decimal, Field(gt=0, allow_inf_nan=False)]
 
 
 def plain_name(market: str) -> str:
@@ -161,8 +168,12 @@ def plain_name(market: str) -> str:
 
 
 class Listing(Frozen):
-    """One member of a universe; the other fields are None where the source does not say. company: what two listings of
-    one company have alike, such as its CIK; aliases: further names of it, its people and products, by semicolon."""
+    """One member of a universe; a text is None where the source does not say. company: what two listings of one company
+    have alike, such as its CIK; aliases: further names of it, its people and products, by semicolon.
+
+    The exchange is the one that the symbol names; a source may state another currency, step or lot than the exchange's.
+    What is as in New York is left out of every dump.
+    """
 
     symbol: str
     name: str | None = None
@@ -170,6 +181,55 @@ class Listing(Frozen):
     industry: str | None = None
     company: str | None = None
     aliases: str | None = None
+    exchange: str = HOME  # code of a row of `EXCHANGES`
+    currency: str = "USD"  # of its prices: the major one, pounds and not pence
+    kind: Literal["share", "etf", "crypto"] = "share"
+    price_step: Step | None = None  # None: by the table of its exchange
+    quantity_step: Step = Decimal(1)
+    lot: Step | None = Decimal(1)  # what a buy is a multiple of; None where no source states it
+    least_amount: Step | None = None  # the least quantity of an order that opens or adds
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_exchange(cls, given: Any) -> Any:
+        """Fill what the form of the symbol says and the source does not."""
+        if not isinstance(given, Mapping) or not isinstance(given.get("symbol"), str):
+            return given
+        return {**_by_form(given["symbol"]), **given}
+
+    @model_validator(mode="after")
+    def _on_its_exchange(self) -> Self:
+        if self.exchange != exchange_code(self.symbol):
+            raise ValueError(f"{self.symbol} is of {exchange_code(self.symbol)} by its form, not of {self.exchange}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _told(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in dump(self).items()
+            if name not in _TRADED_BY or getattr(self, name) != fields[name].default
+        }
+
+
+_TRADED_BY = ("exchange", "currency", "kind", "price_step", "quantity_step", "lot", "least_amount")
+
+
+def _by_form(symbol: str) -> dict[str, Any]:
+    """Return how a symbol is traded where that is not as in New York; nothing of one whose exchange is not known."""
+    try:
+        exchange = exchange_of(symbol)
+    except MarketError:
+        return {}
+    if exchange.code == HOME:
+        return {}
+    return {
+        "exchange": exchange.code,
+        "currency": currency_of(symbol),
+        "kind": "crypto" if exchange.code == CRYPTO else "share",
+        "lot": exchange.lot,
+    }
 
 
 class Quote(Frozen):

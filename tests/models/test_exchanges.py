@@ -18,10 +18,14 @@ from chordesk.models.exchanges import (
     PLACES,
     Exchange,
     currency_of,
+    exchange_code,
     exchange_of,
     fitting_steps,
     pair_of,
+    suffix_of,
 )
+from chordesk.models.market import Listing, root_of
+from chordesk.tools.market.universe import is_symbol
 
 
 @pytest.mark.parametrize("row", EXCHANGES.values(), ids=lambda row: row.code)
@@ -113,3 +117,55 @@ def test_steps_that_no_table_fits_are_not_known() -> None:
     assert fitting_steps(EXCHANGES["XLON"], [Decimal("100.00001")]) is None
     assert fitting_steps(EXCHANGES["XTAI"], [Decimal(100)]) is None
     assert fitting_steps(EXCHANGES["XTKS"], []) is EXCHANGES["XTKS"].steps[0]
+
+
+@given(st.from_regex(r"[A-Z0-9][A-Z0-9.-]{0,9}", fullmatch=True))
+def test_what_was_a_symbol_is_one_of_the_same_exchange(symbol: str) -> None:
+    assert is_symbol(symbol)
+    listing = Listing(symbol=symbol)
+    assert listing.exchange == exchange_code(symbol)
+    if listing.exchange == HOME:
+        assert listing.model_dump(exclude_none=True) == {"symbol": symbol}
+        assert root_of(symbol) == symbol.replace(".", "").replace("-", "") or suffix_of(symbol) or pair_of(symbol)
+    else:
+        assert root_of(symbol) == symbol
+
+
+@pytest.mark.parametrize(
+    ("symbol", "told"),
+    [
+        ("AAPL", {}), ("BRK.B", {}),
+        ("AZN.L", {"exchange": "XLON", "currency": "GBP", "lot": None}),
+        ("7203.T", {"exchange": "XTKS", "currency": "JPY", "lot": Decimal(100)}),
+        ("ETH-BTC", {"exchange": "CRYPTO", "currency": "BTC", "kind": "crypto", "lot": None}),
+        ("SAP.F", {}),
+    ],
+)  # fmt: skip
+def test_a_dump_of_a_listing_has_only_what_is_not_as_in_new_york(symbol: str, told: dict[str, object]) -> None:
+    dumped = Listing(symbol=symbol).model_dump()
+    assert {name: dumped[name] for name in dumped.keys() - {"name", "sector", "industry", "company", "aliases"}} == {
+        "symbol": symbol,
+        **told,
+    }
+    assert Listing.model_validate(dumped) == Listing(symbol=symbol)
+
+
+def test_a_source_may_state_another_currency_and_no_other_exchange() -> None:
+    assert Listing(symbol="VOD.L", currency="USD", lot=1).currency == "USD"
+    with pytest.raises(ValueError, match=r"VOD\.L is of XLON by its form, not of XNYS"):
+        Listing(symbol="VOD.L", exchange=HOME)
+
+
+@pytest.mark.parametrize("symbol", ["FOO.QQ", "A.XYZ"])
+def test_a_suffix_that_nobody_knows_is_named(symbol: str) -> None:
+    with pytest.raises(MarketError, match=re.escape(f"{symbol} has a suffix that the desk does not know")) as caught:
+        exchange_of(symbol)
+    assert ".TO" in (caught.value.remedy or "")
+    assert exchange_of("ABC.WS").code == exchange_of("ABC.U").code == HOME
+
+
+@pytest.mark.parametrize("symbol", ["M&M.NS", "RELIANCE.NS", "A123456789012345.TO"])
+def test_a_symbol_has_up_to_twenty_characters(symbol: str) -> None:
+    assert is_symbol(symbol)
+    assert not is_symbol(symbol.rjust(21, "A"))
+    assert not is_symbol("&M.NS")

@@ -66,7 +66,7 @@ def test_a_nested_argument_model_is_refused() -> None:
         ("signals_get", {}, "argument 'symbols' is needed"),
         ("signals_get", {"symbols": []}, "argument 'symbols' is []: List should have at least 1 item"),
         ("signals_get", {"symbols": "AAPL"}, "argument 'symbols' is 'AAPL': Input should be a valid list"),
-        ("signals_get", {"symbols": ["AA PL"]}, "argument 'symbols.0' is 'AA PL': a symbol is 1 to 10 of A-Z"),
+        ("signals_get", {"symbols": ["AA PL"]}, "argument 'symbols.0' is 'AA PL': a symbol is 1 to 20 of A-Z"),
         ("signals_get", {"symbols": [7]}, "argument 'symbols.0' is 7: Input should be a valid string"),
         ("signals_get", {"symbols": [f"S{n}" for n in range(151)]}, "at most 150 items"),
         ("signals_get", {"symbols": ["A"], "days": 5}, "unknown argument 'days'; known: symbols"),

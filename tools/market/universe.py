@@ -16,7 +16,7 @@ from chordesk.tools.market.home import HOME_REMEDY, foreign
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
-SYMBOL_RULE = "1 to 10 of A-Z, 0-9, dot and hyphen, a letter or digit first, e.g. AAPL or BRK.B"
+SYMBOL_RULE = "1 to 20 of A-Z, 0-9, dot, hyphen and &, a letter or digit first, e.g. AAPL, BRK.B or M&M.NS"
 _SYMBOL = re.compile(SYMBOL_PATTERN)
 _SHOWN = 10
 

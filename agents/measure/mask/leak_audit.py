@@ -24,7 +24,10 @@ from chordesk.models.tables.runtime import MaskedTurn
 
 YEARS = 3  # before the run's day, of which dates are looked for
 _AROUND = 40  # characters of an excerpt on both sides
-_SYMBOL = re.compile(r"(?<![\w&.'\u2019-])[A-Z][A-Z0-9]*(?:[.-][A-Z0-9]+)?(?![\w&'\u2019]|-[a-z])")
+_SYMBOL = re.compile(
+    r"(?<![\w&.'\u2019-])(?:[A-Z][A-Z0-9]*(?:&[A-Z0-9]+)*(?:[.-][A-Z0-9]+)?|\d[A-Z0-9]*\.[A-Z]{1,3})"
+    r"(?![\w&'\u2019]|-[a-z])"
+)
 _PRICE = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d+)\.\d{2,}(?![\d%]|\s?%|x\b)")
 _OTHER = re.compile(
     r"(?:rsi|adx|ratio|volatility|pe|away|rank|percent|growth|margin|stake)[\w -]*\"?:? ?$", re.IGNORECASE

@@ -193,7 +193,7 @@ _FIGURE = re.compile(
 )
 _OCC = re.compile(r"\b[A-Z]{1,6} *\d{6}[CP]\d{8}\b")
 _SWING = re.compile(r"(?<![A-Z0-9])([HL])(\d{6})(\d{4})?(?![A-Z0-9])")
-_ASKED_SYMBOL = re.compile(r'("(?:symbol|contract)"\s*:\s*")([A-Z0-9.-]+)(")')
+_ASKED_SYMBOL = re.compile(r'("(?:symbol|contract)"\s*:\s*")([A-Z0-9.&-]+)(")')
 
 
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)

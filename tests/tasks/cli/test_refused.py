@@ -55,7 +55,7 @@ CASES: list[tuple[str, str, str]] = [
     ("report x1 --day 2010-08-12", "RUN and --day together", "one of RUN"),
     ("report x1", "there is no run 'x1'", "desk runs list"),
     ("report --day 2010-02-30", "'2010-02-30' is no day", "YYYY-MM-DD"),
-    ("report --symbol a*b", "'A*B' is no symbol", "1 to 10 of A-Z"),
+    ("report --symbol a*b", "'A*B' is no symbol", "1 to 20 of A-Z"),
     ("report --symbol ZZZZ", "no run of the account paper has seen ZZZZ", "there are"),
     ("report --symbol ACME --format pdf", "'pdf' is no format", "md, html, json"),
     ("report --symbol ACME --out nosuch://x/y", "nosuch://x/y cannot be used", "fsspec knows"),

@@ -16,7 +16,7 @@ export function Palette({ onClose }) {
   const [at, setAt] = useState(0);
   const [due, setDue] = useState(false); // Enter was pressed before all was there
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const symbol = /^[A-Za-z][A-Za-z0-9.-]{0,9}$/.test(text.trim()) ? text.trim().toUpperCase() : null;
+  const symbol = /^[A-Za-z0-9][A-Za-z0-9.&-]{0,19}$/.test(text.trim()) ? text.trim().toUpperCase() : null;
   const symbols = useGet(symbol ? '/symbols' : null, { q: symbol, limit: EACH });
   const runs = useGet('/runs', { limit: 50, short: true, backtests: false });
   const orders = useGet('/orders', { limit: 50, backtests: false });
@@ -29,7 +29,7 @@ export function Palette({ onClose }) {
       ['run', `${kind} ${state}, ${moment(at)}, ${shortId(id)}`, () => go(`/runs/${id}`)]),
     ...(orders.data ?? []).map(({ order: { id, side, action, symbol: of, state } }) =>
       ['order', `${side ?? action} ${of} ${state.replaceAll('_', ' ')}, ${shortId(id)}`, () => go(`/orders/${id}`)]),
-    ...(symbol ? [['symbol', symbol, () => go(`/symbols/${symbol}`)]] : []),
+    ...(symbol ? [['symbol', symbol, () => go(`/symbols/${part(symbol)}`)]] : []),
   ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
     && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
   const loading = runs.loading || orders.loading || (symbol !== null && symbols.loading);

@@ -230,7 +230,7 @@ function Asking({ path, thread, again }) {
 }
 
 // The subject of a thread: a path of the desk's own, whose last part may be a symbol.
-const SYMBOL = /^[A-Z][A-Z0-9.-]{0,9}$/;
+const SYMBOL = /^(?:[A-Z]|\d+\.)[A-Z0-9.&-]{0,19}$/;
 
 function subjectOf(subject) {
   const [, before, last] = /^(?:(.*)\/)?(.*)$/s.exec(subject);
