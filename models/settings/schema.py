@@ -40,6 +40,7 @@ from chordesk.models.settings.types import (
     Channels,
     ClockTime,
     Count,
+    Currency,
     Effort,
     HostNames,
     Identity,
@@ -335,6 +336,7 @@ class Settings(BaseModel):
     allow_short: bool = of_orders(False, "let a sell go below zero shares", "true")
     trade_on_partial: bool = of_run(False, "trade on a run that a budget cut short", "true")
     starting_cash: float = of_run(100_000.0, "cash of a new paper account", "25000", gt=0)
+    currency: Currency = of_run("USD", "currency of a new paper account, in which all its money is counted", "EUR")
     delisted_pays: float = of_orders(1.0, "paper: share of its last close that a delisted share pays", "0", ge=0, le=1)
     slippage_bps: float = of_orders(5.0, "paper fills: basis points against the order", "10", ge=0, le=1000)
     commission_per_share: float = of_orders(0.0, "paper fills: commission", "0.005", ge=0)
@@ -355,6 +357,7 @@ class Settings(BaseModel):
     max_consecutive_rejections: Count = of_orders(3, "refusals of the broker in a row that end buying", "2")
     max_price_collar: float = of_orders(0.05, "distance of a price from the last quote", "0.02", gt=0, le=1)
     max_quote_age_minutes: float = of_orders(15.0, "oldest quote that an order may be based on", "5", gt=0)
+    max_fx_age: float = of_orders(5.0, "days after which an exchange rate is not known", "2", gt=0, le=30)
     max_verdict_age_hours: float = of_orders(24.0, "market time after which a verdict is not traded on", "8", gt=0)
     cooldown_hours: float = of_orders(24.0, "market time between two orders on one symbol", "4", ge=0)
 

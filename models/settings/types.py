@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdap
 from chordesk.models import model_prices, notice_channels, urls
 from chordesk.models.errors import UsageError
 from chordesk.models.files import expanded
+from chordesk.models.money import currency_code
 from chordesk.models.order_terms import require_protection
 from chordesk.models.states import MODES
 from chordesk.models.urls import readable_hosts
@@ -65,6 +66,13 @@ def _clock_time(value: str) -> str:
     except ValueError:
         raise ValueError("must be HH:MM or off") from None
     return value
+
+
+def _currency(value: str) -> str:
+    try:
+        return currency_code(value)
+    except UsageError as error:
+        raise ValueError(f"{error}: {error.remedy}") from None
 
 
 def _approval_policy(value: str) -> str:
@@ -206,6 +214,7 @@ Identity = Annotated[SecretStr, _secret(_identity)]
 Channels = Annotated[SecretStr, _secret(notice_channels.readable_channels)]
 NotifyKinds = Annotated[str, AfterValidator(notice_channels.readable_kinds)]
 QuietTimes = Annotated[str, AfterValidator(notice_channels.readable_quiet)]
+Currency = Annotated[str, AfterValidator(_currency)]
 Zone = Annotated[str, AfterValidator(notice_channels.readable_zone)]
 WebSearch = Annotated[str, AfterValidator(_web_search)]
 HostNames = Annotated[str, AfterValidator(_host_names)]

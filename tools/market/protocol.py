@@ -18,6 +18,7 @@ from chordesk.models.company import (
     Statement,
 )
 from chordesk.models.market import Headline, Listing, OptionChain, Quote
+from chordesk.models.money import FxRate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,6 +148,16 @@ class FillSource(Protocol):
     def fill_price(self, symbol: str) -> Quote | None:
         """Return the last quote of today, at which an order placed now is filled; None when there is none. Raises
         MarketError when the symbol does not trade today."""
+
+
+@runtime_checkable
+class FxSource(Protocol):
+    """Market that knows what currencies are worth in each other."""
+
+    def rate(self, pair: str, at: dt.datetime | None = None) -> FxRate:
+        """Return the last rate of a pair such as GBPUSD that was known at a moment, by default now: how much of the
+        second one unit of the first is. Raises MarketError where it has none. A source of real time has that of now
+        alone."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ import numpy as np
 
 from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError
+from chordesk.models.money import pair_name
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import (
@@ -38,6 +39,7 @@ from chordesk.tools.market.files.bars import (
 from chordesk.tools.market.files.chains import check_chains, read_chains
 from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, carried, name_changes
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
+from chordesk.tools.market.files.rates import read_fx
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
 from chordesk.tools.market.prices import is_like_a_split
@@ -52,15 +54,16 @@ EARNINGS = ("earnings.csv",)
 CHANGES = ("changes.csv",)
 ACTIONS = ("actions.csv",)
 STATEMENTS = ("statements.csv", "statements.parquet")
+FX = ("fx.csv",)
 ABOUT = "about.txt"
 SET_ASIDE = "set-aside.csv"  # of an import: the rows that it left out
 FORMS = (
     "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, changes.csv, actions.csv, headlines.csv, "
-    "chains.csv, earnings.csv, statements.csv"
+    "chains.csv, earnings.csv, statements.csv, fx.csv"
 )
 _VERSION_DIGITS = 8
 
-Further = Literal["headlines", "chains", "earnings", "statements"]
+Further = Literal["headlines", "chains", "earnings", "statements", "fx"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class DataFolder:
     statements: Path | None
     changes: Path | None = None
     actions: Path | None = None
+    fx: Path | None = None
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
@@ -91,6 +95,7 @@ class DataFolder:
             self.chains,
             self.earnings,
             self.statements,
+            self.fx,
         )
         yield from filter(None, (self.bars, *further))
 
@@ -143,6 +148,7 @@ _NAMES = {
     "statements": STATEMENTS,
     "changes": CHANGES,
     "actions": ACTIONS,
+    "fx": FX,
 }
 
 
@@ -309,6 +315,8 @@ def read_further(folder: DataFolder, what: Further, symbols: frozenset[str], pro
         return read_earnings(path, name, problems)
     if what == "statements":
         return read_statements(path, name, symbols, problems)
+    if what == "fx":
+        return read_fx(path, name, problems)
     table = read_chains(path, name, problems)
     check_chains(table, name, problems)
     return table
@@ -570,6 +578,10 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     if folder.statements is not None and (found := read_further(folder, "statements", with_bars, problems)):
         first, last = found.filed
         yield f"statements: {found.figures:,} figures of {len(found)} symbols, filed {first} to {last}"
+    if folder.fx is not None and (rates := read_further(folder, "fx", with_bars, problems)).rows:
+        moments = [at for known, _ in rates.rows.values() for at in known]
+        pairs = ", ".join(pair_name(*pair) for pair in sorted(rates.rows))
+        yield f"exchange rates: {len(moments):,} of {pairs}, {min(moments):%Y-%m-%d} to {max(moments):%Y-%m-%d}"
 
 
 def _span(first: dt.datetime, last: dt.datetime) -> str:

@@ -16,12 +16,14 @@ import numpy.typing as npt
 from chordesk.models.company import EarningsDate, Statement
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
+from chordesk.models.money import FxRate, parse_pair
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import ReplayClock, clock_day, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
 from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
 from chordesk.tools.market.files.news_and_earnings import latest
+from chordesk.tools.market.fx import RateTable
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import MarketClock
 from chordesk.tools.market.replay.market import (
@@ -88,6 +90,10 @@ class FilesMarket(ReplayMarket):
         self._require(symbol)
         found: Mapping[str, Sequence[Statement]] = self._read("statements", "statements", "statements.csv")
         return found.get(symbol, [])
+
+    def rate(self, pair: str, at: dt.datetime | None = None) -> FxRate:
+        rates: RateTable = self._read("fx", "exchange rates", "fx.csv")
+        return rates.rate(*parse_pair(pair), min(at or self.clock.now(), self.clock.now()))
 
     def _read(self, what: Further, noun: str, file: str) -> Any:
         if (found := self._files.read(what)) is None:

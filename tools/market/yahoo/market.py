@@ -30,6 +30,7 @@ from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.exchanges import exchange_code
 from chordesk.models.features import require_source
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
+from chordesk.models.money import FxRate, parse_pair
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.actions import is_split
@@ -324,6 +325,8 @@ class YahooChains:
 BARS_AGE = dt.timedelta(minutes=15)
 QUOTE_AGE = dt.timedelta(minutes=1)
 INTRADAY_AGE = dt.timedelta(minutes=5)
+RATE_AGE = dt.timedelta(minutes=5)
+_RATES_END = dt.time(17)  # in New York, when a day of exchange rates ends
 # Calendar days: quarters of an hour reach back 60 at Yahoo, hours 730, more than a chart has use for.
 _INTRADAY_DAYS: Mapping[IntradayInterval, int] = {"hour": 160, "15min": 58}
 _FETCHERS = 8
@@ -450,6 +453,15 @@ class YahooMarket(YahooCompanies):
             raise MarketError(f"{symbol} has not traded since {last}")
         at = min(kept.at, usual_close(last, exchange_code(symbol)), now).astimezone(NEW_YORK)
         return Quote(symbol=symbol, price=price, at=at, source=self.name)
+
+    def rate(self, pair: str, at: dt.datetime | None = None) -> FxRate:
+        """The newest rate of a pair, at most some minutes old while currencies trade; it has no other."""
+        currency, base = parse_pair(pair)
+        kept = self._cache.get(f"fx-{currency}-{base}", RATE_AGE, lambda: self._wire.rate(currency, base))
+        ended = dt.datetime.combine(dt.date.fromisoformat(kept.value["day"]), _RATES_END, NEW_YORK)
+        told = kept.value["at"]
+        known = dt.datetime.fromtimestamp(told, dt.UTC) if told else ended
+        return FxRate(currency, base, kept.value["rate"], min(known, kept.at), "Yahoo")
 
     def section(self, symbol: str, section: str) -> Section:
         if section != "options":

@@ -18,6 +18,7 @@ from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
 from chordesk.models.features import require_source
 from chordesk.models.home import make_folder
 from chordesk.models.market import ChainRow, Headline, parse_contract
+from chordesk.models.money import COINS
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
 from chordesk.tools.market.home import require_home
@@ -25,6 +26,7 @@ from chordesk.tools.market.home import require_home
 T = TypeVar("T")
 
 _HISTORY = "2y"
+_RATES = "5d"
 _REPORTS = 25  # rows of the earnings calendar, which Yahoo gives in pages of so many
 _NONE_LISTED = ("No fundamentals data found", "No upgrade/downgrade history found")
 
@@ -54,6 +56,24 @@ class YahooWire:
         frame, stated = self._request(symbol, request)
         _require_dollars(symbol, stated)
         return frame
+
+    def rate(self, currency: str, base: str) -> Section:
+        """Return the last rate of a pair, and `day` of its bar or `at`, where Yahoo states the second of it."""
+        symbol = f"{currency}-{base}" if currency in COINS else f"{currency}{base}=X"
+
+        def request(ticker: Any) -> tuple[Any, Section]:
+            frame = ticker.history(period=_RATES, actions=False, auto_adjust=False, timeout=REQUEST_SECONDS)
+            meta = ticker.history_metadata
+            return frame, {name: plain(meta.get(name)) for name in ("currency", "regularMarketTime")}
+
+        frame, stated = self._request(symbol, request, pair=True)
+        closes = [] if frame is None or frame.empty else frame["Close"].dropna()
+        if not len(closes):
+            raise MarketError(f"Yahoo has no rate {symbol}")
+        rate, currency_stated = float(closes.iloc[-1]), stated["currency"]
+        if currency_stated != base or not rate > 0:
+            raise MarketError(f"Yahoo states {symbol} as {rate:g} {currency_stated}, which is no rate in {base}")
+        return {"rate": rate, "day": str(closes.index[-1].date()), "at": stated["regularMarketTime"]}
 
     def info(self, symbol: str) -> dict[str, Any]:
         found = self._request(symbol, lambda ticker: dict(ticker.info))
@@ -113,8 +133,10 @@ class YahooWire:
                 require_home(symbol, currency=currency)
         return chain.calls, chain.puts
 
-    def _request(self, symbol: str, request: Callable[[Any], T]) -> T:
-        require_home(symbol)
+    def _request(self, symbol: str, request: Callable[[Any], T], *, pair: bool = False) -> T:
+        """pair: the symbol is of an exchange rate, which is not traded."""
+        if not pair:
+            require_home(symbol)
         library = self._yfinance()
         self._source.wait()
         try:

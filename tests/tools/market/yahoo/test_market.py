@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.money import Money
 from chordesk.models.settings import Settings
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.market import fetching
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.fetching import Pace, Source
+from chordesk.tools.market.fx import rate_into
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import Action, ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
@@ -395,3 +398,21 @@ def test_a_page_in_another_currency_gives_no_figures(market: YahooMarket, far: F
     far.infos["SHEL"] = {"currency": "GBP", "targetMeanPrice": 28.0}
     with pytest.raises(MarketError, match="SHEL is priced in GBP"):
         market.section("SHEL", "ratings")
+
+
+def test_a_rate_is_of_its_last_day_and_in_the_currency_that_was_asked_for(market: YahooMarket, far: FarYahoo) -> None:
+    far.charts["GBPUSD=X"] = [(day, 1.3, 1.3, 1.3, 1.31 + n / 100, 0) for n, day in enumerate(days(3)[:2])]
+    far.charts["USDGBP=X"] = [(TODAY - dt.timedelta(days=2), 1, 1, 1, 0.76, 0)]
+    far.listed["USDGBP=X"] = {"currency": "GBP"}
+    far.charts["USDT-USD"] = [(day, 1, 1, 1, 0.97, 0) for day in days(2)]
+    found = market.rate("GBPUSD")
+    assert found[:3] == ("GBP", "USD", 1.32)
+    assert found.at == dt.datetime.combine(TODAY - dt.timedelta(days=1), dt.time(17), NEW_YORK)
+    assert market.rate("USDT/USD").rate == 0.97
+    assert rate_into(market, "USD", Money("GBP")).rate == 0.76
+    far.charts["EURUSD=X"] = [(TODAY, 1, 1, 1, 110, 0)]
+    far.listed["EURUSD=X"] = {"currency": "USX"}
+    with pytest.raises(MarketError, match="EURUSD=X as 110 USX, which is no rate in USD"):
+        market.rate("EURUSD")
+    with pytest.raises(MarketError, match="unknown symbol"):
+        market.rate("ZMWUSD")
