@@ -331,7 +331,7 @@ class Desk:
         return FencingLease(self.store, self.settings.account, self.owner)
 
     @part
-    def room(self) -> ShortageWatch:
+    def shortages(self) -> ShortageWatch:
         return ShortageWatch(self.settings, lambda: self.store, lambda: self.drain.requested)
 
     @part

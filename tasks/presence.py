@@ -43,8 +43,8 @@ def require_redis(settings: Settings, desk: str) -> None:
             found = found.decode("ascii", "replace") if isinstance(found, bytes) else found
     except RedisError as error:
         if os.strerror(errno.ENOSPC) in str(error):  # it answers, and takes nothing
-            no_room = f"Redis at {masked(address)} has no room: {error}"
-            raise RedisDown(no_room, remedy="make room where it writes") from None
+            message = f"Redis at {masked(address)} has no room: {error}"
+            raise RedisDown(message, remedy="make room where it writes") from None
         raise RedisDown(f"Redis at {masked(address)} does not answer: {error}") from None
     if found != desk:
         raise _of_another(f"the Redis at {masked(address)}", found, desk)

@@ -71,13 +71,13 @@ def room(context: CheckContext) -> Check:
     here = [one for one in shortages(context.settings) if one.what != SOUNDNESS]  # that is the database's check
     up = not context.embedded and running_desk.has_settings(running_desk.read(context.settings.home))
     workers = ask_workers(context.settings) if up else []
-    theirs = [f"{one.node}: {each}" for one in workers for each in one.short if _of_room(each, here)]
+    theirs = [f"{one.node}: {each}" for one in workers for each in one.short if _is_here(each, here)]
     if found := [*map(str, here), *theirs]:
         return warn("; ".join(found), ROOM_REMEDY)
     return ok(f"home {context.settings.home}; for " + ", ".join(folders(context.settings)))
 
 
-def _of_room(found: Shortage, known: Sequence[Shortage]) -> bool:
+def _is_here(found: Shortage, known: Sequence[Shortage]) -> bool:
     return found.what != SOUNDNESS and found.name not in {one.name for one in known}
 
 

@@ -51,7 +51,7 @@ class Player:
         self._account_of = lru_cache(RUNS_KEPT)(self._read_account)
         self._waiting = deque[ReadyStep]()
         self._swept = time.monotonic()
-        self._desk.room.start()
+        self._desk.shortages.start()
 
     def add(self, walk: Run) -> None:
         """Play this run too, with the runs of its days."""
@@ -69,7 +69,7 @@ class Player:
                 if now >= self._swept + (BUSY_SWEEP_SECONDS if self._waiting else leases.SWEEP_SECONDS):
                     self._swept = now
                     sweep(self.app)
-                if self._desk.room.why_not() is None and self._waiting:
+                if self._desk.shortages.why_not() is None and self._waiting:
                     self._play_together()
                 else:
                     time.sleep(POLL_SECONDS)
@@ -87,7 +87,7 @@ class Player:
         before, until = tuple(self._waiting), time.monotonic() + TOGETHER_SECONDS
         try:
             with self._desk.store.together():
-                while self._waiting and self._desk.room.why_not() is None and time.monotonic() < until:
+                while self._waiting and self._desk.shortages.why_not() is None and time.monotonic() < until:
                     # The newest first: a session after the other, so that what is computed for one is at hand.
                     work(self.app, self._waiting.pop().id, handle)
         except BaseException:  # nothing of it was written

@@ -266,7 +266,7 @@ def _backup_failed(notice: Notice, _: Wording) -> str:
     return f"{what}. Make a new backup, and try it: `desk backup PLACE --verify`"
 
 
-def _room(notice: Notice, _: Wording) -> str:
+def _shortage(notice: Notice, _: Wording) -> str:
     facts = notice.facts
     of = " ".join(quoted(part, 120) for part in (facts["what"], facts.get("where")) if part)
     if facts["what"] == SOUNDNESS:
@@ -316,7 +316,7 @@ _SENTENCES: Mapping[NoticeKind, Callable[[Notice, Wording], str]] = {
     NoticeKind.BUDGET_REACHED: _budget_reached,
     NoticeKind.FORGED: _forged,
     NoticeKind.BACKUP_FAILED: _backup_failed,
-    NoticeKind.ROOM: _room,
+    NoticeKind.ROOM: _shortage,
     NoticeKind.PROCESS: _process,
 }
 

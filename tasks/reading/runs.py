@@ -533,7 +533,7 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
     late = [one.kind for one in due if (now - one.due_at).total_seconds() > UNCLAIMED_SECONDS]
     in_work = len(rows) - len(ready)
     if late or in_work:  # what is in work may not be written, or be of a worker that was killed
-        if (lacking := _room(settings) or _no_worker(session, settings, now)) is not None:
+        if (lacking := _shortage(settings) or _no_worker(session, settings, now)) is not None:
             found.append(Wait(what=lacking, count=len(late) + in_work))
         elif not in_work:
             found += _unclaimed(late)
@@ -568,7 +568,7 @@ def _wait(reason: str, moments: Sequence[dt.datetime], now: dt.datetime) -> Wait
     return Wait(what=reason, count=len(moments), until=until if known else None)
 
 
-def _room(settings: Settings | None) -> str | None:
+def _shortage(settings: Settings | None) -> str | None:
     """Return what there is no room of on this machine."""
     out = [one for one in shortages(settings) if one.out] if settings is not None else []
     return "; ".join(f"room: {one.name}" for one in out) or None

@@ -80,7 +80,7 @@ def _follow_worker(app: DeskApp, warm: bool, turns: bool) -> None:
     _on(worker_ready, desk.drain.take_signals)
     _on(worker_ready, lambda: desk.drain.watch(desk.lease_keeper))
     _on(worker_ready, lambda: desk.telemetry.begin())
-    _on(worker_ready, lambda: desk.room.start())
+    _on(worker_ready, lambda: desk.shortages.start())
     worker_ready.connect(lambda sender, **_: Sweeper(app, sender.hostname).start(), weak=False)
     if warm:
         _on(worker_ready, lambda: threading.Thread(target=desk.warm, args=(turns,), name="warm", daemon=True).start())

@@ -269,7 +269,7 @@ def desk_status(state: Any) -> dict[str, Any]:
         "steps_held": leases.count() if leases is not None else 0,
         "app_servers": [asdict(server) for server in servers],
         "trouble": trouble,
-        "short": [asdict(one) for one in desk.room.short],
+        "short": [asdict(one) for one in desk.shortages.short],
         "queues": sorted(set(state.app.amqp.queues.consume_from).intersection(QUEUES)),  # it has one of its own too
         "settings": snapshot(desk.settings),
     }
@@ -312,10 +312,10 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
         self._entry: Any = None
         self._listener: socket.socket | None = None
         self._path: Path | None = None
-        self._room: ShortageWatch | None = None
+        self._shortages: ShortageWatch | None = None
 
     def start(self, consumer: Any) -> None:
-        self._room = consumer.app.desk.room
+        self._shortages = consumer.app.desk.shortages
         consumer.app.desk.watch.health.ready_by(lambda: self._why_not(consumer.hostname))
         if self._listener is None:
             self._serve(consumer.app.desk.settings.home, consumer.hostname)
@@ -341,7 +341,7 @@ class HealthSocket(bootsteps.StartStopStep):  # type: ignore[misc]
     def _why_not(self, node: str) -> str | None:
         found = Health(node, time.monotonic() - self._ticked if self._ticked is not None else None)
         if found.well:
-            return self._room.why_not() if self._room is not None else None
+            return self._shortages.why_not() if self._shortages is not None else None
         return f"{found}: it is stuck, or waits for Redis" if found.age is not None else str(found)
 
     def _serve(self, home: Path, node: str) -> None:

@@ -94,7 +94,7 @@ class Sweeper:
         while not self._desk.drain.requested:
             self._looked = time.monotonic()
             try:
-                if self._desk.room.why_not() is None:
+                if self._desk.shortages.why_not() is None:
                     take_up(self._app, self._node)
                 self._tell_refused()
                 self._lives.look()

@@ -33,7 +33,7 @@ from chordesk.tasks.engine import budgets, policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.work import RetryLater, TryAgain, attempts_of, without_room
+from chordesk.tasks.worker.work import RetryLater, TryAgain, attempts_of, retry_when_enough
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
 
@@ -181,8 +181,8 @@ def _retry(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
         outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
     if not isinstance(outcome, Failed):
         return None
-    if (why := desk.room.why_failed()) is not None:
-        return without_room(f"{outcome.kind}: {outcome.message}", why, run.rows)
+    if (why := desk.shortages.why_failed()) is not None:
+        return retry_when_enough(f"{outcome.kind}: {outcome.message}", why, run.rows)
     rule = policy.retry(outcome.kind)
     if rule.how is policy.How.FRESH and not outcome.retryable:
         return None  # it was a fresh thread already

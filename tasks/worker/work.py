@@ -199,7 +199,7 @@ def _add_task(app: DeskApp, spec: StepSpec) -> None:
 def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False) -> str:
     """Return the step's id in any case. Raises Reject when this worker is ending. in_chord: of a chord's header."""
     desk = app.desk
-    if not desk.room.wait():
+    if not desk.shortages.wait():
         raise Reject("this worker is ending", requeue=True)
     try:
         seconds = desk.settings.lease_seconds
@@ -295,8 +295,8 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
         if isinstance(error, Postponed):
             return postponed(step, error)
-        if (why := desk.room.why_failed()) is not None:
-            return without_room(f"{type(error).__name__}: {error}", why)
+        if (why := desk.shortages.why_failed()) is not None:
+            return retry_when_enough(f"{type(error).__name__}: {error}", why)
         if not isinstance(error, DeskError):
             log.exception("step.failed")
         kind = policy.kind_of_exception(error)
@@ -313,7 +313,7 @@ def postponed(step: ClaimedStep, error: Postponed, rows: Sequence[Sequence[SQLMo
     return RetryLater(error.seconds, policy.waiting(step.error, str(error)), rows, counts=False, also=also)
 
 
-def without_room(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
+def retry_when_enough(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
     """Return another attempt of a step that failed while there was no room; it uses up none, whatever the failure."""
     wait = policy.jittered(policy.retry("no_room").delay)
     return RetryLater(wait, policy.reason("no_room", f"{why}; {reason}"), rows, counts=False)

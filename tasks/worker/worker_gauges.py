@@ -42,7 +42,7 @@ def _own(desk: Desk, signer: Signer | None) -> Iterator[GaugeMetricFamily]:
     keeper = desk.lease_keeper()
     held, known = keeper.count() if keeper is not None else 0, servers if trouble is None else None
     refused = signer.refused if signer is not None else None
-    yield from families(read_own(held, known, desk.room.short, refused))
+    yield from families(read_own(held, known, desk.shortages.short, refused))
 
 
 def _database(desk: Desk) -> Reading:

@@ -279,12 +279,12 @@ def test_nothing_is_played_while_there_is_no_room_and_after_a_stop(
     monkeypatch.setattr(
         "chordesk.tasks.engine.shortage_watch.shortages", lambda _: [Shortage("space", "/", 0, 1, True)]
     )
-    app.desk.room.look()
+    app.desk.shortages.look()
     playing.player.play(0.5)
     with playing.store.read() as session:
         assert session.exec(select(Step.id).where(col(Step.started_at).is_not(None))).all() == []
     monkeypatch.undo()
-    app.desk.room.look()
+    app.desk.shortages.look()
     with playing.store.session() as session:
         mark(session, run.id)
     assert playing.ended(run).state == RunState.STOPPED
