@@ -11,7 +11,7 @@ FEATURE = Feature(
         "chordesk.tasks.board",
         "chordesk.tools.board",
     ),
-    roles=("chordesk.agents.board.roles:ROLES",),
+    roles=("chordesk.agents.board.voice_roles:ROLES",),
     workflows=(f"{_TASKS}.episode:WORKFLOWS",),
     commands={
         "episode": Command(f"{_TASKS}.commands", "Run", "Let the voices forecast questions by all tools' signals."),

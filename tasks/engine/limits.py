@@ -41,7 +41,7 @@ from chordesk.models.quotas import Quota
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.engine.policy import jittered
-from chordesk.tasks.engine.quotas import Quotas
+from chordesk.tasks.engine.quota_use import Quotas
 
 if TYPE_CHECKING:
     from chordesk.agents.role_models import RoleModel

@@ -13,7 +13,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.quotas import Quota
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.engine.quotas import forecasts, quotas
+from chordesk.tasks.engine.quota_use import forecasts, quotas
 from chordesk.tasks.redis_clients import client, redis_url
 
 ASK_SECONDS = 1.0
