@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from chordesk.models.answers import Frozen as Frozen
     from chordesk.models.answers import Usage as Usage
     from chordesk.models.answers import Wire as Wire
+    from chordesk.models.benchmarks import Benchmark as Benchmark
+    from chordesk.models.benchmarks import Given as Given
+    from chordesk.models.benchmarks import Measured as Measured
+    from chordesk.models.benchmarks import Row as Row
     from chordesk.models.database.package_tables import Dated as Dated
     from chordesk.models.database.package_tables import DeskTable as DeskTable
     from chordesk.models.database.package_tables import Identified as Identified
@@ -132,10 +136,6 @@ if TYPE_CHECKING:
     from chordesk.tools.market.protocol import MarketData as MarketData
     from chordesk.tools.market.replay.market import ReplayMarket as ReplayMarket
     from chordesk.tools.market.replay.market import replay_data as replay_data
-    from chordesk.tools.measure.benchmarks.benchmark import Benchmark as Benchmark
-    from chordesk.tools.measure.benchmarks.benchmark import Given as Given
-    from chordesk.tools.measure.benchmarks.benchmark import Measured as Measured
-    from chordesk.tools.measure.benchmarks.benchmark import Row as Row
     from chordesk.tools.model_tools.signals import SIGNALS_GET as SIGNALS_GET
     from chordesk.tools.prices.daily_bars import histories as histories
     from chordesk.tools.registry import Answer as Answer

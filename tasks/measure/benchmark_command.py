@@ -23,9 +23,9 @@ from chordesk.tasks.cli.start import follow, forecast
 from chordesk.tasks.measure.backtest_command import walking
 
 if TYPE_CHECKING:
+    from chordesk.models.benchmarks import Answered, Ask, Benchmark, Board, Measured, Play, Played, Row
     from chordesk.tasks.services.stack import Stack
     from chordesk.tasks.worker.messages import DeskApp
-    from chordesk.tools.measure.benchmarks.benchmark import Answered, Ask, Benchmark, Board, Measured, Play, Played, Row
 
 commands = typer.Typer()
 # What the desk plays with besides its model: its market, account and schedule are the benchmark's.
@@ -62,7 +62,7 @@ def run(
     Its rows stand beside the published ones. The desk that plays has a home of its own and the model of the
     environment's settings, rules by default.
     """
-    from chordesk.tools.measure.benchmarks.benchmark import Given
+    from chordesk.models.benchmarks import Given
 
     found, plays = _benchmark(name), play is not False
     given = Given(
@@ -118,6 +118,7 @@ def _report(found: Benchmark, measured: Measured) -> RenderableType:
 def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     """Let a desk of its own walk over the sessions, and return its account after each."""
     from chordesk.agents.role_models import asks_a_model, require_roles
+    from chordesk.models.benchmarks import Played
     from chordesk.models.settings.running_desk import backtest_account
     from chordesk.models.settings.sources import load
     from chordesk.models.tables.runs import Run
@@ -125,7 +126,6 @@ def _play(asked: Play, home: Path, *, yes: bool, quiet: bool) -> Played:
     from chordesk.tasks.samples import demo
     from chordesk.tasks.services import plan, stop_signals
     from chordesk.tasks.services.stack import desk_stack
-    from chordesk.tools.measure.benchmarks.benchmark import Played
 
     notify = _ignored if quiet else print_line
     place = demo.fresh_home(home)
@@ -232,9 +232,9 @@ def _held(app: DeskApp, board: Board, rounds: int, stack: Stack, *, quiet: bool)
 
 
 def _answered(app: DeskApp, runs: Sequence[str]) -> Answered:
+    from chordesk.models.benchmarks import Answered
     from chordesk.models.tables.board import EpisodeQuestion, Forecast, Question
     from chordesk.models.tables.runs import Turn
-    from chordesk.tools.measure.benchmarks.benchmark import Answered
 
     voices: dict[str, dict[str, float]] = {"": {}}
     blind: dict[str, float] = {}

@@ -19,7 +19,6 @@ EXCEPTIONS = {
     ("graphs", "tests/ordeal/card/__main__.py"),
     ("graphs", "tests/ordeal/graphs.py"),
     ("graphs", "tests/real/promises.py"),
-    ("measure", "chordesk/plugins.py"),
 }
 
 

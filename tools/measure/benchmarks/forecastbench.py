@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from chordesk.models.benchmarks import Ask, Benchmark, Board, Given, Measured, Row
 from chordesk.models.errors import UsageError
 from chordesk.tools.board.question_sets import (
     DATA,
@@ -36,7 +37,6 @@ from chordesk.tools.board.question_sets import (
     read,
 )
 from chordesk.tools.market.clock import exchange_hours
-from chordesk.tools.measure.benchmarks.benchmark import Ask, Benchmark, Board, Given, Measured, Row
 from chordesk.tools.scoring.inference import LEAST_DATES, Observation, estimate, reach_text
 from chordesk.tools.scoring.statistics import brier
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from chordesk.models.benchmarks import Benchmark, Given, Measured, Play, Row
 from chordesk.models.errors import UsageError
 from chordesk.models.outside import held
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.measure.backtests import drawdown
-from chordesk.tools.measure.benchmarks.benchmark import Benchmark, Given, Measured, Play, Row
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, reach_text
 
 FIRST, LAST = dt.date(2025, 3, 3), dt.date(2025, 6, 30)

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from chordesk.models.benchmarks import Benchmark, Given, Measured, Row
 from chordesk.models.errors import UsageError
 from chordesk.models.outside import Oversized, lines
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.tables import JSON_LINES, Unreadable, moment_of, number_of
-from chordesk.tools.measure.benchmarks.benchmark import Benchmark, Given, Measured, Row
 from chordesk.tools.measure.benchmarks.stockbench import daily_line, performance
 from chordesk.tools.prices.close_table import CloseTable, buy_and_hold
 from chordesk.tools.samples import own_files

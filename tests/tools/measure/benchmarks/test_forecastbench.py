@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chordesk.models.benchmarks import Answered, Ask, Given
 from chordesk.models.errors import UsageError
 from chordesk.tools.measure.benchmarks import forecastbench
-from chordesk.tools.measure.benchmarks.benchmark import Answered, Ask, Given
 from chordesk.tools.measure.benchmarks.forecastbench import by_code, key_of, measure, read, scores, submitted
 
 FIRST = dt.date(2025, 10, 26)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from chordesk.models.benchmarks import Given
 from chordesk.models.errors import UsageError
-from chordesk.tools.measure.benchmarks.benchmark import Given
 from chordesk.tools.measure.benchmarks.trades import measure
 from tests.tools.market.files.folders import write_table
 

@@ -19,7 +19,6 @@ FEATURE = Feature(
     name="toy",
     needs=">=0.2,<1",
     aliases=("toys",),
-    uses=("measure",),
     roles=("chordesk_toy.roles:ROLES",),
     graph_roles={
         "toy_graph": GraphRole("quick", "chordesk_toy.hooks:play", requires="chordesk_toy.hooks:require_playable")

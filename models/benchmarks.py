@@ -1,4 +1,4 @@
-"""What a public benchmark is to the desk. A feature adds one by its name, as "module:BENCHMARK"."""
+"""What a public benchmark is to the desk. A feature or a package adds one by its name, as "module:BENCHMARK"."""
 
 from __future__ import annotations
 
