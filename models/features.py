@@ -91,6 +91,7 @@ OWN = (
     "chordesk.tasks.notifications.feature",
     "chordesk.tools.samples.feature",
     "chordesk.tools.measure.feature",
+    "chordesk.tools.holdings.feature",
 )
 
 
@@ -287,6 +288,9 @@ class Feature:
     event_kinds: Mapping[str, str] = field(default_factory=dict)  # FEATURE.name of what it writes, with its purpose
     notice_kinds: Mapping[str, NoticeWords] = field(default_factory=dict)  # by FEATURE_name
     denials: Mapping[str, Denial] = field(default_factory=dict)  # by code, FEATURE_name
+    # Functions of a ToolContext and the symbols that may be opened. Each returns None, or what bounds a size, as
+    # `Further` of tools/portfolio/size_bounds.py: the strictest bound holds, so that it can only make one smaller.
+    bounds: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()  # of the desk's own: its pages below docs/
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.

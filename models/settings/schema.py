@@ -345,6 +345,9 @@ class Settings(BaseModel):
     position_risk: float = of_orders(
         0.0025, "share of equity that an entry may lose down to its stop; sizes follow", "0.005", ge=0.0001, le=0.05
     )
+    book: Literal["off", "size", "weights"] = of_run(
+        "size", "outside accounts: not used, bound sizes, or their weights are shown to the trader too", "weights"
+    )
     max_order_notional: float = of_orders(10_000.0, "largest order", "2000", gt=0)
     max_symbol_notional: float = of_orders(25_000.0, "most money in one symbol", "5000", gt=0)
     max_gross_notional: float = of_orders(150_000.0, "most money in all symbols, long and short", "50000", gt=0)

@@ -8,7 +8,7 @@ from chordesk.models.market import Listing
 from chordesk.models.thesis import Pooled
 from chordesk.tools.portfolio.holdings import standing_of
 from chordesk.tools.portfolio.size_bounds import sizing
-from tests.tools.holdings import (
+from tests.tools.held_account import (
     Hold,
     hold,  # noqa: F401
 )

@@ -26,7 +26,7 @@ from tests.tools.board.test_event_positions import add_question, position
 from tests.tools.board.test_price_signals import SLOW, SWING, closing, priced
 from tests.tools.board.test_venue_signals import live_board
 from tests.tools.conftest import MakeContext
-from tests.tools.holdings import (
+from tests.tools.held_account import (
     Hold,
     hold,  # noqa: F401
 )

@@ -598,10 +598,12 @@ class Notation:
 
 
 class Survey:
-    """Evidence on the notation of one file. kinds: of the columns by our names. delimiter: between its cells."""
+    """Evidence on the notation of one file. kinds: of the columns by our names. delimiter: between its cells. abroad:
+    amounts may have the mark of any currency; without it another than the dollar is refused."""
 
-    def __init__(self, kinds: Mapping[str, Kind], delimiter: str = ",") -> None:
+    def __init__(self, kinds: Mapping[str, Kind], delimiter: str = ",", *, abroad: bool = False) -> None:
         self.delimiter = delimiter
+        self._abroad = abroad
         self._kinds = kinds
         self._numbers: dict[str, _Numbers] = {}
         self._orders = _Orders()
@@ -621,7 +623,7 @@ class Survey:
         decimal, guess = _of_prices(self._numbers, self.delimiter)
         marks: dict[str, Mark] = {}
         for name, one in self._numbers.items():
-            if one.abroad is not None:
+            if one.abroad is not None and not self._abroad:
                 money = _written(one.abroad.text)
                 code = ((money["money"] or money["money2"]) if money else "").upper()
                 why = foreign(one.abroad.text, currency=_CODES.get(code, code))

@@ -1,0 +1,184 @@
+"""`desk holdings`: accounts at other brokers, which the desk looks at and never trades."""
+
+from __future__ import annotations
+
+import os
+import sys
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from chordesk.models.errors import UsageError
+from chordesk.models.files import expanded
+from chordesk.models.settings.sources import load_settings
+from chordesk.models.text import one_line
+from chordesk.tasks.cli.output import emit, print_line, warn
+from chordesk.tasks.cli.shell import Json, database, day_of, looks, make_own, opened
+
+if TYPE_CHECKING:
+    from chordesk.tools.holdings.keeping import Plan
+    from chordesk.tools.holdings.sheets import Hints
+
+commands = typer.Typer(name="holdings", help="Accounts at other brokers: import, show, forget them.")
+NOTHING = "no account of another broker is known"
+Name = Annotated[str | None, typer.Argument(metavar="ACCOUNT", help="One account; all of them by default.")]
+
+
+@commands.callback(invoke_without_command=True)
+def holdings(context: typer.Context, as_json: Json = False) -> None:
+    """List the accounts at other brokers: how old each is, and what of it has no price."""
+    if context.invoked_subcommand is None:
+        list_(as_json=as_json)
+
+
+@commands.command("list")
+@looks(NOTHING, answered=False)
+def list_(as_json: Json = False) -> None:
+    """List the accounts at other brokers: how old each is, and the names that need a ticker."""
+    from chordesk.tasks.holdings.display import account_lines, account_rows
+    from chordesk.tools.holdings.keeping import accounts
+
+    settings, store = opened()
+    with store.read() as session:
+        found = accounts(session)
+    rows = account_rows(found, settings)
+    emit(rows, lambda _: account_lines(rows) if rows else f"{NOTHING}: desk holdings import FILE", as_json=as_json)
+
+
+@commands.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="An export of a broker, or a table with symbol and quantity.")],
+    account: Annotated[str | None, typer.Option("--account", help="The account's name here.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="The day of the holdings, where the file does not say it.")] = None,
+    only: Annotated[str | None, typer.Option("--format", help="The file's format, where it is not recognised.")] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="The decimal mark, . or , where the file does not show it.")
+    ] = None,
+    days: Annotated[
+        str | None, typer.Option(help="Order of days: dmy, mdy or ymd, where the file does not show it.")
+    ] = None,
+    rate: Annotated[list[str] | None, typer.Option(help="US dollars for one of a currency, such as EUR=1.08.")] = None,
+    from_activity: Annotated[
+        bool, typer.Option("--from-activity", help="Sum the rows of a file that lists what happened.")
+    ] = False,
+    without_total: Annotated[bool, typer.Option("--without-total", help="Take a file whose total is missing.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the account though it seems another one.")
+    ] = False,
+    also: Annotated[
+        bool, typer.Option("--also", help="Keep it though it seems to be there under another name.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Write it without asking.")] = False,
+) -> None:
+    """Read the holdings of an account at another broker, show them, and keep them once you agree.
+
+    The desk never trades them. They make its own sizes smaller where the whole would hold too much of one thing.
+    """
+    from chordesk.tasks.holdings.display import plan_lines
+    from chordesk.tools.holdings.keeping import keep, plans
+    from chordesk.tools.holdings.reading import read_file
+
+    settings = load_settings()
+    hints = _hints(as_of, decimal, days, without_total=without_total)
+    read = read_file(expanded(file), hints, from_activity=from_activity, only=only, rates=_rates(rate or []))
+    make_own(settings)
+    store = database(settings)
+    with store.read() as session:
+        found = plans(session, read, account, settings.account, os.environ.get("IBKR_ACCOUNT"))
+    for line in plan_lines(read, found):
+        print_line(line)
+    if all(one.same for one in found):
+        print_line(f"imported already, as {', '.join(one.name for one in found)}: nothing is to be done")
+        return
+    _require_sure(found, {"--replace": replace, "--also": also})
+    if not yes and not _agreed():
+        print_line("nothing was written")
+        return
+    with store.session() as session:
+        keep(session, read, found)
+    for one in found:
+        count = len(one.statement.holdings)
+        print_line(f"{one.name}: {count} holding{'s' * (count != 1)} as of {one.statement.as_of} kept")
+
+
+def _hints(as_of: str | None, decimal: str | None, days: str | None, *, without_total: bool) -> Hints:
+    from chordesk.tools.holdings.sheets import Hints
+
+    if decimal not in (None, ".", ","):
+        raise UsageError(f"--decimal {decimal!r} is no decimal mark", remedy="give . or ,")
+    if days not in (None, "dmy", "mdy", "ymd"):
+        raise UsageError(f"--days {days!r} is no order of days", remedy="give dmy, mdy or ymd")
+    mark = cast("Literal['.', ','] | None", decimal)
+    order = cast("Literal['dmy', 'mdy', 'ymd'] | None", days)
+    return Hints(mark, order, day_of("--as-of", as_of) if as_of else None, without_total)
+
+
+def _rates(given: list[str]) -> dict[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for text in given:
+        currency, mark, number = text.partition("=")
+        try:
+            rate = Decimal(number)
+        except InvalidOperation:
+            rate = Decimal(0)
+        if not mark or len(currency) != 3 or not currency.isalpha() or not rate.is_finite() or rate <= 0:
+            raise UsageError(
+                f"--rate {one_line(text, 20)!r} is no rate", remedy="write EUR=1.08, US dollars for one euro"
+            )
+        found[currency.upper()] = rate
+    return found
+
+
+def _require_sure(found: list[Plan], said: dict[str, bool]) -> None:
+    """Raise UsageError for what speaks against an import and was not overruled."""
+    for plan in found:
+        for option, why in plan.doubts.items():
+            if not said[option]:
+                raise UsageError(f"{why}; nothing was written", remedy=f"if it is meant so, add {option}")
+    warn(why for plan in found for why in plan.doubts.values())
+
+
+def _agreed() -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("nobody agreed to it: nothing was written", remedy="look at the lines above; add --yes")
+    return typer.confirm("keep it?", default=True)
+
+
+@commands.command("map")
+def map_(
+    written: Annotated[str, typer.Argument(metavar="NAME", help="A symbol, ISIN or name as the file has it.")],
+    ticker: Annotated[str | None, typer.Argument(help="What the market calls it.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Take the ticker back.")] = False,
+) -> None:
+    """Say what a name of files is called at the market."""
+    from chordesk.models.answers import spelled
+    from chordesk.tools.holdings.keeping import give_ticker
+
+    if (ticker is None) != forget:
+        raise UsageError("a name needs a ticker, or --forget", remedy="desk holdings map US0378331005 AAPL")
+    _, store = opened()
+    with store.session() as session:
+        count = give_ticker(session, written, None if ticker is None else spelled(ticker))
+    what = "has no ticker any more" if ticker is None else f"is {spelled(ticker)}"
+    print_line(f"{one_line(written, 60)} {what}; {count} holding{'s' * (count != 1)} of it")
+
+
+@commands.command("forget")
+def forget_(
+    account: Annotated[list[str] | None, typer.Argument(metavar="ACCOUNT...", help="The accounts.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All accounts at other brokers.")] = False,
+) -> None:
+    """Delete what is kept of an account at another broker. Backups made before still have it."""
+    from chordesk.tools.holdings.keeping import accounts, forget, named
+
+    if bool(account) == every:
+        raise UsageError("name the accounts, or say --all", remedy="`desk holdings` lists them")
+    _, store = opened()
+    with store.session() as session:
+        names = (
+            [one.name for one in accounts(session)] if every else [named(session, one).name for one in account or ()]
+        )
+        count = forget(session, names)
+    print_line(f"forgotten: {', '.join(names) or 'nothing'} ({count} holdings); backups made before still have it")

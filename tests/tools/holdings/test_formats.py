@@ -1,0 +1,200 @@
+"""Files of holdings: each format by its columns, and what is said of damaged ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from chordesk.models.errors import UsageError
+from chordesk.models.holdings.statements import Read
+from chordesk.tools.holdings.reading import read_file
+from chordesk.tools.holdings.sheets import Hints
+
+FILES = Path(__file__).parent / "files"
+HINTS = Hints(today=dt.date(2026, 11, 29))
+STATED = replace(HINTS, as_of=dt.date(2026, 1, 5))
+# By file: its format, its day where it says it, and the worth of each of its accounts in its own currencies.
+EXPECTED: dict[str, tuple[str, str | None, list[dict[str, str]]]] = {
+    "fidelity.csv": ("fidelity", "2026-07-12", [{"USD": "2789.56"}, {"USD": "2000"}]),
+    "schwab.csv": ("schwab", "2025-05-02", [{"USD": "18500"}]),
+    "schwab-all.csv": ("schwab", "2025-08-16", [{"USD": "7100"}, {"USD": "3512.50"}]),
+    "vanguard.csv": ("vanguard", None, [{"USD": "21533.74"}]),
+    "etrade.csv": ("etrade", "2026-01-02", [{"USD": "21640"}]),
+    "moomoo.csv": ("moomoo", None, [{"USD": "17855", "HKD": "120000"}]),
+    "zerodha.csv": ("zerodha", None, [{"INR": "206010"}]),
+    "degiro.csv": ("degiro", None, [{"EUR": "5806.76", "USD": "1805"}]),
+    "degiro-nl.csv": ("degiro", None, [{"EUR": "3251", "USD": "1805"}]),
+    "ibkr.csv": ("ibkr", "2025-12-31", [{"EUR": "11062", "USD": "7672.5"}]),
+    "flex.xml": ("ibkr-flex", "2025-12-31", [{"EUR": "11062", "USD": "7672.5"}]),
+}
+
+
+def worth(read: Read) -> list[dict[str, Decimal]]:
+    found = []
+    for one in read.statements:
+        sums: dict[str, Decimal] = {}
+        for row in one.holdings:
+            assert row.value is not None
+            sums[row.currency] = sums.get(row.currency, Decimal(0)) + row.value
+        found.append(sums)
+    return found
+
+
+def read(name: str, hints: Hints = HINTS) -> Read:
+    return read_file(FILES / name, hints)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_file_is_recognised_by_its_columns_and_comes_to_what_it_holds(name: str) -> None:
+    key, day, sums = EXPECTED[name]
+    found = read(name, HINTS if day else STATED)
+    assert found.source == key
+    assert {str(one.as_of) for one in found.statements} == {day or "2026-01-05"}
+    assert worth(found) == [{one: Decimal(text) for one, text in each.items()} for each in sums]
+
+
+def test_symbols_contracts_and_costs_are_in_the_desk_s_spelling() -> None:
+    rows = {name: {row.key: row for one in read(name, STATED if EXPECTED[name][1] is None else HINTS).statements
+                   for row in one.holdings} for name in EXPECTED}  # fmt: skip
+    assert rows["fidelity.csv"]["AAPL260116C00200000"].quantity == -1
+    assert rows["schwab.csv"]["MSFT260116P00400000"].value == -2150
+    assert rows["etrade.csv"]["QQQ261231P00600000"].cost == 5000
+    assert rows["moomoo.csv"]["MSFT260117C00400000"].kind == "option"
+    assert rows["moomoo.csv"]["0700.HK"].currency == "HKD"
+    assert rows["zerodha.csv"]["INFY.NS"].cost == 140000
+    assert rows["ibkr.csv"]["BRK.B"].isin == "US0846707026"
+    assert rows["ibkr.csv"]["AAPL260116C00180000"].value == -840
+    # A ticker of another market may be another company's in New York: the ISIN alone stands for it.
+    assert rows["ibkr.csv"]["NL0010273215"].symbol is None
+    assert round(rows["ibkr.csv"]["NL0010273215"].rate or 0, 4) == Decimal("1.0870")
+    assert round(rows["degiro.csv"]["NL0010273215"].rate or 0, 4) == Decimal("1.0800")
+    assert rows["vanguard.csv"]["VANGUARD FEDERAL MONEY MARKET FUND"].kind == "cash"
+
+
+def test_the_plain_format_has_accounts_days_and_cash(tmp_path: Path) -> None:
+    found = read("plain.csv")
+    assert [(one.label, str(one.as_of), len(one.holdings)) for one in found.statements] == [
+        ("Retirement", "2026-01-05", 2), ("Savings", "2026-01-05", 2),
+    ]  # fmt: skip
+    german = "Symbol;Quantity;Price;Currency;As of\nSAP.DE;12;1.234,50;EUR;31.12.2025\nAAPL;1,5;180,25;USD;31.12.2025\n"
+    path = tmp_path / "german.csv"
+    path.write_text(german, encoding="utf-16")
+    rows = read_file(path, HINTS).statements[0].holdings
+    assert [(row.symbol, row.quantity, row.price) for row in rows] == [
+        ("SAP.DE", 12, Decimal("1234.50")), ("AAPL", Decimal("1.5"), Decimal("180.25")),
+    ]  # fmt: skip
+
+
+def test_lots_are_one_holding_and_rows_of_an_earlier_day_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "days.csv"
+    path.write_text(
+        "date,symbol,quantity,price,currency\n2025-12-30,AAPL,9,180,USD\n"
+        "2025-12-31,AAPL,4,181,USD\n2025-12-31,AAPL,6,181,USD\n",
+        encoding="utf-8",
+    )
+    found = read_file(path, HINTS)
+    (row,) = found.statements[0].holdings
+    assert (row.quantity, row.price) == (10, 181)
+    assert [(left.line, left.why) for left in found.left_out] == [(2, "of an earlier day than 2025-12-31")]
+
+
+def cut(text: str) -> str:
+    return text[: int(len(text) * 0.7)]
+
+
+def sub(old: str, new: str) -> Callable[[str], str]:
+    def changed(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return changed
+
+
+# What was done to a file, and the words of the one line about it: value, place and remedy.
+DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
+    ("schwab.csv", sub("$5,223.36", "$5,323.36"), r"row 5: MICROSOFT CORP: 12 x 435.28 is 5,223.36"),
+    ("schwab.csv", sub('"$18,500.00"', '"$18,900.00"'), "row 8: the file's total of the account is 18,900.00, and its"),
+    ("schwab.csv", lambda text: text[: text.index('"Account Total"')], "has no Account Total .*--without-total"),
+    ("schwab.csv", cut, "not closed|cells|Account Total"),
+    ("schwab.csv", sub("400.00 P", "400.00 X"), "'MSFT 01/16/2026 400.00 X' is an option contract in an unknown form"),
+    ("schwab.csv", sub("$435.28", "NaN price"), "column Price: 'NaN price' is no number"),
+    ("schwab.csv", sub('"12"', '"1e12"'), "column Qty .*is too large to be meant"),
+    ("schwab.csv", sub('"12"', '"Infinity"'), "column Qty .*'Infinity' is no number"),
+    ("schwab.csv", sub('"12"', '"--"'), "row 5, column Qty .*'MICROSOFT CORP' has no quantity"),
+    ("schwab.csv", sub('"MSFT",', '"=HYPERLINK(""http://x"")",'), "row 5, column Symbol: .*is a formula"),
+    ("schwab.csv", sub("2025/05/02", "2027/05/02"), "is of 2027-05-02, which is later than today"),
+    ("etrade.csv", sub("9000.00", "9.000,00"), "row 10: has 11 cells, and the header 10: decimal commas"),
+    ("etrade.csv", lambda text: text[: text.index("TOTAL")], "has no TOTAL"),
+    ("etrade.csv", sub("NVDA,180.00", "NVDA,90.00"), "row 10: NVDA: 50 x 90.00 is 4,500.00, and the value is 9,000.00"),
+    ("ibkr.csv", sub("25,1,150,3750,180.5,4512.5", "24,1,150,3750,180.5,4512.5"), "row 18: APPLE INC: 24 x 180.5"),
+    ("ibkr.csv", sub("Open Positions,Total,,Stocks,EUR,,,,,6000,,6502,502,\n", ""), "no total of Stocks in EUR"),
+    ("ibkr.csv", sub("Activity Statement", "Transaction History"), "row 3: a transaction history has no positions"),
+    ("ibkr.csv", sub("US0378331005", "US0378331006"), "row 26: 'US0378331006' is no ISIN"),
+    ("degiro.csv", sub("US0378331005", "US0378331006"), "row 3: 'US0378331006' is no ISIN"),
+    ("degiro.csv", sub('"180,50"', '"180.50"'), "row 3.*shows decimal"),
+    ("fidelity.csv", lambda text: text[: text.index('"The data')], "Date downloaded.*may be cut"),
+    ("fidelity.csv", sub("10,$180.50", "10"), "row 3: APPLE INC: 10 x 1.00 is 10.00"),
+    ("plain.csv", sub("AAPL,10,USD", "AAPL,10,Dollars"), "row 2: 'Dollars' is no currency"),
+    ("plain.csv", sub("AAPL,10", ",10"), "row 2, column symbol: names no symbol"),
+    ("plain.csv", lambda text: text.split("\n")[0], "a header and no holdings|has a header"),
+    ("flex.xml", cut, "row .*: is no whole XML"),
+    ("flex.xml", lambda text: '<!DOCTYPE x [<!ENTITY a "b">]>' + text, "row 1: declares a document type"),
+    ("flex.xml", sub('positionValue="6502"', 'positionValue="7502"'), "ASML: 10 x 650.2 is 6,502.00"),
+    ("flex.xml", sub('position="25"', 'position="2,5"'), "row 14, column position: '2,5' is no number"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "words"), DAMAGE)
+def test_damage_is_named_by_row_and_value(name: str, damage: Callable[[str], str], words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(damage((FILES / name).read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(UsageError, match=words) as refused:
+        read_file(path, HINTS if EXPECTED.get(name, ("", "day", []))[1] else STATED)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"<!doctype html><html><body>Log in</body></html>", "is a web page"),
+        (b"PK\x03\x04abc", "is a workbook or a zip"),
+        (b"OFXHEADER:100\nDATA:OFXSGML\n", "is OFX"),
+        (b"date,open,close\n2026-01-05,1,2\n", "is the header of no format that is known"),
+        (b"symbol,quantity\nAAPL,1\0\n", "row 2: has a zero byte"),
+        (b'symbol,quantity\nAAPL,"1\nMSFT,2\n', "not closed"),
+        (b"symbol,quantity,price\nAAPL,\"1,234\",\"5,678\"\n", "row 2, column .*may be"),
+        (b"symbol,quantity,as_of\nAAPL,1,03/04/2026\n", "row 2, column as_of: .*day or the month"),
+        (b"symbol,quantity\nAAPL,1\n", "does not say of which day it is"),
+        (b"symbol,quantity\nAAPL,1,2\n", "row 2: has 3 cells, and the header 2"),
+        (b"symbol,quantity\nAAPL 260116X200 CALL,1\n", "looks like an option contract"),
+    ],
+)  # fmt: skip
+def test_what_is_no_table_of_holdings_is_said(data: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=words):
+        read_file(path, HINTS)
+
+
+def test_what_a_file_leaves_open_a_person_says(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text('symbol,quantity,price,as_of\nAAPL,"1,234","5,678",03/04/2026\n', encoding="utf-8")
+    for mark, quantity in ((",", Decimal("1.234")), (".", Decimal(1234))):
+        found = read_file(path, replace(HINTS, decimal=mark, days="dmy"))  # type: ignore[arg-type]
+        assert found.statements[0].holdings[0].quantity == quantity
+        assert str(found.statements[0].as_of) == "2026-04-03"
+
+
+def test_a_link_and_a_folder_are_no_files(tmp_path: Path) -> None:
+    link = tmp_path / "link.csv"
+    link.symlink_to(FILES / "plain.csv")
+    for path, words in ((link, "is a link to"), (tmp_path, "is no file"), (tmp_path / "none.csv", "cannot be read")):
+        with pytest.raises(UsageError, match=words):
+            read_file(path, HINTS)

@@ -1,0 +1,17 @@
+"""Outside accounts: what somebody holds at other brokers, which bounds the desk's sizes and is never traded."""
+
+from chordesk.models.features import Command, Feature
+
+_TOOLS, _TASKS = "chordesk.tools.holdings", "chordesk.tasks.holdings"
+FEATURE = Feature(
+    name="holdings",
+    modules=("chordesk.models.holdings", _TOOLS, _TASKS),
+    commands={
+        "holdings": Command(f"{_TASKS}.commands", "Look", "Accounts at other brokers: import, show, forget them."),
+    },
+    documents=("holdings.md",),
+    settings=("book",),
+    settings_schema="chordesk.models.holdings.settings:HoldingsSettings",
+    tables=("chordesk.models.holdings.tables",),
+    migrations="chordesk.models.holdings.migrations",
+)

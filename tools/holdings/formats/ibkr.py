@@ -1,0 +1,222 @@
+"""Interactive Brokers: the activity statement as CSV, whose first column names the section of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from chordesk.models.errors import UsageError
+from chordesk.models.holdings.statements import Draft, Holding, Kind
+from chordesk.tools.holdings.formats.format import (
+    Format,
+    Parsed,
+    american_day,
+    check_total,
+    drafts_of,
+    holding,
+    isin_of,
+    money_unit,
+    unknown_option,
+)
+from chordesk.tools.holdings.names import ISIN, kind_of, option, ticker
+from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, places_of, understood
+
+_POSITIONS = columns(
+    "which category currency symbol quantity value",
+    section="openpositions",
+    what="header",
+    which="datadiscriminator",
+    account="account",
+    category="assetcategory",
+    currency="currency",
+    symbol="symbol",
+    quantity="quantity; number",
+    size="mult; number",
+    cost="costbasis; number",
+    price="closeprice; number",
+    value="value; number",
+)
+_CASH = columns(
+    "what currency amount", what="currencysummary", account="account", currency="currency", amount="total; number"
+)
+_NAMES = columns(
+    "category symbol name", category="assetcategory", symbol="symbol", name="description", code="securityid"
+)
+_RATES = columns("currency amount", currency="currency", amount="exchangerate; number")
+_SECTIONS = {
+    "Open Positions": _POSITIONS,
+    "Cash Report": _CASH,
+    "Financial Instrument Information": _NAMES,
+    "Base Currency Exchange Rate": _RATES,
+}
+
+
+def _fits(sheet: Sheet) -> bool:
+    return bool(sheet.rows) and [one.strip() for one in sheet.rows[0].cells[:2]] == ["Statement", "Header"]
+
+
+def _stated(sheet: Sheet, section: str, name: str) -> tuple[Row, str] | None:
+    rows = (row for row in sheet.rows if row.cell(0) == section and row.cell(1) == "Data" and row.cell(2) == name)
+    return next(((row, row.cell(3)) for row in rows), None)
+
+
+def _tables(sheet: Sheet) -> Iterator[tuple[str, Table]]:
+    """Yield the parts of the sections that are read: one for each header, with the rows below it."""
+    known: dict[str, Table] = {}
+    for row in sheet.rows:
+        section, what = row.cell(0), row.cell(1)
+        if section not in _SECTIONS:
+            continue
+        if what == "Header":
+            wanted = _SECTIONS[section]
+            if (places := places_of(row, wanted)) is None:
+                lacks = ", ".join(ours for ours, one in wanted.items() if one.required)
+                sheet.error(row, f"the section {section} has other columns; wanted are {lacks}")
+                continue
+            known[section] = Table(sheet, wanted, row, places)
+            yield section, known[section]
+        elif section in known:
+            known[section].rows.append(row)
+        else:
+            sheet.error(row, f"the section {section} has no header: the file may be cut")
+
+
+def _read(sheet: Sheet) -> Parsed:
+    title = _stated(sheet, "Statement", "Title")
+    if title is not None and "transaction history" in title[1].lower():
+        raise UsageError(
+            f"{sheet.name}, row {title[0].line}: a transaction history has no positions",
+            remedy="export the activity statement, which has Open Positions, or a Flex query",
+        )
+    out, found = Parsed(), dict[str, Draft]()
+    period = _stated(sheet, "Statement", "Period")
+    as_of = american_day(period[1].rpartition(" - ")[2]) if period is not None else None
+    number = _stated(sheet, "Account Information", "Account")
+    base = _stated(sheet, "Account Information", "Base Currency")
+    tables = list(_tables(sheet))
+    if not any(section == "Open Positions" for section, _ in tables) and not any(s == "Cash Report" for s, _ in tables):
+        raise UsageError(
+            f"{sheet.name}: this statement has neither Open Positions nor Cash Report",
+            remedy="export it with these sections",
+        )
+    understood([table for _, table in tables])
+    codes = dict(_names(tables))
+    own = number[1].split()[0] if number is not None and number[1].split() else ""
+    for section, table in tables:
+        if section == "Base Currency Exchange Rate":
+            _rates(table, out)
+    if base is not None:
+        out.rates[base[1]] = Decimal(1)
+    for section, table in tables:
+        if section == "Open Positions":
+            _positions(sheet, table, out, found, own, codes)
+        elif section == "Cash Report":
+            _cash(table, out, found, own)
+    for one in found.values():
+        one.as_of = as_of
+    out.drafts = list(found.values())
+    return out
+
+
+def _names(tables: list[tuple[str, Table]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Yield (category, symbol) with (name, ISIN or an empty text): one row may have several symbols by comma."""
+    for section, table in tables:
+        if section == "Financial Instrument Information":
+            for row in table.rows:
+                code = table.raw(row, "code").strip()  # of a US share perhaps its CUSIP
+                code = (isin_of(table.sheet, row, code) or "") if ISIN.fullmatch(code) else ""
+                for symbol in table.raw(row, "symbol").split(","):
+                    yield (table.raw(row, "category"), symbol.strip()), (table.text(row, "name"), code)
+
+
+def _rates(table: Table, out: Parsed) -> None:
+    for row in table.rows:
+        rate = table.number(row, "amount")
+        if row.cell(1) == "Data" and rate:
+            out.rates[table.raw(row, "currency")] = rate
+
+
+def _positions(
+    sheet: Sheet,
+    table: Table,
+    out: Parsed,
+    found: dict[str, Draft],
+    own: str,
+    codes: dict[tuple[str, str], tuple[str, str]],
+) -> None:
+    since: list[Holding] = []  # since the last total of their category and currency
+    group: tuple[str, str, int, Draft] | None = None
+    for row in table.rows:
+        what, which = row.cell(1), table.raw(row, "which")
+        if what == "Data" and which == "Summary":
+            if not table.whole(row):
+                continue
+            draft = drafts_of(found, table.raw(row, "account") or own)
+            made = _position(sheet, table, row, codes, out)
+            category, currency = table.raw(row, "category"), table.raw(row, "currency")
+            if group is not None and group[:2] != (category, currency):
+                _require(sheet, group)
+                since = []
+            group = (category, currency, row.line, draft)
+            if made is not None:
+                draft.holdings.append(made)
+                since.append(made)
+        elif what == "Total" and group is not None and table.raw(row, "currency") == group[1]:
+            stated = table.number(row, "value")
+            rows = sum((one.value or Decimal(0) for one in since), Decimal(0))
+            check_total(sheet, group[3], row, f"{group[0]} in {group[1]}", group[1], stated, rows, len(since))
+            group, since = None, []
+    if group is not None:
+        _require(sheet, group)
+
+
+def _require(sheet: Sheet, group: tuple[str, str, int, Draft]) -> None:
+    if not sheet.hints.without_total:
+        remedy = "--without-total takes it all the same"
+        sheet.error(group[2], f"has no total of {group[0]} in {group[1]}: the file may be cut; {remedy}")
+
+
+def _position(
+    sheet: Sheet, table: Table, row: Row, codes: dict[tuple[str, str], tuple[str, str]], out: Parsed
+) -> Holding | None:
+    category, written = table.raw(row, "category"), table.raw(row, "symbol").strip()
+    currency, unit = money_unit(sheet, row, table.raw(row, "currency"))
+    name, code = codes.get((category, written), ("", ""))
+    kind: Kind = kind_of(category) or "other"
+    contract = option(written) if kind == "option" else None
+    if kind == "option" and contract is None:
+        if not unknown_option(sheet, row, written):
+            sheet.error(row, f"{written[:40]!r} is an option contract in an unknown form")
+        return None
+    size = table.number(row, "size")
+    price, value = table.number(row, "price"), table.number(row, "value")
+    return holding(
+        table, row, name=name or written, kind=kind, currency=currency, isin=code or None,
+        symbol=contract or (ticker(written, currency) if kind == "share" else None),
+        quantity=table.number(row, "quantity"), price=None if price is None else price / unit,
+        value=None if value is None else value / unit, cost=table.number(row, "cost"), multiplier=size,
+        rate=out.dollars(currency),
+    )  # fmt: skip
+
+
+def _cash(table: Table, out: Parsed, found: dict[str, Draft], own: str) -> None:
+    for row in table.rows:
+        currency = table.raw(row, "currency")
+        if row.cell(1) != "Data" or table.raw(row, "what") != "Ending Cash" or len(currency) != 3:
+            continue
+        amount = table.number(row, "amount")
+        if amount:
+            made = holding(
+                table, row, name="Cash", kind="cash", currency=currency, value=amount, rate=out.dollars(currency)
+            )
+            if made is not None:
+                drafts_of(found, table.raw(row, "account") or own).holdings.append(made)
+
+
+IBKR = Format(
+    "ibkr",
+    "Interactive Brokers, activity statement",
+    "Statement, Header, Field Name, Field Value; with the section Open Positions",
+    _fits,
+    _read,
+)

@@ -1,0 +1,138 @@
+"""A file of holdings: which format it has, what it says, and whether that can be right. Nothing is kept here."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from chordesk.models.errors import UsageError
+from chordesk.models.holdings.statements import Read, Statement
+from chordesk.models.outside import Oversized
+from chordesk.models.text import one_line
+from chordesk.tools.holdings.formats import flex
+from chordesk.tools.holdings.formats.degiro import DEGIRO
+from chordesk.tools.holdings.formats.etrade import ETRADE
+from chordesk.tools.holdings.formats.fidelity import FIDELITY
+from chordesk.tools.holdings.formats.format import Format, Parsed
+from chordesk.tools.holdings.formats.ibkr import IBKR
+from chordesk.tools.holdings.formats.moomoo import MOOMOO
+from chordesk.tools.holdings.formats.plain import PLAIN
+from chordesk.tools.holdings.formats.schwab import SCHWAB
+from chordesk.tools.holdings.formats.vanguard import VANGUARD
+from chordesk.tools.holdings.formats.zerodha import ZERODHA
+from chordesk.tools.holdings.sheets import DELIMITERS, MOST_BYTES, Hints, Sheet, split, text_rows
+from chordesk.tools.market.files.tables import Problems
+
+# The first that fits counts: the plain format, of which two headings are enough, is the last.
+FORMATS: tuple[Format, ...] = (IBKR, SCHWAB, FIDELITY, VANGUARD, ETRADE, MOOMOO, ZERODHA, DEGIRO, PLAIN)
+_OFX = ("OFXHEADER", "<OFX>")
+
+
+def read_file(
+    path: Path,
+    hints: Hints,
+    *,
+    from_activity: bool = False,
+    only: str | None = None,
+    rates: Mapping[str, Decimal] | None = None,
+) -> Read:
+    """Return what a file says. only: the key of the format that it is taken for. rates: US dollars for one unit of a
+    currency, as the person who imports says. Raises UsageError with the row, the value and the remedy."""
+    name = path.name
+    _require_file(path)
+    data = path.read_bytes()
+    if not data.strip():
+        raise UsageError(f"{name} is empty", remedy="export it anew; nothing was written")
+    digest = hashlib.sha256(data).hexdigest()
+    if flex.is_flex(data[:4096]):
+        parsed, sheet = flex.read_flex(path, name, hints)
+        key, shown = "ibkr-flex", flex.SHOWN
+    else:
+        chosen, sheet = _recognised(path, name, hints, only)
+        if chosen.summed and not from_activity:
+            raise UsageError(
+                f"{name} is {chosen.shown}: it lists what happened, and holdings would be a sum of it",
+                remedy="export the positions; or say --from-activity if it begins with the account's first day",
+            )
+        parsed, key, shown = chosen.read(sheet), chosen.key, chosen.shown
+    sheet.require_sound()
+    statements = tuple(_finished(sheet, draft.done(), parsed, hints, rates or {}) for draft in parsed.drafts)
+    statements = tuple(one for one in statements if one.holdings)
+    sheet.require_sound()
+    if not statements:
+        raise UsageError(f"{name} has a header and no holdings", remedy="export it anew; nothing was written")
+    return Read(key, shown, digest, statements, tuple(parsed.left_out), tuple(sheet.notes), parsed.summed)
+
+
+def _require_file(path: Path) -> None:
+    try:
+        if path.is_symlink():
+            raise UsageError(f"{path.name} is a link to {os.readlink(path)}", remedy="name the file itself")
+        found = path.stat()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="name a file that you may read") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is no file", remedy="name one file, an export of a broker")
+    if found.st_size > MOST_BYTES:
+        reason = f"{path.name} has {found.st_size:,} bytes, more than {MOST_BYTES:,}"
+        raise UsageError(reason, remedy="export the positions of one account alone")
+
+
+def _recognised(path: Path, name: str, hints: Hints, only: str | None) -> tuple[Format, Sheet]:
+    lines, doubt = text_rows(path, name)
+    if any(lines[0].lstrip().startswith(mark) for mark in _OFX):
+        raise UsageError(f"{name} is OFX, and no table", remedy="export the positions as CSV; nothing was written")
+    first: Sheet | None = None
+    broken = ""
+    for chosen in FORMATS:
+        if only is not None and chosen.key != only:
+            continue
+        for delimiter in DELIMITERS:
+            try:
+                sheet = Sheet(name, delimiter, split(lines, delimiter), hints, Problems())
+            except csv.Error as error:
+                broken = str(error)
+                continue
+            except Oversized as error:
+                raise UsageError(f"{name}: {error}", remedy="export the positions of one account alone") from None
+            first = first or sheet
+            if chosen.fits(sheet):
+                sheet.notes += [f"the file {doubt}"] if doubt else []
+                return chosen, sheet
+    if broken:
+        raise UsageError(f"{name} is no CSV: {broken}", remedy="the file may be cut; export it anew")
+    head = one_line(first.rows[0].text, 80) if first is not None and first.rows else "nothing"
+    known = "; ".join(one.shown for one in FORMATS)
+    raise UsageError(
+        f"{name}, row 1: {head!r} is the header of no format that is known ({known})",
+        remedy="write a table with the columns symbol, quantity and perhaps price, currency, cost, as_of",
+    )
+
+
+def _finished(sheet: Sheet, found: Statement, parsed: Parsed, hints: Hints, rates: Mapping[str, Decimal]) -> Statement:
+    """Return a statement with its day and the rates of its currencies."""
+    as_of = found.as_of or hints.as_of
+    if found.as_of is not None and hints.as_of is not None and found.as_of != hints.as_of:
+        reason = f"{sheet.name} is of {found.as_of}, and --as-of says {hints.as_of}"
+        raise UsageError(reason, remedy="leave --as-of out; nothing was written")
+    if as_of is None:
+        raise UsageError(f"{sheet.name} does not say of which day it is", remedy="say it: --as-of YYYY-MM-DD")
+    if as_of > hints.today:
+        raise UsageError(f"{sheet.name} is of {as_of}, which is later than today", remedy="correct the day")
+    if as_of < dt.date(1990, 1, 1):
+        raise UsageError(f"{sheet.name} is of {as_of}: that is too long ago to be meant", remedy="correct the day")
+    rows = tuple(
+        replace(one, rate=one.rate or parsed.dollars(one.currency) or rates.get(one.currency)) for one in found.holdings
+    )
+    return replace(found, as_of=as_of, holdings=rows)
+
+
+def formats() -> Sequence[Format]:
+    return FORMATS
