@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
 
+from chordesk.models import features
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Listing, multiplier_of, root_of
 from chordesk.models.orders import HeldPosition
+from chordesk.models.plans import SizeBound
 from chordesk.models.tables.orders import Position
+from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import lapse, quote_of
@@ -25,7 +29,7 @@ from chordesk.tools.model_tools.company import LIKELY_RELATED, alike
 from chordesk.tools.model_tools.company_data import reports
 from chordesk.tools.model_tools.portfolio import store_of, valued
 from chordesk.tools.orders.reservations import orders_of_day, reservations_on
-from chordesk.tools.portfolio.size_bounds import Standing, heat_book
+from chordesk.tools.portfolio.size_bounds import Further, Standing, heat_book
 from chordesk.tools.prices.price_panel import correlations, log_returns
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk.exposure import book_exposures, cover_of, free_cash, underlying_of
@@ -49,7 +53,7 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         free = free_cash(account)
         cash = None if free is None else free - sum((exact(one.cash) for one in reserved), Decimal(0))
         held = {underlying_of(one.symbol) for one in account.positions} | {one.symbol for one in reserved}
-    listings = {symbol: _listing(context, symbol) for symbol in sorted(held.union(wanted))}
+    listings = {symbol: listing_of(context, symbol) for symbol in sorted(held.union(wanted))}
     market, names = _market(context)
     return Standing(
         heat=book,
@@ -57,12 +61,29 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         free_cash=cash,
         exposures=exposures,
         sectors={symbol: one.sector for symbol, one in listings.items()},
-        companies=_companies(listings, book.returns),
+        companies=companies_of(listings, book.returns),
         orders_left=context.settings.max_trades_per_day - today,
         market=market,
         market_names=names,
         reports=_next_reports(context, wanted),
+        further=tuple(_further(context, wanted)),
     )
+
+
+def _further(context: ToolContext, symbols: Sequence[str]) -> Iterator[Further]:
+    """Yield the bounds that features set. Of a feature that fails nothing can be said, so that it bounds all to 0."""
+    for feature, functions in features.parts("bounds", kind=Callable):
+        for function in functions:
+            try:
+                found = features.call(feature, function, context, symbols)
+            except DeskError as error:
+                found = partial(_none, f"the bounds of the feature {feature.name} fail: {error.args[0]}")
+            if found is not None:
+                yield found
+
+
+def _none(why: str, symbol: str, pooled: Pooled, now: Standing) -> list[SizeBound]:
+    return [SizeBound(rule="bounds of a feature", most=0.0, why=why)]
 
 
 def _next_reports(context: ToolContext, symbols: Sequence[str]) -> dict[str, dt.date]:
@@ -77,14 +98,14 @@ def _next_reports(context: ToolContext, symbols: Sequence[str]) -> dict[str, dt.
     return found
 
 
-def _listing(context: ToolContext, symbol: str) -> Listing:
+def listing_of(context: ToolContext, symbol: str) -> Listing:
     try:
         return context.market.listing(symbol)
     except DeskError:
         return Listing(symbol=symbol)
 
 
-def _companies(listings: Mapping[str, Listing], returns: Mapping[str, Floats]) -> dict[str, str]:
+def companies_of(listings: Mapping[str, Listing], returns: Mapping[str, Floats]) -> dict[str, str]:
     """Return by symbol the first listing of its company: by what the source says of both, else of symbols that are
     alike and move as one."""
     found: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -230,6 +230,11 @@ MOST_OVERLAPS = 3
 
 EVEN = 0.5
 BY_RISK = EQUAL_RISK, OVERLAP, KELLY, HEAT = "equal risk", "overlap", "Kelly", "heat"
+SYMBOL_SHARE, SECTOR_SHARE = "share of one symbol", "share of one sector"
+
+
+# Returns bounds of one more long position in a symbol. They can only make a size smaller: the strictest holds.
+Further = Callable[[str, Pooled, "Standing"], Sequence[SizeBound]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,7 @@ class Standing:
     market: Floats | None = None  # mean daily returns of so many names, None without any
     market_names: int = 0
     reports: Mapping[str, dt.date] = field(default_factory=dict)  # days of the next results, where they are known
+    further: tuple[Further, ...] = ()  # bounds that others set beside those of the account
 
     def after(self, symbol: str, money: float) -> Standing:
         """Return the standing once so much more of a symbol is bought, negative when sold short."""
@@ -266,6 +272,23 @@ class Standing:
         return self.companies.get(symbol, symbol)
 
 
+def own_bounds(symbol: str, pooled: Pooled, now: Standing) -> list[SizeBound]:
+    """Return the bounds that a standing itself has for one more long position in a symbol."""
+    _, _, _, distance = _levels(symbol, pooled, now)
+    return [*_by_risk(symbol, pooled, now, distance), *_by_limits(symbol, now)]
+
+
+def _levels(symbol: str, pooled: Pooled, now: Standing) -> tuple[float | None, float | None, str | None, float | None]:
+    """Return (ATR14, stop, its source, the distance to it that a size counts on), as far as they are known."""
+    price, unit = now.heat.closes.get(symbol), now.heat.units.get(symbol)
+    atr = None if price is None or unit is None else unit * price / STOP_ATRS
+    stop, source = _stop(pooled, price, atr)
+    distance = None if price is None or stop is None else (price - stop) / price
+    if distance is not None and unit is not None:
+        distance = max(distance, unit * NOISE_ATRS / STOP_ATRS)
+    return atr, stop, source, distance
+
+
 def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     """Return the bounds of one more long position in a symbol, the strictest of which holds.
 
@@ -276,13 +299,11 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     benchmark says nothing of how far, so that a win counts as much as a loss.
     """
     price, unit, equity = now.heat.closes.get(symbol), now.heat.units.get(symbol), now.heat.equity
-    atr = None if price is None or unit is None else unit * price / STOP_ATRS
-    stop, source = _stop(pooled, price, atr)
-    distance = None if price is None or stop is None else (price - stop) / price
-    if distance is not None and unit is not None:
-        distance = max(distance, unit * NOISE_ATRS / STOP_ATRS)
-    bounds = [*_by_risk(symbol, pooled, now, distance), *_by_limits(symbol, now)]
-    known = [one for one in bounds if one.most is not None]
+    atr, stop, source, _ = _levels(symbol, pooled, now)
+    own = own_bounds(symbol, pooled, now)
+    bounds = [*own, *(bound for each in now.further for bound in each(symbol, pooled, now) if bound.most is not None)]
+    # Further bounds stand beside those of the account: where none of these is known, nothing is opened by the others.
+    known = [one for one in bounds if one.most is not None] if any(one.most is not None for one in own) else []
     held = min(known, key=lambda one: one.most or 0.0, default=None) if price is not None and equity else None
     most = held.most if held is not None else None
     share = most / equity if most is not None and equity else 0.0
@@ -398,21 +419,21 @@ def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
         per = 1 + limits.slippage_bps / 10_000
         found.append(_bound("buying power", float(now.free_cash) / per, "cash that no open order needs"))
     if now.exposures is None or not equity or equity <= 0:
-        rules = ("share of one symbol", "money in one symbol", "money in all", "share of one sector")
+        rules = (SYMBOL_SHARE, "money in one symbol", "money in all", SECTOR_SHARE)
         return [*found, *(SizeBound(rule=rule, most=None, why="a position has no price") for rule in rules)]
     total, worth = exact(equity), now.exposures
     own = sum((money for name, money in worth.items() if now.company(name) == now.company(symbol)), Decimal(0))
     gross = sum(worth.values(), Decimal(0))
     share = exact(limits.max_symbol_share) * total - own
     found += [
-        _bound("share of one symbol", share, f"{limits.max_symbol_share:.0%} of equity, {float(own):,.0f} are held"),
+        _bound(SYMBOL_SHARE, share, f"{limits.max_symbol_share:.0%} of equity, {float(own):,.0f} are held"),
         _bound("money in one symbol", exact(limits.max_symbol_notional) - own, "DESK_MAX_SYMBOL_NOTIONAL"),
         _bound("money in all", exact(limits.max_gross_notional) - gross, "DESK_MAX_GROSS_NOTIONAL"),
     ]
     if limits.max_sector_share < 1:
         named, exposure = largest_sector(symbol, {symbol: Decimal(0), **worth}, now.sectors)
         why = f"{limits.max_sector_share:.0%} of equity in {named}, {float(exposure):,.0f} are held"
-        found.append(_bound("share of one sector", exact(limits.max_sector_share) * total - exposure, why))
+        found.append(_bound(SECTOR_SHARE, exact(limits.max_sector_share) * total - exposure, why))
     return found
 
 
