@@ -345,7 +345,7 @@ def voice_subject(
     positions: Iterable[VoicePosition] = (),
     record: str | None = None,
 ) -> VoiceSubject:
-    """Return the subject of a voice's turn. number: of the round. text: the board, as `agents.board.content` writes it.
+    """Return the subject of a voice's turn. number: of the round. text: the board, as it is written for voices.
     questions: of the board; one without a baseline is not forecast, and left out. positions: of round 1, for round
     2. record: what code kept of the voice's earlier forecasts."""
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -234,7 +235,31 @@ def example_broker() -> str:
 
 def own_features() -> str:
     """Return what each feature of the desk is, its other names, and what it brings that a reader may look for."""
-    return "\n\n".join(_feature(import_module(place)) for place in features.OWN)
+    found = [_feature(import_module(place)) for place in features.OWN]
+    return "\n\n".join([*found, *absent_features().values()])
+
+
+ABSENT = "Not in this tree."
+
+
+def absent_features() -> dict[str, str]:
+    """Return the sections of features that have a contract and no folder: nothing but the page knows them any more."""
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    named = [one["name"].rpartition(": ")[2] for one in contracts if one["name"].startswith("Core knows no feature")]
+    here = {place.split(".")[2] for place in features.OWN}
+    page = (REFERENCE / "features.md").read_text("utf-8").partition("<!-- end -->")[0]
+    sections = dict(re.findall(r"^## ([a-z]+)\n\n(.+?)\n\n(?=## |\Z)", page, re.MULTILINE | re.DOTALL))
+    found = {}
+    for name in named:
+        if name not in here and name in sections:
+            about = sections[name].removeprefix(ABSENT).strip()
+            there = (line for line in about.splitlines() if not line.startswith("- pages") or _are_there(line))
+            found[name] = f"## {name}\n\n{ABSENT} " + "\n".join(there)
+    return found
+
+
+def _are_there(line: str) -> bool:
+    return all((REFERENCE / page).exists() for page in re.findall(r"\(([^)]+)\)", line))
 
 
 def _feature(module: ModuleType) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from alembic.config import Config
@@ -19,16 +20,13 @@ MANDATES = "Only `desk arm` can write a mandate"
 BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
-LITELLM = "Core knows no feature: litellm"
-MEASURE = "Core knows no feature: measure"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
-FEATURES = {NOTIFY: "notifications", LITELLM: "litellm", MEASURE: "measure"}
 # Nothing can break the contract of a feature that is left out of the tree.
-HERE = {place.split(".")[2] for place in OWN}
-CONTRACTS = tuple(
-    one
-    for one in (BROKERS, MANDATES, SERVICE, RUNTIME, NOTIFY, LITELLM, MEASURE)
-    if one not in FEATURES or FEATURES[one] in HERE
+FEATURES = {place.split(".")[2]: import_module(place).FEATURE for place in OWN}
+CONTRACTS = (
+    *(BROKERS, MANDATES, SERVICE, RUNTIME),
+    *([NOTIFY] if "notifications" in FEATURES else []),
+    *(f"Core knows no feature: {name}" for name in FEATURES),
 )
 
 ROGUES = {
@@ -44,11 +42,12 @@ ROGUES = {
     "agents/rogue_runner.py": ("from chordesk.agents.codex.runtime import CodexRuntime", RUNTIME),
     "tasks/events/rogue_list.py": ("from chordesk.agents.codex.threads import ThreadRegistry", RUNTIME),
     "tasks/worker/rogue_turns.py": ("from chordesk.agents.codex.threads import registry", RUNTIME),
-    "agents/rogue_library.py": ("from chordesk.agents.litellm.library import library", LITELLM),
-    "tasks/worker/rogue_client.py": ("from chordesk.agents.litellm.runtime import LitellmRuntime", LITELLM),
-    "tasks/reading/rogue_history.py": ("from chordesk.tools.measure.backtests import days", MEASURE),
     "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.apprise_wire import ChannelWire", NOTIFY),
     "tasks/cli/rogue_page.py": ("from chordesk.tasks.web import app", SERVICE),
+    **{
+        f"tasks/worker/rogue_{name}.py": (f"import {FEATURES[name].modules[-1]}", f"Core knows no feature: {name}")
+        for name in FEATURES
+    },
 }
 
 
@@ -67,9 +66,9 @@ def test_every_rogue_is_caught(tmp_path: Path) -> None:
     for contract in CONTRACTS:
         assert output.count(contract) == 2, "once in the list and once with what broke it"
     broken = output[output.index("Broken contracts") :]
-    places = [broken.index(contract) for contract in CONTRACTS]
-    ends = (*places[1:], len(broken))
-    sections = {each: broken[start:end] for each, start, end in zip(CONTRACTS, places, ends, strict=True)}
+    begins = sorted((broken.index(contract), contract) for contract in CONTRACTS)
+    ends = (*(place for place, _ in begins[1:]), len(broken))
+    sections = {each: broken[start:end] for (start, each), end in zip(begins, ends, strict=True)}
     for name, (_, contract) in rogues.items():
         if contract is not None:
             module = f"chordesk.{name}".removesuffix(".py").replace("/", ".")

@@ -16,7 +16,6 @@ _NOUNS = {"runtime_approval": "request"}
 _LISTS = {
     "run": "`desk runs list` shows them",
     "order": "`desk orders list` shows them",
-    "question": "`desk questions list` shows them",
     "turn": "a run's turns, and a thread's, have their ids",
     "report": "GET /reports lists them",
     "verdict": "GET /runs/RUN/verdicts lists a run's",
@@ -27,14 +26,15 @@ _LISTS = {
 ACTS = 8  # letters of an id with which one can act on its row: a slip of the hand names none by fewer
 
 
-def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least: int = 1) -> Row:
+def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least: int = 1, lists: str = "") -> Row:
     """Return the row whose id is `part`, else the only one whose id begins with it. others: more columns with ids of
-    the row; least: letters that a beginning has. Raises UsageError when several rows begin so or there are fewer,
-    NotFound when none does."""
+    the row; least: letters that a beginning has; lists: what shows a feature's rows, for the remedy. Raises UsageError
+    when several rows begin so or there are fewer, NotFound when none does."""
     if part and (exact := session.get(table, part)) is not None:
         return exact
     noun = str(table.__tablename__)
     noun = _NOUNS.get(noun, noun)
+    lists = lists or _LISTS[noun]
     columns = (table.id, *others)  # type: ignore[attr-defined]
     begins = (col(column).startswith(part, autoescape=True) for column in columns)
     found = session.exec(select(table).where(or_(*begins)).limit(2)).all() if part else []
@@ -44,5 +44,5 @@ def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least
             raise UsageError(f"{part!r} is too little of the id of one {noun}", remedy=remedy)
         return found[0]
     if found:
-        raise UsageError(f"more than one {noun} begins with {part!r}", remedy=_LISTS[noun])
-    raise NotFound(f"there is no {noun} {part!r}", remedy=_LISTS[noun])
+        raise UsageError(f"more than one {noun} begins with {part!r}", remedy=lists)
+    raise NotFound(f"there is no {noun} {part!r}", remedy=lists)

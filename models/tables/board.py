@@ -128,7 +128,7 @@ class KarmaEntry(Identified, Dated, table=True):
 
 
 class Episode(DeskTable, table=True):
-    """The tally of a run's board: aggregates, citations, lint and content, as `agents.board` makes them.
+    """The tally of a run's board: aggregates, citations, lint and content, as the board's code makes them.
 
     number: of the account's episodes, from 1. rounds: how many were held. used_round: the aggregates' round. content:
     markdown; summary: the same and more as JSON.

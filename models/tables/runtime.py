@@ -281,8 +281,8 @@ class CassettePart(DeskTable, table=True):
 
 
 class CassetteTurn(DeskTable, table=True):
-    """A turn that can be played again, as `agents.measure.cassettes` has it. Its run and its part may be another
-    desk's, whose file was imported: there is no foreign key.
+    """A turn that can be played again, of a cassette. Its run and its part may be another desk's, whose file was
+    imported: there is no foreign key.
 
     id: digest of all that its model saw; opened: of what opened it. body: opening, calls and end, compressed JSON.
     """

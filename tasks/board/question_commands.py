@@ -67,7 +67,7 @@ def _question(session: Session, part: str) -> Question:
     from chordesk.models.database.lookup import by_prefix
     from chordesk.models.tables.board import Question
 
-    return by_prefix(session, Question, part)
+    return by_prefix(session, Question, part, lists="`desk questions list` shows them")
 
 
 def clock_of(settings: Settings) -> MarketClock:

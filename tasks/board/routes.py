@@ -103,7 +103,7 @@ def questions(
 def question(context: Context, question_id: Id) -> QuestionDetail:
     """Show a question: rule, times, outcome with its evidence, scores."""
     with context.store.read() as session:
-        return question_detail(session, by_prefix(session, Question, question_id))
+        return question_detail(session, by_prefix(session, Question, question_id, lists="GET /questions lists them"))
 
 
 scores_router = APIRouter(tags=["scores"], route_class=JsonRoute)

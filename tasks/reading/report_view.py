@@ -56,7 +56,7 @@ class ReportDetail(Frozen):
 
 class VerdictDetail(Frozen):
     """A verdict. account: of its run. rule: which rule gave its rating; probability: that its symbol beats the median,
-    null until `desk calibrate` has found it; reports: those it rests on; rogue: rogue calls of these and of its hits;
+    null until a calibration has found it; reports: those it rests on; rogue: rogue calls of these and of its hits;
     orders: ids of those that rest on it, of any run."""
 
     verdict: Row[Verdict]

@@ -169,7 +169,7 @@ _OF_A_ROLE = (StepKind.REPORT, StepKind.GRAPH)
 
 class CandidateRow(Frozen):
     """One line of the closing table. confidence: of the screeners, None when none named it; verdict_probability: that
-    the symbol beats the median, None until `desk calibrate` has found it; why: the rule that gave the verdict; tools:
+    the symbol beats the median, None until a calibration has found it; why: the rule that gave the verdict; tools:
     calls by name, of the candidate's reports; tokens: theirs, None where the provider gave no figure."""
 
     symbol: str
@@ -599,7 +599,7 @@ PLAYED_SECONDS = 30.0  # since a step of it ended: one of a session takes less t
 
 
 def _is_played(session: Session, account: str, now: dt.datetime) -> bool:
-    """Return whether `desk backtest` plays the sessions of a backtest's account in its own process now."""
+    """Return whether a command plays the sessions of a backtest's account in its own process now."""
     walk = account.removesuffix(research_account(""))
     ended = (
         select(Attempt.owner)

@@ -1,1 +1,1 @@
-"""The services that `desk up` and `desk demo` embed, and the supervision that starts and ends them."""
+"""The services that `desk up` embeds, and the supervision that starts and ends them."""

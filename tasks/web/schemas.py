@@ -200,8 +200,8 @@ AnswerRequest = Annotated[ApproveRequest | DenyRequest, Field(discriminator="ans
 
 
 class VerdictRow(Frozen):
-    """A verdict and the reports that it is based on. probability: that its symbol beats the median, null until
-    `desk calibrate` has found it."""
+    """A verdict and the reports that it is based on. probability: that its symbol beats the median, null until a
+    calibration has found it."""
 
     verdict: Verdict
     reports: list[Report]

@@ -36,6 +36,7 @@ from tests.agents.codex.kit import run, running
 from tests.agents.test_runner import GOOD, job, reply
 from tests.builders import uninstalled
 from tests.fakes.responses import Call, FakeResponses, Searched
+from tests.parts import needs
 from tests.tools.market.far_market import FarMarket
 
 
@@ -55,6 +56,7 @@ def test_every_role_has_the_settings_model_unless_it_has_an_entry() -> None:
     assert models_of(found.values(), "other") == ()
 
 
+@needs("graphs", "litellm")
 def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
     assert "tradingagents" not in models()
     assert models(research_roles="fundamentals,risk,tradingagents")["tradingagents"] == RoleModel("codex", "rulebook")
@@ -68,6 +70,7 @@ def test_a_graph_has_a_model_where_the_settings_name_it() -> None:
     )  # fmt: skip
 
 
+@needs("litellm")
 def test_a_model_of_litellm_may_have_others_behind_it() -> None:
     found = models("risk=litellm:anthropic/claude-sonnet-4-5 | openai/gpt-5.5:low;quick=litellm:rulebook")
     assert found["risk"] == RoleModel("litellm", "anthropic/claude-sonnet-4-5", "low", ("openai/gpt-5.5",))
@@ -75,6 +78,7 @@ def test_a_model_of_litellm_may_have_others_behind_it() -> None:
     assert models_of(found.values(), "codex") == ("rulebook",)
 
 
+@needs("litellm")
 def test_a_provider_without_its_key_is_named_before_anything_starts() -> None:
     given = Settings(role_models="risk=litellm:anthropic/claude-sonnet-4-5|openai/gpt-5.5;quick=litellm:rulebook")
     with pytest.raises(SettingError) as caught:
@@ -93,10 +97,10 @@ def test_a_provider_without_its_key_is_named_before_anything_starts() -> None:
         ("trader=codex", "'trader=codex'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("=codex:m", "'=codex:m'", "ROLE=RUNTIME:MODEL[:EFFORT]"),
         ("poet=codex:m", "no role 'poet'", "choose among"),
-        ("trader=other:m", "no runtime 'other'", "choose among codex, local, litellm"),
-        ("trader=litellm:claude", "'claude' names no provider", "anthropic/claude"),
-        ("trader=litellm:openai/a|b", "'b' names no provider", "PROVIDER/MODEL"),
-        ("trader=litellm:openai/a|", "is no model's name", "ROLE=RUNTIME"),
+        ("trader=other:m", "no runtime 'other'", "choose among codex, local"),
+        pytest.param("trader=litellm:claude", "'claude' names no provider", "anthropic/claude", marks=needs("litellm")),
+        pytest.param("trader=litellm:openai/a|b", "'b' names no provider", "PROVIDER/MODEL", marks=needs("litellm")),
+        pytest.param("trader=litellm:openai/a|", "is no model's name", "ROLE=RUNTIME", marks=needs("litellm")),
         ("trader=codex:a|b", "is no model's name", "ROLE=RUNTIME"),
         ("trader=codex:m:huge", "no effort 'huge'", "efforts are"),
         ("trader=codex:m:", "no effort ''", "efforts are"),
@@ -113,6 +117,7 @@ def test_an_entry_that_cannot_be_read_is_named(text: str, what: str, remedy: str
     assert remedy in (caught.value.remedy or "")
 
 
+@needs("litellm")
 def test_a_runtime_whose_library_is_missing_or_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     uninstalled(monkeypatch)
     require_roles(Settings())
@@ -120,6 +125,7 @@ def test_a_runtime_whose_library_is_missing_or_of_another_version_is_named(monke
         require_roles(Settings(role_models="risk=litellm:rulebook"))
 
 
+@needs("litellm")
 def test_voices_have_tiers_of_models_besides_those_of_roles() -> None:
     given = Settings(voice_models="codex:big:high; litellm:openai/gpt-5.5|openai/o ;codex:small", effort="low")
     big, other, small = voice_tiers(given)
@@ -131,6 +137,7 @@ def test_voices_have_tiers_of_models_besides_those_of_roles() -> None:
         require_keys(given, {})
 
 
+@needs("board")
 def test_a_voice_gets_its_tier_unless_it_has_an_entry_of_its_own() -> None:
     given = Settings(voice_models="codex:big;codex:small", role_models="voice_auditor = codex:own")
     assert tier_of(given, "voice_weaver", 0) == RoleModel("codex", "big")
@@ -163,7 +170,11 @@ def test_the_named_roles_search_the_named_hosts() -> None:
         ({"market": "files", "data": "/tmp"}, "with market=files, a day of the past"),
         ({"web_search": "research,gossip"}, "has 'gossip' (write off, or roles by comma: "),
         ({"web_search": "on"}, "has 'on' (write off, or roles by comma: "),
-        ({"role_models": "risk=litellm:openai/gpt-5.5"}, "has risk, and web search is not supported by its runtime li"),
+        pytest.param(
+            {"role_models": "risk=litellm:openai/gpt-5.5"},
+            "has risk, and web search is not supported by its runtime li",
+            marks=needs("litellm"),
+        ),
     ],
 )
 def test_a_search_that_cannot_be_is_a_setting_error(changes: dict[str, Any], expected: str) -> None:
@@ -249,6 +260,10 @@ def test_reports_name_the_roles_own_model() -> None:
     assert role_labels(given)["risk"] == "endpoint:mini"
     assert role_labels(given)["quick"] == given.model_label
     assert set(role_labels(Settings(role_models="risk=codex:mini")).values()) == {"rulebook (rules, no model)"}
+
+
+@needs("litellm")
+def test_reports_name_the_runtime_and_model_of_each_role() -> None:
     mixed = role_labels(Settings(role_models="risk=litellm:openai/gpt-5.5;quick=litellm:rulebook"))
     assert (mixed["risk"], mixed["quick"]) == ("litellm:openai/gpt-5.5", "rulebook (rules, no model)")
 

@@ -21,6 +21,7 @@ from chordesk.tools.market.factory import build_market
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run
 from tests.fakes.runtime import FakeRuntime, FakeTurn
+from tests.parts import needs
 
 ROOT = Path(__file__).parents[2]
 GOOD = json.dumps({"verdict": "CONFIRMED", "confidence": "high", "summary": "Steady.", "keyRisks": ["earnings"]})
@@ -79,6 +80,7 @@ def test_each_role_runs_on_its_own_model(settings: Settings) -> None:
     assert [one.turns[0].model for one in (quick, risk)] == ["endpoint:gpt-5.5", "endpoint:other"]
 
 
+@needs("litellm")
 def test_a_role_of_another_runtime_has_its_label_its_limits_and_no_kept_thread() -> None:
     text = "risk=litellm:anthropic/claude-sonnet-4-5|openai/gpt-5.5:high;quick=litellm:rulebook"
     settings = Settings(role_models=text, depth="deep")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 from chordesk.models import features
@@ -14,6 +15,7 @@ from tests.stack import processes
 HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, Program, View\n"
 LATE = "ZeroDivisionError: division by zero (late_part.py, line 1)"
 LONG = "x" * 2000
+OWN = [import_module(place).FEATURE for place in features.OWN]
 # By name of the feature: what its description has, or what its module has in place of one, and what the line about it
 # says.
 WRONG = {
@@ -42,10 +44,7 @@ WRONG = {
     "inner": ("views=(View('/inner', 'A', 1),)", "has a module that is 1, and a text is due"),
     "spaced": ("commands={'a b': Command('a', 'Run', 'b')}", "its commands have 'a b', and a name"),
     # with names that are there already
-    "board": ("needs=''", "the desk itself has this name"),
-    "masks": ("needs=''", "masks is another name of the desk's feature measure"),
     "alembic": ("needs=''", "tables that begin with alembic_ count the revisions"),
-    "nicked": ("aliases=('board',)", "its alias board is a name of the feature board"),
     "nicks": ("aliases=('good',)", "its alias good is a name of the feature good"),
     "screens": ("commands={'screen': Command('a', 'Run', 'b')}", "there is screen already"),
     "goods": (
@@ -59,12 +58,12 @@ WRONG = {
         "among the tools there is signals_get already",
     ),
     "running": ("workflows=('again_roles:WORKFLOWS',)", "the kind of run 'screen' is declared twice"),
-    "spoken": ("options={'stop': ('spoken_part:add',)}", "the command stop has --voice already"),
+    "spoken": ("options={'stop': ('spoken_part:add',)}", "the command stop has --all already"),
     "leaky": ("subcommands={'runs': ('spoken_part',)}", "the command runs show is there already"),
     "routed": ("routes=('routed_part:router',)", "among the routes there is GET /runs/{} already"),
-    "viewer": ("views=(View('/scores', 'A', 'of/viewer/a'),)", "views there is /scores already"),
+    "viewer": ("views=(View('/orders', 'A', 'of/viewer/a'),)", "views there is /orders already"),
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
-    "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are c, e"),
+    "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are"),
     "tabled": ("roles=('tabled_part:ROLES',)", "among the tables there is run already"),
     "checked": ("checks=('routed_part:CHECK',)", "of desk doctor there is redis already"),
     "started": ("programs=(Program('beat', ('a',), 'b'),)", "among the programs there is beat already"),
@@ -88,6 +87,12 @@ WRONG = {
         "",
     ),
 }  # fmt: skip
+# Names that a feature of the desk has, where the tree has one with another name.
+for own in [each for each in OWN if each.aliases][:1]:
+    other = own.aliases[0]
+    WRONG[own.name] = ("needs=''", "the desk itself has this name")
+    WRONG[other] = ("needs=''", f"{other} is another name of the desk's feature {own.name}")
+    WRONG["nicked"] = (f"aliases=({own.name!r},)", f"its alias {own.name} is a name of the feature {own.name}")
 PARTS = {
     "tabled_part": (
         "from chordesk.plugins import Identified, Run\n"
@@ -99,7 +104,7 @@ PARTS = {
     ),
     "spoken_part": (
         "from __future__ import annotations\nimport typer\nfrom typing import Annotated\n"
-        "def add(voice: Annotated[str, typer.Option()] = ''): pass\n"
+        "def add(all: Annotated[bool, typer.Option()] = False): pass\n"
         "def due(due: Annotated[str, typer.Option()]): pass\n"
         "def unread(that: Nowhere = ''): pass\n"
         "commands = typer.Typer()\n@commands.command()\ndef show(): pass\n"
@@ -175,8 +180,8 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         looked = python(found, "-c", LOOK)
         assert looked.returncode == 0, looked.stderr
         roles_here, commands, skipped, refused, others = json.loads(looked.stdout)
-        assert {"risk", "voice_weaver"} <= set(roles_here)
-        assert {"screen", "board", "good"} <= set(commands)
+        assert {"risk", "skeptic"} <= set(roles_here)
+        assert {"screen", "good", *(name for each in OWN for name in each.commands)} <= set(commands)
         expected = {name: text for name, (_, text) in WRONG.items() if text}
         lines = {}
         for name, line, remedy in skipped:

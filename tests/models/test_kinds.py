@@ -17,7 +17,7 @@ from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.cli.show.status_display import event_line
 from chordesk.tools.risk.codes import meaning
-from tests.parts import of_feature
+from tests.parts import needs, of_feature
 
 GONE = EventType("gone.sang")
 
@@ -40,6 +40,7 @@ def test_an_event_of_a_feature_that_is_gone_is_read_and_shown_and_none_is_writte
     assert OF_NONE not in event_line(second, with_run=False).plain
 
 
+@needs("board")
 def test_only_what_is_known_may_be_asked_for() -> None:
     asked = TypeAdapter(list[KnownType])
     assert asked.validate_python(["run", "run.started", "artifact.written"]) == [
@@ -65,6 +66,7 @@ def test_a_notice_and_a_denial_of_a_feature_that_is_gone_have_words(store: Store
     assert OF_NONE in meaning(denied.code).denies
 
 
+@needs("board")
 def test_what_is_off_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert EventType("artifact.written").note == ""
     monkeypatch.setenv("DESK_FEATURES_OFF", "board")

@@ -348,9 +348,9 @@ def simulated_context(store: Store, settings: Settings, market: MarketData) -> S
     a market of real time: past days may reach no broker that is not simulated.
     """
     if not is_backtest(settings.account):
-        raise OrderError(f"the account {settings.account} is not a backtest's", remedy="`desk backtest` opens one")
+        raise OrderError(f"the account {settings.account} is not a backtest's", remedy="a backtest opens one")
     if settings.broker != PAPER or market.clock.day is None:
         here = f"broker {settings.broker}, market {market.name}"
-        raise OrderError(f"a backtest fills on paper and on past days alone; this is {here}", remedy="`desk backtest`")
+        raise OrderError(f"a backtest fills on paper and on past days alone; this is {here}", remedy="play it as one")
     broker = PaperBroker(store, market, settings, settings.account)
     return SubmissionContext(store, settings, market, broker, FencingLease(store, settings.account, OWNER))

@@ -85,7 +85,7 @@ def open_scheduled(app: DeskApp, schedule: str) -> str | None:
 
 def open_question(session: Session, market: MarketData, part: str) -> str:
     """An id, or the only one that begins so. Raises UsageError, NotFound, also for one that cannot be forecast now."""
-    found = by_prefix(session, Question, part)
+    found = by_prefix(session, Question, part, lists="`desk questions list` shows them")
     now = market.clock.now()
     if not askable(session, market, now, [found.id]):
         why = f"it is {found.state}, closes on {found.closes_at:%Y-%m-%d} and its baseline is {found.baseline}"

@@ -15,6 +15,7 @@ from chordesk.models.settings.schema import BROKER_KEYS
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
 from chordesk.models.settings.variables import SECRET_FILES, broker_keys, from_files, secret
 from chordesk.tools.market.alpaca_chains import data_credentials
+from tests.parts import needs
 
 VALUES = {
     "provider_key": "sk-from-a-file-1",
@@ -114,6 +115,7 @@ def test_the_live_switch_does_not(tmp_path: Path) -> None:
         load_settings({"DESK_HOME": str(tmp_path), "TRADER_LIVE_FILE": str(tmp_path / "switch")}, tmp_path)
 
 
+@needs("litellm")
 def test_the_providers_keys_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-ant-12345678\n", encoding="utf-8")
     environ = {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "key")}

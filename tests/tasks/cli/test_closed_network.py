@@ -26,6 +26,7 @@ from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.cli.root import build
 from tests import zygote
 from tests.constants import constants
+from tests.parts import HERE, has_command
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.cli.closed import Closed, make_closed
@@ -38,7 +39,7 @@ UP, UP_SECONDS = "Ctrl-C stops all", 600.0  # its last line once all answer, and
 PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
 
 # In this order, on a desk that is up. The processes of a desk are started by `desk up` itself.
-WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
+WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("db upgrade", ()),
     ("db current", ()),
     ("config", ()),
@@ -142,9 +143,10 @@ WALK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stop", ("--all",)),
     ("db renew", ()),
 )
+WALK = [(name, given) for name, given in WHOLE if has_command(name) and (EPISODE not in given or "board" in HERE)]
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
-BY_UP |= {"notify run": "notify run"}
-BY_DEMO = {"demo": "demo --live"}
+BY_UP |= {"notify run": "notify run"} if "notifications" in HERE else {}
+BY_DEMO = {"demo": "demo --live"} if "samples" in HERE else {}
 BY_CODEX = {"login", "logout"}  # they run its binary, on the login of the person who runs the tests
 # The keys are poison: a use of them shows.
 SWITCHED_ON = {"TRADER_LIVE": "1", "ALPACA_API_KEY": "poison-key", "ALPACA_SECRET_KEY": "poison-secret"}
@@ -222,7 +224,7 @@ def closed(tmp_path: Path) -> Closed:
 def walker(closed: Closed, home: Path, **environ: str) -> Walker:
     # A venue of event markets is no broker: where none listens it fails, on loopback.
     venue = constants(VENUES="http://127.0.0.1:9")
-    notified = {"DESK_NOTIFY_CHANNELS": "nowhere=json://127.0.0.1:9"}
+    notified = {"DESK_NOTIFY_CHANNELS": "nowhere=json://127.0.0.1:9"} if "notifications" in HERE else {}
     own = {"DESK_MANDATE_KEY_FILE": str(home / "mandate.key"), **venue, **notified, **environ}
     return Walker(closed, home, environment(home, **own))
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from chordesk.tasks.cli.root import build
+from tests.parts import needs
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
 
 
@@ -37,6 +38,7 @@ def test_errors_end_with_exit_code_1_and_are_bounded(folder: Path) -> None:
     ]
 
 
+@needs("samples")
 def test_an_import_is_shown_and_written_only_with_yes_where_nobody_can_agree(folder: Path, tmp_path: Path) -> None:
     source = folder / "bars" / "A.csv"
     refused = run("import", source, "--to", tmp_path / "made")

@@ -27,6 +27,7 @@ from tests.agents.rulebook.turns import Live
 from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
 from tests.fakes.responses import Status as Http
+from tests.parts import needs
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk
 from tests.tools.market.files.folders import HEADER, sessions, walk, write_table
@@ -103,6 +104,7 @@ def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResp
     assert found.remedy == remedy
 
 
+@needs("litellm")
 def test_the_models_of_litellm_are_asked_and_a_missing_key_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

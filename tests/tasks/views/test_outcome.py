@@ -10,6 +10,7 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import BacktestSession, Run
 from chordesk.tasks.reading.run_details import outcome
 from tests.builders import a_run
+from tests.parts import needs
 from tests.tasks.views.chain import a_chain
 
 
@@ -28,6 +29,7 @@ def test_it_counts_names_verdicts_and_orders_as_they_are_now(store: Store) -> No
         assert said.endswith("not whole: the budget is used up")
 
 
+@needs("measure")
 def test_a_backtest_says_how_far_it_is_and_what_it_came_to(store: Store) -> None:
     days = [dt.date(2010, 8, 9), dt.date(2010, 8, 10)]
     with store.session() as session:

@@ -28,6 +28,7 @@ from chordesk.tasks.reading.outlook import (
 )
 from chordesk.tasks.workflows.screen import screen_params, smaller
 from tests.builders import a_run, a_step, a_turn
+from tests.parts import needs
 
 URL = "http://127.0.0.1:11434/v1"
 MODEL, LABEL = "qwen3:8b", "local:qwen3:8b"
@@ -133,8 +134,6 @@ def test_turns_of_each_kind_of_run(settings: Settings) -> None:
     roles = dict.fromkeys(("quick", "fundamentals", "risk", "catalyst"), 20)
     assert turns_of("screen", screened, settings) == {**lenses, **roles, "trader": 1}
     assert turns_of("screen", screened, settings, held=3)["quick"] == 23
-    rounds = settings.model_copy(update={"rounds": 2, "voices": ("weaver",)})
-    assert turns_of("screen", screened, rounds)["voice_weaver"] == 2
     assert turns_of("research", {"symbols": ["A", "B"], "roles": ["quick", "risk"]}, settings) == {
         "quick": 2,
         "risk": 2,
@@ -145,10 +144,20 @@ def test_turns_of_each_kind_of_run(settings: Settings) -> None:
     assert turns_of("analyze", analysed, settings) == {"chart": 2, "synthesis": 2}
     assert turns_of("analyze", {**analysed, "depth": "quick"}, settings) == {"chart": 2}
     assert turns_of("trade", {}, settings) == {"trader": 1}
+    assert turns_of("flatten", {}, settings) == {}
+
+
+@needs("board")
+def test_turns_of_voices(settings: Settings) -> None:
+    rounds = settings.model_copy(update={"rounds": 2, "voices": ("weaver",)})
+    assert turns_of("screen", screen_params(settings, SYMBOLS), rounds)["voice_weaver"] == 2
     assert len(turns_of("episode", {"rounds": 2}, settings)) == 6
+
+
+@needs("measure")
+def test_turns_of_a_backtest(settings: Settings) -> None:
     days = {"days": ["2010-08-11", "2010-08-12"], "symbols": SYMBOLS}
     assert turns_of("backtest", days, settings)["quick"] == 40
-    assert turns_of("flatten", {}, settings) == {}
 
 
 def test_a_small_context_makes_more_and_smaller_turns_of_a_screen(settings: Settings) -> None:

@@ -22,6 +22,7 @@ from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.app import routes
 from chordesk.tasks.worker.messages import celery_url
 from chordesk.tasks.worker.work import canvases, send
+from tests.parts import HERE
 from tests.stack import REPOSITORY
 from tests.tasks.worker.steps import client_of, logged, queued
 
@@ -33,9 +34,6 @@ NAMES = {
     "desk.conclude",
     "desk.synthesize",
     "desk.describe",
-    *(f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")),
-    *(f"desk.backtest{part}" for part in ("", "_session", "_trade", "_result")),
-    "desk.graph",
     "desk.propose",
     "desk.decide",
     "desk.submit",
@@ -43,6 +41,12 @@ NAMES = {
     "desk.finish",
     "desk.documents",
 }
+OF_FEATURES = {
+    "board": {f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")},
+    "graphs": {"desk.graph"},
+    "measure": {f"desk.backtest{part}" for part in ("", "_session", "_trade", "_result")},
+}
+NAMES |= {name for feature, names in OF_FEATURES.items() if feature in HERE for name in names}
 
 
 def test_the_task_names_are_the_public_surface(app: Celery) -> None:

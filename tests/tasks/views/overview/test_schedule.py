@@ -45,10 +45,10 @@ def test_the_next_run_is_on_a_session(
 
 
 def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> None:
-    settings = Settings(midday="off", episode="18:00")
+    settings = Settings(midday="18:00")
     with store.session() as session:
         schedules.change(session, settings, "premarket", "ann", "09:15", None)
-        schedules.change(session, settings, "episode", "ann", None, False)
+        schedules.change(session, settings, "midday", "ann", None, False)
         schedules.add(session, settings, "late", "screen", "15:00", "ann")
     with store.session() as session:
         assert starts(session, settings, at(7)) == {"premarket": at(9, 15), "late": at(15)}

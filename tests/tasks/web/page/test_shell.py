@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.kit import DeskPage, short
+from tests.parts import needs
 
 MARKUP = "<img src=x onerror=alert(1)>"
 REVERSED = "\u202egnp.exe"
@@ -107,6 +108,7 @@ def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: 
     desk_page.stop_run(run["id"])
 
 
+@needs("board", "measure")
 def test_a_form_has_the_fields_of_its_kind(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, "/", "Desk")
     page.get_by_role("navigation", name="Start a run").get_by_role("link", name="screen").click()

@@ -17,6 +17,7 @@ from chordesk.models.states import RUN_FINAL
 from chordesk.tasks.workflows.screen import open_screen
 from tests.browser import kit
 from tests.browser.kit import SYMBOLS, DeskPage, short
+from tests.parts import needs
 from tests.patience import PATIENCE
 from tests.stack import processes
 from tests.tasks.web.kit import Service, start
@@ -110,6 +111,7 @@ def test_a_slow_screen_is_shown_as_it_is(browser: Browser, slow_desk: DeskPage) 
     assert wrong == [], "\n".join(wrong)
 
 
+@needs("measure")
 def test_a_backtest_is_started_and_followed_to_its_end_over_a_restart_of_the_service(
     browser: Browser, slow_desk: DeskPage
 ) -> None:

@@ -56,8 +56,7 @@ def test_what_a_run_would_cost_is_said_without_starting_it(floor: Floor) -> None
     assert refused.json()["detail"] == "budget_tokens: Input should be greater than or equal to 1"
     assert problem(floor.client.get("/spending?asked={"), 409) == "usage_error"
     assert len(floor.client.get("/runs?limit=1000").json()) == before
-    budgeted = floor.client.post("/runs", json={"kind": "backtest", "first": "2010-08-09", "last": "2010-08-10",
-        "symbols": ["KO"], "budget_tokens": 1_000_000, **BY})  # fmt: skip
+    budgeted = floor.client.post("/runs", json={"kind": "screen", "symbols": ["KO"], "budget_tokens": 1_000_000, **BY})
     assert budgeted.json()["settings"]["budget_run_tokens"] == 1_000_000
 
 

@@ -12,6 +12,7 @@ from sqlmodel import col, select
 
 from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.runs import Attempt, Run, Step
+from tests.parts import needs
 from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.web.kit import BY, messages, start
@@ -87,6 +88,7 @@ def test_a_run_with_turns_in_flight_is_stopped_and_its_readers_get_the_event(wor
     assert (again.status_code, again.json()["was"]) == (200, RunState.STOPPED)
 
 
+@needs("board")
 def test_an_episode_is_started_shown_and_one_of_its_voices_stopped(working: Working) -> None:
     made, http = working
     begun = http.post("/runs", json={"kind": "episode", "symbols": ["IBM", "KO"], "rounds": 1, **BY})
