@@ -81,7 +81,9 @@ def _on_run(settings: Settings, run_id: str, day: dt.date | None) -> ToolContext
     if run is None:
         store.close()
         raise NotFound(f"no run {run_id!r}", remedy="`desk runs list` lists them")
-    return _context(in_run(settings, run.settings, run.account), market_at(run.market, run.market_now), store, run.id)
+    return _context(
+        in_run(settings, run.settings, run.account), market_at(run.market, run.market_now, run.settings), store, run.id
+    )
 
 
 def _store(settings: Settings) -> Store:

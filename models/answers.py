@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from chordesk.models.exchanges import MONEY
 from chordesk.models.order_terms import OrderType, TimeInForce
 
 # A ticker, in a form that every dialect of regular expressions reads alike: it also goes to the model.
@@ -23,13 +24,20 @@ def upper(value: Any) -> Any:
 
 
 _OF_A_CLASS = re.compile(r"([A-Z0-9]{1,6})([-./ ])([A-Z])")
+_SLASHED = re.compile(rf"([A-Z0-9]{{1,10}})/({MONEY})")
+_OF_HONG_KONG = re.compile(r"0*(\d{1,5})\.HK")
 _LISTED_ABROAD = "FLTV"  # after a dot these letters are exchanges: BAC-L is a share, and VOD.L one of London
 
 
 def spelled(text: str) -> str:
     """Return a symbol in the desk's spelling, whichever source wrote it: a class of shares has a dot, so that BRK-B,
-    BRK/B, `brk b` and BRK.B are one share."""
+    BRK/B, `brk b` and BRK.B are one share; a pair has a hyphen, so that BTC/USD is BTC-USD; a number of Hong Kong has
+    four digits or more, so that 700.HK is 0700.HK."""
     symbol = text.strip().upper()
+    if (pair := _SLASHED.fullmatch(symbol)) is not None:
+        return f"{pair[1]}-{pair[2]}"
+    if (number := _OF_HONG_KONG.fullmatch(symbol)) is not None:
+        return f"{number[1]:0>4}.HK"
     found = _OF_A_CLASS.fullmatch(symbol)
     if found is None:
         return symbol

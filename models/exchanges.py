@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
 from chordesk.models.errors import MarketError
 
@@ -260,6 +261,7 @@ def exchange_of(symbol: str) -> Exchange:
     return _BY_SUFFIX[suffix]
 
 
+@lru_cache(maxsize=8192)
 def exchange_code(symbol: str) -> str:
     """Return the code of a symbol's exchange; New York's where it has no row, of which nothing is opened."""
     try:

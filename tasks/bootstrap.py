@@ -291,7 +291,7 @@ class Desk:
         def read(run_id: str) -> MarketKey:
             with self.store.read() as session:
                 run = session.get_one(Run, run_id)
-            return market_at(run.market, run.market_now)
+            return market_at(run.market, run.market_now, run.settings)
 
         return lru_cache(RUNS_KEPT)(read)
 

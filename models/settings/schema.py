@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
+from chordesk.models.exchanges import EXCHANGES, HOME
 from chordesk.models.features import Broker, Market
 from chordesk.models.files import data_folder
 from chordesk.models.order_terms import TRAILING, not_taken, parse_protection
@@ -108,6 +109,15 @@ def _known(what: str, known: Mapping[str, Any], name: str) -> str:
     return name
 
 
+def _exchange(name: str) -> str:
+    """Return the code of an exchange by its code or its place, in any case."""
+    wanted = name.strip().casefold()
+    for row in EXCHANGES.values():
+        if wanted in (row.code.casefold(), row.place.casefold()):
+            return row.code
+    raise ValueError(f"choose among {', '.join(EXCHANGES)}")
+
+
 # The markets and the brokers of the desk, and those of features. A market that replays stands still on
 # DESK_REPLAY_DATE. The accounts of one broker differ after a hyphen, and share a module.
 MARKETS = features.added(
@@ -129,6 +139,7 @@ BROKERS = features.added(
     },
     "brokers",
 )
+ExchangeName = Annotated[str, AfterValidator(_exchange), WithJsonSchema({"type": "string", "enum": [*EXCHANGES]})]
 MarketName = Annotated[
     str, AfterValidator(partial(_known, "markets", MARKETS)), WithJsonSchema({"type": "string", "enum": [*MARKETS]})
 ]
@@ -270,6 +281,7 @@ class Settings(BaseModel):
     codex_ca_file: Absolute | None = of_process(None, "PEM of trust roots for a hosted provider", "/etc/ssl/roots.pem")
 
     market: MarketName = of_run("replay", "where prices come from", "yahoo")
+    exchange: ExchangeName = of_run(HOME, "exchange of a run, by its code or its city", "XLON")
     replay_date: dt.date = of_run(dt.date(2010, 8, 12), "the replay's today; nothing later is visible", "2010-08-10")
     sec_identity: Identity | None = of_desk(
         None, "your NAME and MAIL, which the SEC asks of its readers", "Ada Lovelace ada@example.org"

@@ -73,13 +73,15 @@ def _question(session: Session, part: str) -> Question:
 def clock_of(settings: Settings) -> MarketClock:
     from chordesk.tools.market.clock import LiveClock, ReplayClock
 
-    return ReplayClock(settings.replay_date) if settings.market in REPLAYING else LiveClock()
+    if settings.market in REPLAYING:
+        return ReplayClock(settings.replay_date, exchange=settings.exchange)
+    return LiveClock(settings.exchange)
 
 
 def market_as_of(settings: Settings, day: str | None) -> MarketData:
     """By default the settings' own day. Raises UsageError for a day that the data lack, and for a market in real
     time."""
-    from chordesk.tools.market.factory import MarketKey, build_market, configured_market
+    from chordesk.tools.market.factory import build_market, configured_market
 
     key = configured_market(settings)
     if day is None:
@@ -89,7 +91,7 @@ def market_as_of(settings: Settings, day: str | None) -> MarketData:
         reason = f"--as-of {wanted} names a day of a replay, and DESK_MARKET={key.name} is in real time"
         raise UsageError(reason, remedy="leave it out")
     try:
-        return build_market(settings, MarketKey(key.name, wanted))
+        return build_market(settings, key._replace(day=wanted))
     except SettingError as error:
         reason = str(error.args[0]).replace(f"DESK_REPLAY_DATE={wanted}", f"--as-of {wanted}")
         raise UsageError(reason, remedy=error.remedy) from None

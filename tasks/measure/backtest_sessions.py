@@ -83,7 +83,7 @@ def symbols_of_walk(universe: str, market: MarketData, days: Sequence[dt.date]) 
     if not is_named(universe):
         return resolve_universe(universe, market)
     assert isinstance(market, RecordedSessions)
-    then = (market.on(ReplayClock(day)) for day in days)
+    then = (market.on(ReplayClock(day, exchange=market.clock.exchange)) for day in days)
     return sorted({symbol for one in then for symbol in resolve_universe(universe, one)})
 
 

@@ -106,6 +106,13 @@ class ExchangeHours:
             raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")
         return self.sessions[at - 1]
 
+    def last_open(self, now: dt.datetime) -> dt.date:
+        """Return the last session that has begun."""
+        at = bisect.bisect_right(self.opens, now)
+        if at == 0:
+            raise MarketError(f"the exchange calendar begins on {self.sessions[0]}, after {now:%Y-%m-%d}")
+        return self.sessions[at - 1]
+
     def until(self, session: dt.date, count: int) -> tuple[dt.date, ...]:
         end = self._index(session) + 1
         return self.sessions[max(end - count, 0) : end]

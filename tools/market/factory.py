@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chordesk.models import features
 from chordesk.models.errors import NotConfigured, SettingError, UsageError
+from chordesk.models.exchanges import HOME
 from chordesk.models.features import require_source
 from chordesk.models.market import plain_name
 from chordesk.models.settings import MARKETS, REPLAYING, Settings
@@ -71,21 +72,27 @@ class MarketModule(Protocol):
 
 class MarketKey(NamedTuple):
     """A market by name, and the day that it replays; None for one in real time. The name of a market of own data may
-    end with their version, as a run keeps it: files-0a1b2c3d."""
+    end with their version, as a run keeps it: files-0a1b2c3d. exchange: of its clock."""
 
     name: str
     day: dt.date | None
+    exchange: str = HOME
 
     def __str__(self) -> str:
-        return self.name if self.day is None else f"{self.name} of {self.day}"
+        at = "" if self.exchange == HOME else f" on {self.exchange}"
+        return f"{self.name}{at}" if self.day is None else f"{self.name}{at} of {self.day}"
 
 
 def configured_market(settings: Settings) -> MarketKey:
-    return MarketKey(settings.market, settings.replay_date if settings.market in REPLAYING else None)
+    day = settings.replay_date if settings.market in REPLAYING else None
+    return MarketKey(settings.market, day, settings.exchange)
 
 
-def market_at(name: str, now: dt.datetime) -> MarketKey:
-    return MarketKey(name, exchange_day(now) if plain_name(name) in REPLAYING else None)
+def market_at(name: str, now: dt.datetime, kept: Mapping[str, Any] | None = None) -> MarketKey:
+    """Return the market of a run by its columns. kept: its settings, which state its exchange; without one it is of New
+    York, as all runs were."""
+    exchange = (kept or {}).get("exchange", HOME)
+    return MarketKey(name, exchange_day(now, exchange) if plain_name(name) in REPLAYING else None, exchange)
 
 
 def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData:
@@ -95,7 +102,14 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
     key = key or configured_market(settings)
     module = _market_module(key.name)
     require_live(settings, plain_name(key.name), plain_name(key.name) in REPLAYING)
+    if key.exchange != settings.exchange:
+        settings = settings.model_copy(update={"exchange": key.exchange})
     market = module.build(settings, key.day)
+    if market.clock.exchange != key.exchange:
+        raise SettingError(
+            f"DESK_EXCHANGE={key.exchange}, and the {plain_name(key.name)} market is of {market.clock.exchange} alone",
+            remedy=f"set DESK_EXCHANGE={market.clock.exchange}, or DESK_MARKET=yahoo or files",
+        )
     if key.name not in (market.name, plain_name(key.name)):
         reason = f"the data here are {market.name}, those asked for were {key.name}: a file of DESK_DATA has changed"
         raise SettingError(reason, remedy="put the former files back, or open a new run on these")

@@ -1,5 +1,5 @@
-"""What the desk trades: shares and funds in US dollars on the exchanges of New York. One question decides it for every
-place at which a price or a name comes in, so that a price in pence is never booked as dollars."""
+"""What the desk trades, and what of it is US dollars in New York. One question decides it for every place at which a
+price or a name comes in, so that a price in pence is never booked as dollars."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import re
 from collections.abc import Mapping
 
 from chordesk.models.errors import MarketError
-from chordesk.models.exchanges import MONEY, PLACES, suffix_of
+from chordesk.models.exchanges import CRYPTO, EXCHANGES, HOME, MONEY, PLACES, exchange_of, suffix_of
 
 HOME_REMEDY = (
     "the desk trades US dollars in New York alone: name the US listing, if there is one, such as AZN for AZN.L; a "
     "class of US shares is written with a hyphen, such as LEN-B"
+)
+TRADED_REMEDY = (
+    "leave it out; a share is written with the suffix of its exchange, such as AZN.L, 7203.T or SAP.DE, a pair as "
+    "BTC-USD, and a class of US shares with a hyphen, such as LEN-B"
 )
 HOME_CURRENCY, HOME_ZONE = "USD", "America/New_York"
 
@@ -43,6 +47,7 @@ _PAIR = re.compile(rf"[A-Z0-9]{{1,10}}[-/_]({MONEY})(?:[:.-].*)?")
 _JOINED = re.compile(rf"[A-Z0-9]{{2,10}}?({MONEY})")
 _SHORTEST_JOINED = 6  # characters: a US symbol without a class has five letters at most
 _PERPETUAL = re.compile(r"[A-Z0-9]{1,10}[-_/]?(?:PERP|SWAP)")
+_MONEY = frozenset(MONEY.split("|")) | {row.currency for row in EXCHANGES.values()}
 _PENCE = {"USD": ("USX", "USc"), "GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
 # Bloomberg's marks of exchanges of other places, after a space: AZN LN, 7203 JT Equity.
 _BLOOMBERG: Mapping[str, str] = {
@@ -85,6 +90,56 @@ def foreign(
     if not stated and found is None:
         return None
     return f"{symbol.strip()[:40]} is {', '.join(dict.fromkeys([*([found] if found else []), *stated]))}"
+
+
+def untraded(
+    symbol: str,
+    *,
+    currency: object = None,
+    zone: object = None,
+    exchange: object = None,
+    kind: object = None,
+) -> str | None:
+    """Return what a name is, where no exchange of the table trades it as the source states it; None where one does.
+
+    The arguments are those of `foreign`. The form of the symbol names its exchange; a source that puts it at another
+    place is not believed. A listing may be in another currency than its exchange, such as dollars in London.
+    """
+    written = symbol.strip().upper()
+    try:
+        row = exchange_of(written)
+    except MarketError as error:
+        return str(error.args[0])
+    if row.code == HOME:
+        return foreign(symbol, currency=currency, zone=zone, exchange=exchange, kind=kind)
+    money, place, code, sort = (one.strip() if isinstance(one, str) else "" for one in (currency, zone, exchange, kind))
+    found = []
+    if sort.upper() in _KINDS and not (row.code == CRYPTO and sort.upper() in ("CRYPTOCURRENCY", "CRYPTO")):
+        found.append(_KINDS[sort.upper()])
+    if money and major_of(money) is None:
+        found.append(f"priced in {money[:12]}, which is no currency that the desk knows")
+    if place and place != row.zone:
+        found.append(f"traded by the clock of {place[:40]}, and {row.code} by that of {row.zone}")
+    places = ("crypto", "currencies") if row.code == CRYPTO else (row.place,)
+    if (city := _EXCHANGES.get(code.upper()) or _named(code)) not in (None, *places):
+        found.append(f"on the exchange {code[:40]} ({city})")
+    return f"{symbol.strip()[:40]} is {', '.join(found)}" if found else None
+
+
+def require_traded(symbol: str, **stated: object) -> None:
+    """Raise MarketError naming a symbol that no exchange of the table trades, as `untraded` tells."""
+    if (found := untraded(symbol, **stated)) is not None:
+        raise MarketError(found, remedy=TRADED_REMEDY)
+
+
+def major_of(currency: str) -> tuple[str, int] | None:
+    """Return the currency of a price, and how many of the stated unit are one of it: GBp is ("GBP", 100). None where
+    it is not known: then a price is worth nothing that could be booked."""
+    for whole, parts in _PENCE.items():
+        if currency in parts:
+            return whole, 100
+    written = {"US$": "USD", "$": "USD", "€": "EUR", "£": "GBP"}.get(currency, currency.upper())
+    return (written, 1) if written in _MONEY else None
 
 
 def require_home(symbol: str, **stated: object) -> None:

@@ -227,12 +227,13 @@ def vanished(market: MarketData, symbol: str) -> tuple[dt.date, float] | None:
     except MarketError:
         return None
     last = bars.dates[-1]
-    return (last, float(bars.close[-1])) if (market.clock.session() - last).days > STALE_DAYS else None
+    latest = market.clock.session(exchange_code(symbol))
+    return (last, float(bars.close[-1])) if (latest - last).days > STALE_DAYS else None
 
 
 def no_current_price(market: MarketData, symbol: str) -> str | None:
     try:
-        return lapse(market.bars(symbol, 1).dates[-1], market.clock.session())
+        return lapse(market.bars(symbol, 1).dates[-1], market.clock.session(exchange_code(symbol)))
     except DeskError as error:
         return str(error)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from chordesk.models.answers import SYMBOL_PATTERN, spelled
 from chordesk.models.errors import MarketError, UsageError
+from chordesk.models.exchanges import EXCHANGES, exchange_code
 from chordesk.models.files import expanded
 from chordesk.models.market import Listing, plain_name
 from chordesk.models.outside import MOST_LINE, Oversized, held
-from chordesk.tools.market.home import HOME_REMEDY, foreign
+from chordesk.tools.market.home import TRADED_REMEDY, foreign, untraded
 from chordesk.tools.market.protocol import ClosedSet, MarketData
 
 NAMED = ("sp500",)
@@ -37,6 +39,7 @@ def resolve_universe(text: str, market: MarketData) -> list[str]:
     if is_named(wanted):
         return [listing.symbol for listing in market.universe(wanted.lower())]
     symbols = _checked(_written(wanted), wanted)
+    _require_exchange(symbols, market.clock.exchange)
     unknown = market.unknown(symbols) if isinstance(market, ClosedSet) else []
     if unknown:
         raise UsageError(
@@ -49,7 +52,7 @@ def resolve_universe(text: str, market: MarketData) -> list[str]:
 def _written(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if parts and all(foreign(part) for part in parts) and not Path(text).is_file():
-        return parts  # a pair such as BTC/USDT looks like a path
+        return parts  # a pair such as BTC/USDT looks like a path, and so does 7203.T
     if all(is_symbol(spelled(part)) for part in parts) and not _looks_like_path(text):
         return parts
     if not _looks_like_path(text) and not Path(text).is_file():
@@ -72,20 +75,41 @@ def _checked(written: Iterable[str], text: str) -> list[str]:
     symbols = list(dict.fromkeys(spelled(part) for part in written))
     if not symbols:
         raise UsageError(f"the universe {text!r} names no symbol", remedy=_remedy())
-    if abroad := [found for symbol in symbols if (found := foreign(symbol)) is not None]:
-        more = f" and {len(abroad) - _SHOWN} more" if len(abroad) > _SHOWN else ""
-        raise UsageError(f"the universe has {'; '.join(abroad[:_SHOWN])}{more}", remedy=HOME_REMEDY)
+    if strange := [found for symbol in symbols if (found := untraded(symbol)) is not None]:
+        more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
+        raise UsageError(f"the universe has {'; '.join(strange[:_SHOWN])}{more}", remedy=TRADED_REMEDY)
     wrong = [symbol for symbol in symbols if not is_symbol(symbol)]
     if wrong:
         raise UsageError(f"the universe has what is no symbol: {_shown(wrong)}", remedy=_remedy())
     return symbols
 
 
+def _require_exchange(symbols: Sequence[str], own: str) -> None:
+    """Raise UsageError for symbols of several exchanges, and for those of another than a run's own: a run has one
+    exchange, whose clock, medians and questions are of all its symbols."""
+    by_exchange: dict[str, list[str]] = {}
+    for symbol in symbols:
+        by_exchange.setdefault(exchange_code(symbol), []).append(symbol)
+    if by_exchange.keys() <= {own}:
+        return
+    counted = [f"{_shown(names)} of {code} ({EXCHANGES[code].place})" for code, names in by_exchange.items()]
+    commands = [f"DESK_EXCHANGE={code} DESK_UNIVERSE={_typed(names)}" for code, names in by_exchange.items()]
+    if len(by_exchange) > 1:
+        reason = f"the universe has symbols of {len(by_exchange)} exchanges: {'; '.join(counted)}"
+        raise UsageError(reason, remedy=f"a run has one exchange: start one with {', and one with '.join(commands)}")
+    raise UsageError(f"DESK_EXCHANGE={own}, and the universe is {counted[0]}", remedy=f"start it with {commands[0]}")
+
+
+def _typed(symbols: Sequence[str]) -> str:
+    """Return a list of symbols as a shell takes it."""
+    return shlex.quote(",".join(symbols)) if len(symbols) <= _SHOWN else f"FILE (of these {len(symbols)})"
+
+
 def _remedy() -> str:
     return f"give sp500, a file with one symbol a line, or symbols by comma; a symbol is {SYMBOL_RULE}"
 
 
-def _shown(symbols: list[str]) -> str:
+def _shown(symbols: Sequence[str]) -> str:
     more = len(symbols) - _SHOWN
     return ", ".join(repr(symbol)[1:-1][:40] for symbol in symbols[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 

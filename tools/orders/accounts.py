@@ -116,7 +116,7 @@ def books_market(session: Session, account: str) -> MarketKey | None:
     if last is None:
         return None
     run = session.get_one(Run, last.run_id)
-    key, day = market_at(run.market, run.market_now), books_day(session, account)
+    key, day = market_at(run.market, run.market_now, run.settings), books_day(session, account)
     return key if key.day is None or day is None else key._replace(day=max(key.day, day))
 
 

@@ -111,7 +111,10 @@ class RelativeOutcomes:
 
 def members_on(universe: str, market: MarketData, day: dt.date) -> list[str]:
     """Return the members on a day where the market has its past, so that those that left later count; else today's."""
-    return members(universe, market.on(ReplayClock(day)) if isinstance(market, RecordedSessions) else market)
+    return members(
+        universe,
+        market.on(ReplayClock(day, exchange=market.clock.exchange)) if isinstance(market, RecordedSessions) else market,
+    )
 
 
 def resolution(market: MarketData, rule: BeatsMedian, span: Span, own: Closes) -> Resolution:

@@ -32,7 +32,6 @@ OF_NEW_YORK = frozenset(
         "tools/brokers/alpaca_shapes.py",
         "tools/brokers/paper.py",
         "tools/market/earnings.py",
-        "tools/market/factory.py",
         "tools/market/files/bars.py",
         "tools/market/files/chains.py",
         "tools/market/files/data_folder.py",

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from chordesk.models.errors import MarketError, UsageError
-from chordesk.tools.market.home import HOME_REMEDY, foreign, require_home
+from chordesk.tools.market.home import (
+    HOME_REMEDY,
+    TRADED_REMEDY,
+    foreign,
+    major_of,
+    require_home,
+    require_traded,
+    untraded,
+)
 from chordesk.tools.market.universe import resolve_universe
 from tests.tools.market.far_market import FarMarket
 
@@ -73,8 +83,80 @@ def test_classes_units_and_preferred_shares_of_new_york_are_not(symbol: str) -> 
         assert foreign(symbol, currency="USD", zone="America/New_York", exchange=exchange, kind="EQUITY") is None
 
 
-@pytest.mark.parametrize("text", ["AAPL,AZN.L", "RELIANCE.NS", "BTC/USDT", "btc-usd"])
-def test_a_universe_with_a_foreign_name_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"the universe has .* is (listed in|a pair)") as caught:
+@pytest.mark.parametrize(
+    ("symbol", "stated", "says"),
+    [
+        ("^FTSE", {}, "an index"),
+        ("GBPUSD=X", {}, "an exchange rate"),
+        ("EUR-USD", {}, "an exchange rate"),
+        ("SAP.F", {}, "listed in Frankfurt (.F), which the desk does not know"),
+        ("LSE:AZN", {}, "on the exchange LSE (London)"),
+        ("AZN.L", {"currency": "???"}, "priced in ???, which is no currency that the desk knows"),
+        ("AZN.L", {"zone": "America/New_York"}, "traded by the clock of America/New_York, and XLON by that of Europe"),
+        ("AZN.L", {"exchange": "TSX"}, "on the exchange TSX (Toronto)"),
+        ("AZN.L", {"kind": "MUTUALFUND"}, "a fund without a price on an exchange"),
+        ("AAPL", {"currency": "GBp"}, "priced in GBp, a hundredth of GBP"),
+    ],
+)
+def test_what_no_exchange_of_the_table_trades_is_named(symbol: str, stated: dict[str, str], says: str) -> None:
+    assert says in (untraded(symbol, **stated) or "")
+    with pytest.raises(MarketError) as caught:
+        require_traded(symbol, **stated)
+    assert caught.value.remedy == TRADED_REMEDY
+
+
+@pytest.mark.parametrize(
+    ("symbol", "stated"),
+    [
+        ("AZN.L", {"currency": "GBp", "zone": "Europe/London", "exchange": "LSE", "kind": "EQUITY"}),
+        ("CSPX.L", {"currency": "USD", "zone": "Europe/London", "exchange": "LSE", "kind": "ETF"}),
+        ("7203.T", {"currency": "JPY", "zone": "Asia/Tokyo", "exchange": "JPX", "kind": "EQUITY"}),
+        ("0700.HK", {"currency": "HKD", "zone": "Asia/Hong_Kong", "exchange": "HKG"}),
+        ("M&M.NS", {"currency": "INR", "zone": "Asia/Kolkata", "exchange": "NSI"}),
+        ("BTC-USD", {"currency": "USD", "zone": "UTC", "exchange": "CCC", "kind": "CRYPTOCURRENCY"}),
+        ("AAPL", {"currency": "USD", "zone": "America/New_York", "exchange": "NMS"}),
+    ],
+)
+def test_a_listing_as_its_source_states_it_is_traded(symbol: str, stated: dict[str, str]) -> None:
+    assert untraded(symbol, **stated) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "major"),
+    [
+        ("GBp", ("GBP", 100)),
+        ("GBX", ("GBP", 100)),
+        ("ZAc", ("ZAR", 100)),
+        ("ILA", ("ILS", 100)),
+        ("GBP", ("GBP", 1)),
+        ("usd", ("USD", 1)),
+        ("USDT", ("USDT", 1)),
+        ("XYZ", None),
+    ],
+)
+def test_a_minor_unit_has_its_currency(stated: str, major: tuple[str, int] | None) -> None:
+    assert major_of(stated) == major
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "remedies"),
+    [
+        (
+            "AAPL,AZN.L,VOD.L",
+            "AAPL of XNYS (New York); AZN.L, VOD.L of XLON (London)",
+            ["DESK_EXCHANGE=XNYS DESK_UNIVERSE=AAPL", "DESK_EXCHANGE=XLON DESK_UNIVERSE=AZN.L,VOD.L"],
+        ),
+        (
+            "M&M.NS",
+            "DESK_EXCHANGE=XNYS, and the universe is M&M.NS of XNSE",
+            ["DESK_EXCHANGE=XNSE DESK_UNIVERSE='M&M.NS'"],
+        ),
+        ("btc/usdt", "BTC-USDT of CRYPTO", ["DESK_EXCHANGE=CRYPTO DESK_UNIVERSE=BTC-USDT"]),
+        ("AAPL,^GSPC", "^GSPC is an index", ["leave it out"]),
+        ("AAPL,SAP.F", "SAP.F is listed in Frankfurt", ["leave it out"]),
+    ],
+)
+def test_a_universe_that_is_not_of_one_exchange_is_refused(text: str, says: str, remedies: list[str]) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)) as caught:
         resolve_universe(text, FarMarket())
-    assert caught.value.remedy == HOME_REMEDY
+    assert all(one in (caught.value.remedy or "") for one in remedies)

@@ -34,7 +34,7 @@ def test_a_name_symbols_or_a_file(market: ReplayMarket, tmp_path: Path, monkeypa
         ("", "'' names no symbol"),
         (" , ", "names no symbol"),
         ("AAPL,A$", "no symbol: A\\$"),
-        ("AAPL,WAYTOOLONGNAME", "no symbol: WAYTOOLONGNAME"),
+        ("AAPL,WAYTOOLONGNAMEOFASHARE", "no symbol: WAYTOOLONGNAME"),
         ("AAPL,..", "no symbol: \\.\\."),
         ("nowhere/names.txt", "'nowhere/names.txt' cannot be read: No such file"),
         ("names.txt", "cannot be read"),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.company import EarningsDate, Statement
-from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.errors import MarketError, NotConfigured, SettingError
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.money import FxRate, parse_pair
 from chordesk.models.settings import Settings
@@ -42,13 +42,19 @@ def build(settings: Settings, day: dt.date | None) -> FilesMarket:
     such folder, it has errors, its data lack the day, or modelled options meet a broker that is not paper."""
     data = files_data(settings)
     day = day or settings.replay_date
-    require_session(day, data.sessions, f"the data of {data.folder.path}")
+    sessions = data.sessions_of(settings.exchange)
+    if not sessions:
+        there = ", ".join(sorted(data.exchanges))
+        reason = f"DESK_EXCHANGE={settings.exchange}, and the symbols of DESK_DATA={data.folder.path} are of {there}"
+        raise SettingError(reason, remedy=f"set DESK_EXCHANGE to {' or '.join(sorted(data.exchanges))}")
+    require_session(day, sessions, f"the data of {data.folder.path}", settings.exchange)
+    clock = ReplayClock(day, exchange=settings.exchange)
     if asks_for_modelled(settings):
-        return ModelledFiles(data, ReplayClock(day), settings.risk_free_rate)
+        return ModelledFiles(data, clock, settings.risk_free_rate)
     table = data.read("chains")
     if table is not None:
-        return ChainedFiles(data, ReplayClock(day), table)
-    return FilesMarket(data, ReplayClock(day))
+        return ChainedFiles(data, clock, table)
+    return FilesMarket(data, clock)
 
 
 class FilesMarket(ReplayMarket):

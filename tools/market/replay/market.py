@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 import structlog
 
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.files import replacing
 from chordesk.models.market import (
     MODELLED,
@@ -237,11 +238,36 @@ class ReplayData:
         self.changes = tuple(changes)
         self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
         self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
+        self._sessions_of: dict[str, tuple[dt.date, ...]] = {}
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
         self._begins = columns.day[columns.start[:-1]].copy()  # the ordinal of each symbol's first bar
         for change in self.changes:
             self._begins[self._place[change.new]] = change.day.toordinal()
         self._ends = {change.old: change.day for change in self.changes}
+
+    @cached_property
+    def exchanges(self) -> frozenset[str]:
+        return frozenset(map(exchange_code, self.symbols))
+
+    def sessions_of(self, exchange: str) -> tuple[dt.date, ...]:
+        """Return the sessions of an exchange of which any of its symbols has a bar."""
+        if self.exchanges <= {exchange}:
+            return self.sessions
+        if exchange not in self._sessions_of:
+            own = [at for symbol, at in self._place.items() if exchange_code(symbol) == exchange]
+            rows = [self.columns.day[self.columns.start[at] : self.columns.start[at + 1]] for at in own]
+            days = np.unique(np.concatenate(rows)).tolist() if rows else []
+            self._sessions_of[exchange] = tuple(map(dt.date.fromordinal, days))
+        return self._sessions_of[exchange]
+
+    def lost_of(self, exchange: str) -> Sequence[dt.date]:
+        """Return the sessions of an exchange between its first and its last bar without a bar of any of its symbols."""
+        if self.exchanges <= {HOME}:
+            return self.lost
+        known = self.sessions_of(exchange)
+        there = frozenset(known)
+        between = exchange_hours(exchange).between(known[0], known[-1]) if known else ()
+        return [day for day in between if day not in there]
 
     def known(self, day: dt.date) -> list[str]:
         """Return the symbols that have a bar by a day, and no new name."""
@@ -411,17 +437,17 @@ def asks_for_modelled(settings: Settings) -> bool:
     return True
 
 
-def require_session(day: dt.date, sessions: Sequence[dt.date], where: str) -> None:
+def require_session(day: dt.date, sessions: Sequence[dt.date], where: str, exchange: str = HOME) -> None:
     at = bisect.bisect_left(sessions, day)
     if at < len(sessions) and sessions[at] == day:
         return
     near = " and ".join(str(session) for session in sessions[max(at - 1, 0) : at + 1])
     if not sessions[0] <= day <= sessions[-1]:
         why = f"is outside {where} ({sessions[0]} to {sessions[-1]})"
-    elif exchange_hours().is_session(day):
+    elif exchange_hours(exchange).is_session(day):
         why = f"is a session that {where} lack"
     else:
-        why = "is no session of the New York Stock Exchange"
+        why = "is no session of the New York Stock Exchange" if exchange == HOME else f"is no session of {exchange}"
     raise SettingError(f"DESK_REPLAY_DATE={day} {why}", remedy=f"the nearest that can be replayed: {near}")
 
 
@@ -444,7 +470,9 @@ class ReplayMarket:
         if name != UNIVERSE:
             raise MarketError(f"no universe named {name!r}; the {self.name} market has {UNIVERSE}")
         if not self._universe:
-            self._universe = [self._listing(symbol) for symbol in self._data.known(self.clock.session())]
+            known = self._data.known(self.clock.session())
+            own = self.clock.exchange
+            self._universe = [self._listing(symbol) for symbol in known if exchange_code(symbol) == own]
         return list(self._universe)
 
     def listing(self, symbol: str) -> Listing:
@@ -452,12 +480,12 @@ class ReplayMarket:
         return self._listing(symbol)
 
     def sessions(self, count: int) -> Sequence[dt.date]:
-        known = self._data.sessions
+        known = self._data.sessions_of(self.clock.exchange)
         end = bisect.bisect_right(known, self.clock.session())
         return known[max(end - count, 0) : end]
 
     def recorded(self) -> Sequence[dt.date]:
-        return self._data.sessions
+        return self._data.sessions_of(self.clock.exchange)
 
     def on(self, clock: MarketClock) -> Self:
         other = copy.copy(self)
@@ -466,7 +494,7 @@ class ReplayMarket:
 
     def lost(self, sessions: int) -> Sequence[dt.date]:
         first, last = self.sessions(sessions)[0], self.clock.session()
-        return [day for day in self._data.lost if first < day < last]
+        return [day for day in self._data.lost_of(self.clock.exchange) if first < day < last]
 
     def bars(self, symbol: str, sessions: int) -> Bars:
         return self._adjusted(symbol, sessions, dividends=True)
@@ -475,19 +503,27 @@ class ReplayMarket:
         return self._adjusted(symbol, sessions, dividends=False)
 
     def actions(self, symbol: str, since: dt.date) -> Sequence[Action]:
-        today = clock_day(self.clock)
+        today = self._begun(symbol)
         return [action for action in self._data.actions.get(symbol, ()) if since < action.day <= today]
 
     def renamed(self, symbol: str) -> tuple[str, dt.date] | None:
-        today = clock_day(self.clock)
+        today = self._begun(symbol)
         return next(((one.new, one.day) for one in self._data.changes if one.old == symbol and one.day <= today), None)
 
     def former(self, symbol: str) -> Sequence[str]:
-        today, found = clock_day(self.clock), [symbol]
+        today, found = self._begun(symbol), [symbol]
         for one in reversed(self._data.changes):  # in ascending order
             if one.new == found[-1] and one.day <= today:
                 found.append(one.old)
         return found[1:]
+
+    def _begun(self, symbol: str) -> dt.date:
+        """Return the day up to which is known what companies did before an open: of another exchange than the clock's
+        that of its last open."""
+        code = exchange_code(symbol)
+        return (
+            clock_day(self.clock) if code == self.clock.exchange else exchange_hours(code).last_open(self.clock.now())
+        )
 
     def _adjusted(self, symbol: str, sessions: int, *, dividends: bool) -> Bars:
         found = self._as_written(symbol, sessions)
@@ -509,10 +545,12 @@ class ReplayMarket:
         """Return the close of the newest bar, less what was paid since; `at` is now for today's bar and that session's
         close for an older one."""
         bars = self.bars(symbol, 1)
-        day, today = bars.dates[-1], self.clock.session()
+        code = exchange_code(symbol)
+        day, today = bars.dates[-1], self.clock.session(code)
         if (today - day).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {day}")
-        at = self.clock.now() if day == today else exchange_hours().close_of(day)
+        own = code == self.clock.exchange and day == today
+        at = self.clock.now() if own else exchange_hours(code).close_of(day)
         return Quote(symbol=symbol, price=float(bars.close[-1]), at=at, source=self.name)
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
@@ -530,7 +568,7 @@ class ReplayMarket:
 
     def _rows(self, symbol: str) -> slice:
         if (rows := self._known.get(symbol)) is None:
-            rows = self._known[symbol] = self._data.rows(symbol, self.clock.session())
+            rows = self._known[symbol] = self._data.rows(symbol, self.clock.session(exchange_code(symbol)))
         return rows
 
     def _require(self, symbol: str) -> None:

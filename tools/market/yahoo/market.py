@@ -336,7 +336,7 @@ _DAYS_TO_EXPIRY = 20
 
 def build(settings: Settings, day: dt.date | None) -> YahooMarket:
     require_source("yahoo")
-    market = build_yahoo(settings.home, LiveClock())
+    market = build_yahoo(settings.home, LiveClock(settings.exchange))
     if settings.option_chains != MARKETS_OWN:
         market.options = build_chains(settings, market)
     return market
