@@ -9,6 +9,7 @@ FEATURE = Feature(
     commands={
         "holdings": Command(f"{_TASKS}.commands", "Look", "Accounts at other brokers: import, show, forget them."),
     },
+    bounds=(f"{_TOOLS}.whole_book:bounds",),
     documents=("holdings.md",),
     settings=("book",),
     settings_schema="chordesk.models.holdings.settings:HoldingsSettings",
