@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -20,6 +23,7 @@ from chordesk.tasks.cli.shell import Json, database, day_of, looks, make_own, op
 if TYPE_CHECKING:
     from chordesk.tools.holdings.keeping import Plan
     from chordesk.tools.holdings.sheets import Hints
+    from chordesk.tools.registry import ToolContext
 
 commands = typer.Typer(name="holdings", help="Accounts at other brokers: import, show, forget them.")
 NOTHING = "no account of another broker is known"
@@ -182,3 +186,55 @@ def forget_(
         )
         count = forget(session, names)
     print_line(f"forgotten: {', '.join(names) or 'nothing'} ({count} holdings); backups made before still have it")
+
+
+@commands.command()
+@looks(NOTHING, as_json="null", answered=False)
+def show(as_json: Json = False) -> None:
+    """Show all accounts as one portfolio, at the market's prices of now."""
+    from chordesk.tasks.holdings.display import view_lines
+    from chordesk.tools.holdings.portfolio_view import portfolio_view
+
+    with _looking() as (context, stale):
+        found = portfolio_view(context, stale)
+    emit(found, lambda _: view_lines(found), as_json=as_json)
+
+
+@commands.command("what-if")
+def what_if(
+    symbol: Annotated[str, typer.Argument(help="The symbol of the order.")],
+    amount: Annotated[float, typer.Argument(metavar="MONEY", help="US dollars to buy; with --sell, to sell.")],
+    sell: Annotated[bool, typer.Option("--sell", help="Sell in place of buying.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what an order would do to the whole, and the most that the whole leaves for it."""
+    from chordesk.models.answers import spelled
+    from chordesk.tasks.holdings.display import effect_lines
+    from chordesk.tools.holdings.portfolio_view import portfolio_view
+    from chordesk.tools.holdings.whole_book import room_for
+
+    if not 0 < amount < 1e12:
+        raise UsageError(f"{amount:g} is no amount of money", remedy="give US dollars above 0")
+    name, moved = spelled(symbol), -amount if sell else amount
+    with _looking() as (context, stale):
+        before, after = portfolio_view(context, stale), portfolio_view(context, stale, (name, moved))
+        room = None if sell else room_for(context, name)
+    most = "not known" if room is None else f"{room:,.2f}"
+    line = "" if sell else f"the most that the whole book leaves for it: {most}"
+    value = {"before": before.model_dump(mode="json"), "after": after.model_dump(mode="json"), "most": room}
+    emit(value, lambda _: effect_lines(before, after, name, moved, line), as_json=as_json)
+
+
+@contextmanager
+def _looking() -> Iterator[tuple[ToolContext, int]]:
+    """Yield the account's market of now as tools see it, and the sessions after which holdings are old."""
+    from chordesk.models.holdings.settings import HoldingsSettings
+    from chordesk.models.settings.schema import own_settings
+    from chordesk.tasks.bootstrap import Desk
+
+    settings, store = opened()
+    store.close()
+    with closing(Desk(settings, "holdings", records=False)) as desk:
+        market = desk.account_market()
+        context = dataclasses.replace(desk.tool_context(), market=market, clock=market.clock)
+        yield context, own_settings(settings, HoldingsSettings).stale_sessions

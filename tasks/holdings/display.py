@@ -18,7 +18,13 @@ from chordesk.models.text import one_line
 from chordesk.tasks.cli.output import table
 from chordesk.tools.decimals import money, plain
 from chordesk.tools.holdings.keeping import OutsideAccount, Plan
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.holdings.portfolio_view import (
+    AccountRow,
+    HoldingRow,
+    PortfolioView,
+    Weight,
+    sessions_since,
+)
 
 SHOWN_ROWS, SHOWN_LEFT = 12, 6
 
@@ -81,11 +87,6 @@ def _changes(before: OutsideAccount, after: Sequence[Holding]) -> Iterator[str]:
         yield f"  and {len(changed) - SHOWN_ROWS} more changes"
 
 
-def age(as_of: dt.date, today: dt.date) -> int:
-    """Return how many sessions of New York began since a day."""
-    return len(list(exchange_hours().between(as_of + dt.timedelta(days=1), today))) if as_of < today else 0
-
-
 def account_rows(found: Sequence[OutsideAccount], settings: Settings) -> list[dict[str, Any]]:
     stale, today = own_settings(settings, HoldingsSettings).stale_sessions, dt.date.today()
     return [
@@ -93,7 +94,7 @@ def account_rows(found: Sequence[OutsideAccount], settings: Settings) -> list[di
             "account": one.name,
             "source": one.source,
             "as_of": one.as_of.isoformat(),
-            "sessions_old": (old := age(one.as_of, today)),
+            "sessions_old": (old := sessions_since(one.as_of, today)),
             "stale": old > stale,
             "holdings": len(one.positions),
             "summed_rows": one.summed,
@@ -135,3 +136,111 @@ def _lacks(row: dict[str, Any]) -> str:
     if row["summed_rows"] is not None:
         parts.append(f"summed from {row['summed_rows']} rows of activity")
     return "; ".join(parts) or "nothing"
+
+
+SHOWN_HOLDINGS = 30
+
+
+def view_lines(view: PortfolioView) -> RenderableType:
+    """Return all accounts as one portfolio, for a terminal."""
+    least = "at least " if view.at_least else ""
+    parts: list[RenderableType] = [
+        Text(f"{least}{_money(view.value)} US dollars as of {view.as_of:%Y-%m-%d %H:%M %Z}", style="bold"),
+        _accounts(view.accounts),
+        _holdings(view.holdings[:SHOWN_HOLDINGS]),
+    ]
+    if len(view.holdings) > SHOWN_HOLDINGS:
+        parts.append(Text(f"and {len(view.holdings) - SHOWN_HOLDINGS} more holdings (--json has them)", style="dim"))
+    parts.append(Text(f"sectors: {_weights(view.sectors)}"))
+    parts.append(Text(f"currencies: {_weights(view.currencies)}"))
+    parts.append(
+        Text(
+            f"largest {_percent(view.largest)}, five largest {_percent(view.five)}; as concentrated as "
+            f"{_number(view.alike)} equal holdings, as risky as {_number(view.bets)} independent ones"
+        )
+    )
+    pairs = ", ".join(f"{one.first} and {one.second} {one.correlation:.2f}" for one in view.pairs) or "none known"
+    covered = f"of {_percent(view.covered)} of the whole, over {view.sessions} sessions"
+    parts.append(Text(f"correlation: {_number(view.correlation)} on average; most alike: {pairs}; {covered}"))
+    days = ", ".join(f"{one.day} {one.change:+.2%}" for one in view.worst_days) or "not known"
+    parts.append(Text(f"worst days with the holdings of now: {days}"))
+    parts += [Text(f"missing: {one_line(line, 200)}", style="yellow") for line in view.missing[:SHOWN_ROWS]]
+    if len(view.missing) > SHOWN_ROWS:
+        parts.append(Text(f"missing: {len(view.missing) - SHOWN_ROWS} more", style="yellow"))
+    return Group(*parts)
+
+
+def _accounts(rows: Sequence[AccountRow]) -> RenderableType:
+    columns = {
+        "Account": lambda row: row.account,
+        "From": lambda row: row.source,
+        "As of": lambda row: "now" if row.as_of is None else row.as_of.isoformat(),
+        "Sessions old": lambda row: Text(str(row.age), style="yellow" if row.stale else ""),
+        "Holdings": lambda row: str(row.holdings),
+        "Value": lambda row: ("at least " if row.at_least else "") + _money(row.value),
+        "Weight": lambda row: _percent(row.weight),
+    }
+    return table(columns, rows, right=("Sessions old", "Holdings", "Value", "Weight"))
+
+
+def _holdings(rows: Sequence[HoldingRow]) -> RenderableType:
+    columns = {
+        "Holding": lambda row: one_line(row.name, 32),
+        "Sector": lambda row: row.sector or ("" if row.kind == "cash" else row.kind),
+        "Currency": lambda row: row.currency,
+        "Value": lambda row: _money(row.value),
+        "Weight": lambda row: _percent(row.weight),
+        "Accounts": lambda row: one_line(", ".join(row.accounts), 40),
+        "Note": lambda row: one_line(row.missing or row.doubt, 60),
+    }
+    return table(columns, rows, right=("Value", "Weight"))
+
+
+def _weights(rows: Sequence[Weight]) -> str:
+    return ", ".join(f"{one.name} {_percent(one.weight)}" for one in rows) or "not known"
+
+
+def _money(value: float | None) -> str:
+    return "not known" if value is None else money(round(value, 2))
+
+
+def _percent(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.2f}"
+
+
+def effect_lines(before: PortfolioView, after: PortfolioView, symbol: str, amount: float, most: str) -> RenderableType:
+    """Return what an order would do to the whole: shares of the symbol and its sector, concentration and worst day,
+    before and after."""
+    rows = [
+        (symbol, _of(before, symbol), _of(after, symbol)),
+        ("cash", _sum(before, "cash"), _sum(after, "cash")),
+        ("equal holdings", _number(before.alike), _number(after.alike)),
+        ("independent holdings", _number(before.bets), _number(after.bets)),
+        ("mean correlation", _number(before.correlation), _number(after.correlation)),
+        ("worst day", _worst(before), _worst(after)),
+    ]
+    sector = next((one.sector for one in after.holdings if one.symbol == symbol and one.sector), None)
+    if sector is not None:
+        rows.insert(1, (f"sector {sector}", _sum(before, sector), _sum(after, sector)))
+    verb = "buy" if amount > 0 else "sell"
+    return Group(
+        Text(f"{verb} {money(abs(amount))} of {symbol}", style="bold"),
+        table(("Of the whole", "Before", "After"), rows, right=("Before", "After")),
+        Text(most),
+    )
+
+
+def _of(view: PortfolioView, symbol: str) -> str:
+    return _percent(sum(one.weight or 0.0 for one in view.holdings if one.symbol == symbol))
+
+
+def _sum(view: PortfolioView, sector: str) -> str:
+    return _percent(sum(one.weight for one in view.sectors if one.name == sector))
+
+
+def _worst(view: PortfolioView) -> str:
+    return f"{view.worst_days[0].change:+.2%}" if view.worst_days else "not known"

@@ -1,6 +1,6 @@
 """Outside accounts: what somebody holds at other brokers, which bounds the desk's sizes and is never traded."""
 
-from chordesk.models.features import Command, Feature
+from chordesk.models.features import Command, Feature, View
 
 _TOOLS, _TASKS = "chordesk.tools.holdings", "chordesk.tasks.holdings"
 FEATURE = Feature(
@@ -9,6 +9,13 @@ FEATURE = Feature(
     commands={
         "holdings": Command(f"{_TASKS}.commands", "Look", "Accounts at other brokers: import, show, forget them."),
     },
+    brief=(f"{_TASKS}.brief:brief_of_trader",),
+    options={"research": (f"{_TASKS}.command_options:weakest",)},
+    subcommands={"orders": (f"{_TASKS}.command_options",)},
+    checks=(f"{_TASKS}.doctor_check:CHECK",),
+    routes=(f"{_TASKS}.routes:router",),
+    views=(View("/holdings", "Whole book", "of/holdings/holdings", part="Holdings", menu=True, key="w"),),
+    pages=(_TASKS,),
     bounds=(f"{_TOOLS}.whole_book:bounds",),
     documents=("holdings.md",),
     settings=("book",),

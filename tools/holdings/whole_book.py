@@ -38,7 +38,7 @@ from chordesk.tools.holdings.keeping import accounts
 from chordesk.tools.holdings.valuing import Priced, Worth, priced, symbols_of, worths
 from chordesk.tools.market.clock import clock_day
 from chordesk.tools.model_tools.portfolio import store_of
-from chordesk.tools.portfolio.holdings import companies_of, listing_of
+from chordesk.tools.portfolio.holdings import companies_of, listing_of, standing_of
 from chordesk.tools.portfolio.size_bounds import (
     HEAT,
     OVERLAP,
@@ -238,3 +238,11 @@ def bounds(context: ToolContext, symbols: Sequence[str]) -> Further | None:
         held = session.exec(select(Position.symbol).where(Position.account == context.account)).all()
     book = outside_book(context, symbols, [underlying_of(one) for one in held])
     return None if book is None else further(book)
+
+
+def room_for(context: ToolContext, symbol: str) -> float | None:
+    """Return the most money that the whole book leaves for a purchase of a symbol now; None where it is not known, or
+    nothing is held outside."""
+    now = standing_of(context, [symbol])
+    book = outside_book(context, [symbol], list(now.held))
+    return None if book is None else whole_bound(book, symbol, Pooled(), now)
