@@ -12,7 +12,6 @@ from sqlalchemy import make_url
 
 from chordesk.models.database.store import upgrade
 
-
 # For a comparison of tables with classes: the tables that count a feature's migrations have none.
 ALL_BUT_LINES = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith("alembic_version_")}
 
