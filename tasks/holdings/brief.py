@@ -23,7 +23,8 @@ def brief_of_trader(session: Session, run_id: str) -> dict[str, Any]:
     """Return the weights by the files' own values, as of the accounts' days; nothing in a backtest, and of a run whose
     model is not to know what it trades."""
     run = session.get_one(Run, run_id)
-    if run.settings.get("book") != "weights" or run.settings.get("mask") or is_backtest(run.account):
+    settings = run.settings or {}
+    if settings.get("book") != "weights" or settings.get("mask") or is_backtest(run.account):
         return {}
     today = exchange_day(run.market_now)
     found = accounts(session, today)

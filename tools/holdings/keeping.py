@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from sqlmodel import Session, col, delete, select
@@ -306,14 +306,14 @@ def _symbol(row: Holding, known: Mapping[str, str]) -> str | None:
 
 
 def _holding(row: HoldingsPosition) -> Holding:
-    numbers = {
-        name: None if (text := getattr(row, name)) is None else Decimal(text)
-        for name in ("price", "value", "cost", "rate")
-    }
+    def number(text: str | None) -> Decimal | None:
+        return None if text is None else Decimal(text)
+
     kind: Kind = row.kind  # type: ignore[assignment]
-    return replace(
-        Holding(row.line, row.name, kind, Decimal(row.quantity), row.currency, row.symbol, row.isin), **numbers
-    )
+    return Holding(
+        row.line, row.name, kind, Decimal(row.quantity), row.currency, row.symbol, row.isin,
+        price=number(row.price), value=number(row.value), cost=number(row.cost), rate=number(row.rate),
+    )  # fmt: skip
 
 
 def named(session: Session, name: str) -> OutsideAccount:

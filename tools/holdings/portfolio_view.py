@@ -197,7 +197,8 @@ def _lines(context: ToolContext, rows: Sequence[_Held], total: float) -> list[Ho
         value = sum(known) if known else None
         found.append(
             HoldingRow(
-                name=name, symbol=some[0].symbol, kind=kind, sector=sectors.get(some[0].symbol), currency=currency,
+                name=name, symbol=some[0].symbol, kind=kind, currency=currency,
+                sector=sectors.get(some[0].symbol or ""),
                 accounts=sorted({one.account for one in some}), value=rounded(value, 2),
                 weight=None if value is None or total <= 0 else round(value / total, 6),
                 missing=next((one.missing for one in some if one.value is None), ""),

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import NotConfigured
 from chordesk.models.features import require_source
-from chordesk.tools.market.fx import RateTable
+from chordesk.tools.market.rate_tables import RateTable
 
 SOURCE = "ECB"
 _PUBLISHED, _ZONE = dt.time(16), ZoneInfo("Europe/Berlin")

@@ -14,7 +14,8 @@ from chordesk.models.money import FxRate, Money, parse_pair
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.ecb import ecb_rates
 from chordesk.tools.market.files.data_folder import check_folder
-from chordesk.tools.market.fx import RateTable, last_known, rate_into
+from chordesk.tools.market.fx import last_known, rate_into
+from chordesk.tools.market.rate_tables import RateTable
 from tests.tools.market.files.folders import market as market_of
 from tests.tools.market.files.folders import sessions, walk, write_table
 from tests.tools.orders.tape import Tape, TapeClock

@@ -66,7 +66,7 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft, out: Parsed) -
         return
     made = holding(
         table, row, name=name or symbol, currency="USD", value=value,
-        kind="cash" if sweep else "option" if contract else kind_of(name) if kind_of(name) == "fund" else "share",
+        kind="cash" if sweep else "option" if contract else "fund" if kind_of(name) == "fund" else "share",
         symbol=contract or (None if sweep else ticker(symbol, "USD")), quantity=number,
         price=table.number(row, "price"), cost=table.number(row, "cost"),
     )  # fmt: skip

@@ -79,7 +79,7 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft, out: Parsed) -
             return
         made = holding(
             table, row, name=table.text(row, "name") or written, currency="USD",
-            kind="option" if contract else kind if kind not in (None, "cash") else "share",  # type: ignore[arg-type]
+            kind="option" if contract else kind if kind not in (None, "cash") else "share",
             symbol=contract or ticker(written, "USD"), quantity=table.number(row, "quantity"),
             price=table.number(row, "price"), value=value, cost=table.number(row, "cost"),
         )  # fmt: skip

@@ -23,9 +23,9 @@ from chordesk.tools.market.clock import ReplayClock, clock_day, exchange_day
 from chordesk.tools.market.files.chains import ChainTable
 from chordesk.tools.market.files.data_folder import FilesData, Further, files_data
 from chordesk.tools.market.files.news_and_earnings import latest
-from chordesk.tools.market.fx import RateTable
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import MarketClock
+from chordesk.tools.market.rate_tables import RateTable
 from chordesk.tools.market.replay.market import (
     UNIVERSE,
     ModelledReplay,

@@ -12,7 +12,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.money import pair_name, parse_pair
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.tables import Column, Problems, Unreadable, moment_of, number_of, rows_of
-from chordesk.tools.market.fx import RateTable
+from chordesk.tools.market.rate_tables import RateTable
 
 SOURCE = "fx.csv"
 DAY_ENDS = dt.time(17)  # in New York, when the day of exchange rates ends

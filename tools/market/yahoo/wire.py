@@ -67,8 +67,8 @@ class YahooWire:
             return frame, {name: plain(meta.get(name)) for name in ("currency", "regularMarketTime")}
 
         frame, stated = self._request(symbol, request, pair=True)
-        closes = [] if frame is None or frame.empty else frame["Close"].dropna()
-        if not len(closes):
+        closes = None if frame is None or frame.empty else frame["Close"].dropna()
+        if closes is None or closes.empty:
             raise MarketError(f"Yahoo has no rate {symbol}")
         rate, currency_stated = float(closes.iloc[-1]), stated["currency"]
         if currency_stated != base or not rate > 0:

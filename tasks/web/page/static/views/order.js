@@ -223,7 +223,8 @@ const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
 
 /** The layers of an order's chain, first to last: [{title, nodes}]. */
 function layersOf({ order, chain }) {
-  const own = order.id ? `/orders/${order.id}` : `/symbols/${encodeURIComponent(order.symbol)}`; // before there is an order
+  const symbol = `/symbols/${encodeURIComponent(order.symbol)}`;
+  const own = order.id ? `/orders/${order.id}` : symbol; // before there is an order
   const later = order.id ? 'none' : 'not yet';
   const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } }
     : {});
@@ -235,7 +236,7 @@ function layersOf({ order, chain }) {
     made('hit', 'Hits', order.protects ? 'none' : 'not from a screen',
       (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research',
-      (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: `/symbols/${encodeURIComponent(order.symbol)}` })),
+      (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: symbol })),
     made('report', 'Reports', later, (one) => ({ lines: [one.role, one.verdict ?? one.status],
       tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
     layer('Board', forecasts.length ? [{ lines: [`${forecasts.length} forecasts`,
