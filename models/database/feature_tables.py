@@ -259,6 +259,7 @@ class Kept:
 
 
 def kept(connection: Connection, core: frozenset[str]) -> list[Kept]:
+    """Return what features that are not in force have left in rows; tables without any are not worth a line."""
     found = []
     for name, tables in sorted(_absent(connection, core).items()):
         quoted = MetaData()
@@ -266,7 +267,8 @@ def kept(connection: Connection, core: frozenset[str]) -> list[Kept]:
             table: connection.execute(select(func.count()).select_from(Table(table, quoted))).scalar_one()
             for table in tables
         }
-        found.append(Kept(name, counts, *_reason(name)))
+        if any(counts.values()):
+            found.append(Kept(name, counts, *_reason(name)))
     return found
 
 

@@ -13,7 +13,7 @@ from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.tables.runs import Run
 from chordesk.tools.holdings.keeping import Outside, accounts
 from chordesk.tools.holdings.portfolio_view import sessions_since
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import account_day
 from chordesk.tools.risk.exposure import underlying_of
 
 MOST = 40  # holdings that are named, the largest
@@ -26,7 +26,7 @@ def brief_of_trader(session: Session, run_id: str) -> dict[str, Any]:
     settings = run.settings or {}
     if settings.get("book") != "weights" or settings.get("mask") or is_backtest(run.account):
         return {}
-    today = exchange_day(run.market_now)
+    today = account_day(run.market_now)
     found = accounts(session, today)
     values: defaultdict[str, float] = defaultdict(float)
     left = 0

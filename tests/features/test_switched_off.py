@@ -71,7 +71,7 @@ def test_a_screen_and_the_doctor_run_without_any_feature(found: Processes) -> No
     assert json.loads(screen.stdout)["state"] == "done"
     doctor = desk(found, "doctor", "--json")
     checks = {row["name"]: row for row in json.loads(doctor.stdout)["checks"]}
-    assert (doctor.returncode, checks["features"]["status"]) == (0, "ok")
+    assert (doctor.returncode, checks["features"]["status"]) == (0, "ok"), checks["features"]
     assert all(f"{name} (off)" in checks["features"]["detail"] for name in OFF)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chordesk.models.answers import Frozen
-from chordesk.models.exchanges import currency_of
+from chordesk.models.exchanges import HOME, currency_of
 from chordesk.tools.decimals import rounded
 from chordesk.tools.holdings.keeping import OutsideAccount, accounts
 from chordesk.tools.holdings.valuing import Priced, Worth, priced, symbols_of, worths
@@ -242,7 +242,7 @@ def _accounts(
 
 def sessions_since(as_of: dt.date, today: dt.date) -> int:
     """Return how many sessions of New York there were after a day, up to today."""
-    return len(exchange_hours().between(as_of + dt.timedelta(days=1), today)) if as_of < today else 0
+    return len(exchange_hours(HOME).between(as_of + dt.timedelta(days=1), today)) if as_of < today else 0
 
 
 def _concentration(lines: Sequence[HoldingRow]) -> dict[str, float | None]:

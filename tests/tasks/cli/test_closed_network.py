@@ -122,6 +122,13 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("questions positions", ()),
     ("orders list", ()),
     ("orders show", (ORDER,)),
+    ("orders whole", (ORDER,)),
+    ("holdings import", ("held.csv", "--account", "savings", "--as-of", "2010-08-09", "--yes")),
+    ("holdings list", ()),
+    ("holdings show", ()),
+    ("holdings map", ("Acme", "IBM")),
+    ("holdings what-if", ("IBM", "1000")),
+    ("holdings forget", ("savings",)),
     ("approvals", ()),
     ("approvals show", (ORDER,)),
     ("approve", (ORDER,)),
@@ -256,6 +263,7 @@ def test_no_command_reaches_a_broker_that_is_not_paper(closed: Closed, tmp_path:
     desk = walker(closed, tmp_path / "home", **SWITCHED_ON)
     desk.home.mkdir(exist_ok=True)
     (desk.home / "bars.csv").write_text("symbol,date,close\nIBM,2020-01-02,135.42\n", encoding="utf-8")
+    (desk.home / "held.csv").write_text("symbol,name,quantity\nIBM,,10\n,Acme,5\n", encoding="utf-8")
     with desk.up():
         for name, arguments in WALK:
             done = desk(*name.split(), *(desk.fill_in(argument) for argument in arguments))
