@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from chordesk.models.orders import OrderTicket as OrderTicket
     from chordesk.models.orders import RiskContext as RiskContext
     from chordesk.models.orders import Settlement as Settlement
+    from chordesk.models.plans import SizeBound as SizeBound
     from chordesk.models.settings import Settings as Settings
     from chordesk.models.settings.schema import of_desk as of_desk
     from chordesk.models.settings.schema import of_process as of_process

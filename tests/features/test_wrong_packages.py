@@ -153,6 +153,9 @@ left = [(each.name, str(each), each.remedy) for each in features.skipped()]
 refused = [("empty", refusal(build, "empty"))]
 refused += [(name, refusal(build_market, Settings(market=name))) for name in ("marketless", "late")]
 from wrong_good import FEATURE
+from chordesk.tools.portfolio.holdings import _bounds_of
+(bound,) = _bounds_of(FEATURE, lambda *given: 1 / 0, "IBM", None, None)
+assert bound.most == 0.0 and "the feature good fail: the feature good of wrong-good 1.0" in bound.why, bound
 refused += [("late", refusal(build, "late")), ("good", refusal(features.call, FEATURE, lambda: 1 / 0))]
 print(json.dumps([[*ROLES], [*COMMANDS], left, refused, left_over]))
 """

@@ -15,6 +15,7 @@ from sqlmodel import Session, col
 
 from chordesk.models import features
 from chordesk.models.errors import DeskError
+from chordesk.models.features import Feature
 from chordesk.models.market import Listing, multiplier_of, root_of
 from chordesk.models.orders import HeldPosition
 from chordesk.models.plans import SizeBound
@@ -77,12 +78,20 @@ def _further(context: ToolContext, symbols: Sequence[str]) -> Iterator[Further]:
             try:
                 found = features.call(feature, function, context, symbols)
             except DeskError as error:
-                found = partial(_none, f"the bounds of the feature {feature.name} fail: {error.args[0]}")
+                found = partial(_none, feature, error)
             if found is not None:
-                yield found
+                yield partial(_bounds_of, feature, found)
 
 
-def _none(why: str, symbol: str, pooled: Pooled, now: Standing) -> list[SizeBound]:
+def _bounds_of(feature: Feature, bounds: Further, symbol: str, pooled: Pooled, now: Standing) -> Sequence[SizeBound]:
+    try:
+        return features.call(feature, lambda: [SizeBound.model_validate(one) for one in bounds(symbol, pooled, now)])
+    except DeskError as error:
+        return _none(feature, error)
+
+
+def _none(feature: Feature, error: DeskError, *_: object) -> Sequence[SizeBound]:
+    why = f"the bounds of the feature {feature.name} fail: {error.args[0]}"
     return [SizeBound(rule="bounds of a feature", most=0.0, why=why)]
 
 

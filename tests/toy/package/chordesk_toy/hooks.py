@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +18,9 @@ from chordesk.plugins import (
     RiskContext,
     Run,
     Settings,
+    SizeBound,
     Step,
+    ToolContext,
     UsageError,
     ok,
 )
@@ -76,3 +78,9 @@ def require_playable(settings: Settings) -> None:
 
 def play(parent: str, symbol: str, payload: dict[str, Any]) -> NewStep:
     return NewStep("toy_play", parent, symbol, "toy_graph", payload)
+
+
+def small(context: ToolContext, symbols: Sequence[str]) -> Any:
+    """Return the bounds of toys: a symbol that begins with ZZ is never bought."""
+    none = [SizeBound(rule="toys", most=0.0, why="a toy is nothing to hold")]
+    return lambda symbol, pooled, now: none if symbol.startswith("ZZ") else []
