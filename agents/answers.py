@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from chordesk.agents.liveness import RAISE
+from chordesk.agents.providers.liveness import RAISE
 from chordesk.agents.runtime import TurnResult, WebSearch
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused
 from chordesk.models.events import short

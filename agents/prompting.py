@@ -15,7 +15,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from chordesk.agents import subjects
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
 from chordesk.agents.roles import PROMPTS, ROLES

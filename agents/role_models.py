@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from chordesk.agents.gateway.facts import ServerFacts, known_facts
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.models import features
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.features import Runtime, lack_of

@@ -17,9 +17,9 @@ import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
-from chordesk.agents.call_arguments import problem_in
+from chordesk.agents.calls.call_arguments import problem_in
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
-from chordesk.agents.provider_limits import LIMITS, is_of_plan
+from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from chordesk.agents.liveness import Liveness, TurnLimits
+from chordesk.agents.providers.liveness import Liveness, TurnLimits
 from chordesk.models.answers import Failure, Frozen, Usage
 from chordesk.models.errors import ProcessDied
 from chordesk.models.events import (

@@ -40,7 +40,7 @@ class JudgedSymbol(TypedDict):
     its symbol beats the universe's median, by the record of such verdicts; only once there is enough of one. pooled: a
     `models.thesis.Pooled`, theses: the roles' in full with what code knows of levels and a contract, none of an older
     verdict. against: the roles that reject it with figures. kept: why its holding is not sold on this verdict, of
-    `agents.research_verdict.kept_because`. plan: of an instrument on it, where one was asked for."""
+    `agents.verdicts.research_verdict.kept_because`. plan: of an instrument on it, where one was asked for."""
 
     symbol: str
     instrument: str

@@ -29,7 +29,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 ORDERS = ("tools/orders", "tools/risk", "tools/brokers")
-GUARDED = (*ORDERS, "tasks/engine", "agents/research_verdict.py", "agents/grounding")
+GUARDED = (*ORDERS, "tasks/engine", "agents/verdicts/research_verdict.py", "agents/grounding")
 TARGETS = (*GUARDED, "tasks/worker/work.py")
 TESTS = [
     f"tests/{name}" for name in (*ORDERS, "tasks/engine", "tasks/worker", "agents/grounding", "agents/test_verdict.py")

@@ -10,7 +10,7 @@ import orjson
 
 from chordesk.agents.codex.threads import OpenedThread
 from chordesk.agents.codex.turns import SEARCH_ITEM, counts_of, failure_of_turn, is_limit, is_policy, refusal_in
-from chordesk.agents.provider_limits import reset_in
+from chordesk.agents.providers.provider_limits import reset_in
 from chordesk.agents.runtime import ApprovalRequest, ConversationRecorder, ConversationSpec, Lifecycle, Observer, Scope
 from chordesk.models.answers import Failure
 from chordesk.models.events import (

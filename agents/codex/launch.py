@@ -15,7 +15,7 @@ import codex_cli_bin
 import orjson
 
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role_models import (
     DEFAULT_RUNTIME,
     LOCAL,

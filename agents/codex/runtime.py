@@ -39,8 +39,8 @@ from chordesk.agents.codex.turns import (
     is_policy,
     refusal_in,
 )
-from chordesk.agents.liveness import Liveness, Progress, failure, interrupted, with_spent
-from chordesk.agents.provider_limits import is_of_plan
+from chordesk.agents.providers.liveness import Liveness, Progress, failure, interrupted, with_spent
+from chordesk.agents.providers.provider_limits import is_of_plan
 from chordesk.agents.runtime import (
     ActiveRuntime,
     Asker,

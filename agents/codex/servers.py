@@ -24,7 +24,7 @@ import structlog
 from chordesk.agents.codex.launch import Launch, RuntimeConfig, link_login
 from chordesk.agents.codex.protocol import ApprovalRouter, Client, Params, declined
 from chordesk.agents.codex.turns import LIFE_SIGNS, NotificationListener, TurnWatch
-from chordesk.agents.liveness import Liveness
+from chordesk.agents.providers.liveness import Liveness
 from chordesk.models import heap
 from chordesk.models.errors import CodexError, ProcessDied, RpcTimeout
 from chordesk.models.home import make_folder

@@ -13,10 +13,10 @@ import orjson
 import structlog
 
 from chordesk.agents.codex.protocol import ApprovalRouter
-from chordesk.agents.completions import is_object
 from chordesk.agents.gateway.server_requests import failure_in
-from chordesk.agents.liveness import RAISE, Liveness, declines, failure, masked_message
-from chordesk.agents.provider_limits import LIMITS, NO_CREDIT, RATE_LIMITED, limit_of, reset_in
+from chordesk.agents.providers.completions import is_object
+from chordesk.agents.providers.liveness import RAISE, Liveness, declines, failure, masked_message
+from chordesk.agents.providers.provider_limits import LIMITS, NO_CREDIT, RATE_LIMITED, limit_of, reset_in
 from chordesk.agents.runtime import RogueCall, WebSearch
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import DeskError, ProcessDied, RpcTimeout, ThreadInUse, kind_of

@@ -20,10 +20,9 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in, continued
-from chordesk.agents.call_arguments import is_json
-from chordesk.agents.call_texts import may_be_call
-from chordesk.agents.calls import MadeCall
-from chordesk.agents.completions import same_model
+from chordesk.agents.calls.call_arguments import is_json
+from chordesk.agents.calls.call_reader import MadeCall
+from chordesk.agents.calls.call_texts import may_be_call
 from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.facts import ServerFacts
 from chordesk.agents.gateway.look import same_name
@@ -43,7 +42,8 @@ from chordesk.agents.gateway.stream import (
     with_own_ids,
 )
 from chordesk.agents.gateway.translation import CHARS_A_TOKEN, Plan, Reply, plan
-from chordesk.agents.liveness import Liveness
+from chordesk.agents.providers.completions import same_model
+from chordesk.agents.providers.liveness import Liveness
 from chordesk.models.errors import DeskError, kind_of
 from chordesk.models.urls import masked
 

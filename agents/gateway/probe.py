@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.completions import function_tool
 from chordesk.agents.gateway.facts import Keywords, SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.look import Look, missing, require_chat
 from chordesk.agents.gateway.server_requests import PAUSES, Answer, ModelServer, loaded
+from chordesk.agents.providers.completions import function_tool
 from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
 from chordesk.models.urls import masked
 

@@ -19,12 +19,12 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 
-from chordesk.agents.call_texts import calls_in
-from chordesk.agents.calls import MadeCall, OfferedTools
-from chordesk.agents.completions import OVERFLOW, kind_of_status
+from chordesk.agents.calls.call_reader import MadeCall, OfferedTools
+from chordesk.agents.calls.call_texts import calls_in
 from chordesk.agents.gateway.stream import DONE, ChatAnswer, Piece, beginning, body_of, chunks_in, events
-from chordesk.agents.liveness import failure
-from chordesk.agents.provider_limits import NO_CREDIT, limit_of
+from chordesk.agents.providers.completions import OVERFLOW, kind_of_status
+from chordesk.agents.providers.liveness import failure
+from chordesk.agents.providers.provider_limits import NO_CREDIT, limit_of
 from chordesk.models.answers import Failure
 from chordesk.models.errors import KeyRefused, ServerAway, WrongApi
 from chordesk.models.text import SHORTEST_SECRET, redacted

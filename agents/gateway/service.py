@@ -24,14 +24,14 @@ import structlog
 from aiohttp import web
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
-from chordesk.agents.call_texts import calls_in
-from chordesk.agents.calls import MadeCall, OfferedTools
+from chordesk.agents.calls.call_reader import MadeCall, OfferedTools
+from chordesk.agents.calls.call_texts import calls_in
 from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.chat import ChatCalls, Facts, completed, event, failed, message
 from chordesk.agents.gateway.server_requests import Problem, Server, proxy_of, without_key
 from chordesk.agents.gateway.stream import Body, beginning, body_of, sendable
-from chordesk.agents.liveness import Liveness
-from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT
+from chordesk.agents.providers.liveness import Liveness
+from chordesk.agents.providers.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT
 from chordesk.models.urls import masked
 
 # Model calls of the app-server passed on to a Responses endpoint as they are, and its answers passed back as they

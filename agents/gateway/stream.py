@@ -12,8 +12,8 @@ import aiohttp
 import orjson
 import structlog
 
-from chordesk.agents.calls import CallPieces, MadeCall, OfferedTools
-from chordesk.agents.completions import Apart, count
+from chordesk.agents.calls.call_reader import CallPieces, MadeCall, OfferedTools
+from chordesk.agents.providers.completions import Apart, count
 
 log = structlog.get_logger(__name__)
 

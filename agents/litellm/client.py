@@ -17,9 +17,8 @@ import orjson
 import structlog
 
 from chordesk.agents.answers import answer_in
-from chordesk.agents.call_texts import calls_in
-from chordesk.agents.calls import CallPieces, MadeCall, OfferedTools, fits
-from chordesk.agents.completions import Apart, function_tool, is_object, same_model, sendable
+from chordesk.agents.calls.call_reader import CallPieces, MadeCall, OfferedTools, fits
+from chordesk.agents.calls.call_texts import calls_in
 from chordesk.agents.gateway.translation import Messages
 from chordesk.agents.litellm.library import (
     POLICY,
@@ -36,7 +35,8 @@ from chordesk.agents.litellm.library import (
     total_of,
     usage_of,
 )
-from chordesk.agents.liveness import Liveness, TurnLimits, failure
+from chordesk.agents.providers.completions import Apart, function_tool, is_object, same_model, sendable
+from chordesk.agents.providers.liveness import Liveness, TurnLimits, failure
 from chordesk.agents.role_models import missing_keys
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.tables.columns import new_id

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from chordesk.agents.completions import OVERFLOW, count, kind_of_status
 from chordesk.agents.gateway.server_requests import is_proxy, proxy_of
-from chordesk.agents.liveness import TurnLimits, failure
-from chordesk.agents.provider_limits import Limit, limit_of
+from chordesk.agents.providers.completions import OVERFLOW, count, kind_of_status
+from chordesk.agents.providers.liveness import TurnLimits, failure
+from chordesk.agents.providers.provider_limits import Limit, limit_of
 from chordesk.agents.role_models import PROVIDER_KEYS, RULES_MODEL, general_limits
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.settings import Settings

@@ -37,8 +37,8 @@ from chordesk.agents.litellm.library import (
     library,
     litellm_config,
 )
-from chordesk.agents.liveness import RAISE, Liveness, Progress, declines, failure, interrupted, with_spent
-from chordesk.agents.provider_limits import LIMITS
+from chordesk.agents.providers.liveness import RAISE, Liveness, Progress, declines, failure, interrupted, with_spent
+from chordesk.agents.providers.provider_limits import LIMITS
 from chordesk.agents.runtime import (
     ActiveRuntime,
     ConversationRecorder,

@@ -24,7 +24,7 @@ import structlog
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from chordesk.agents.liveness import failure, interrupted
+from chordesk.agents.providers.liveness import failure, interrupted
 from chordesk.agents.role_models import RULES
 from chordesk.agents.runtime import (
     ActiveRuntime,

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chordesk.agents.liveness import failure, interrupted
+from chordesk.agents.providers.liveness import failure, interrupted
 from chordesk.agents.rulebook.cases import (
     PREFIX,
     BadRequest,

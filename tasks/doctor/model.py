@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.probe import ask_server
-from chordesk.agents.liveness import RAISE
+from chordesk.agents.providers.liveness import RAISE
 from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook.server import answer

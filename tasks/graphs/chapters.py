@@ -38,7 +38,7 @@ from chordesk.agents.answers import storable
 from chordesk.agents.graphs.langchain.ephemeral_turns import CallInterrupted, ChatError, RateLimited, using
 from chordesk.agents.graphs.langchain.graph_store import DeskStore
 from chordesk.agents.graphs.tradingagents.project import ROLE
-from chordesk.agents.liveness import failure
+from chordesk.agents.providers.liveness import failure
 from chordesk.agents.role_models import RoleModel
 from chordesk.agents.runtime import ApprovalRequest, Scope
 from chordesk.models.errors import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from chordesk.agents.liveness import RAISE
+from chordesk.agents.providers.liveness import RAISE
 from chordesk.agents.role_models import missing_keys, models_in_use
 from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Failed

@@ -160,7 +160,7 @@ def judged(session: Session, run_id: str) -> dict[str, tuple[Verdict, str]]:
 
 def rule_of(verdict: Verdict, stances: Mapping[str, str]) -> str:
     """Return the rule that gave a verdict its rating. stances: of its completed reports."""
-    from chordesk.agents.research_verdict import deciding_rule  # it loads the roles
+    from chordesk.agents.verdicts.research_verdict import deciding_rule  # it loads the roles
 
     return deciding_rule(verdict.rating, stances, verdict.summary)
 

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import bindparam
 from sqlmodel import Session, SQLModel, select
 
-from chordesk.agents.provider_limits import is_of_plan
+from chordesk.agents.providers.provider_limits import is_of_plan
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models, substitute_of
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun

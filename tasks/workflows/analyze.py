@@ -14,12 +14,12 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlmodel import Session, col, select
 
-from chordesk.agents.analysis_view import view
 from chordesk.agents.grounding.report import grounding_of
-from chordesk.agents.research_verdict import with_rogue
 from chordesk.agents.roles import roots
 from chordesk.agents.subjects import synthesis_subject
 from chordesk.agents.thesis_pooling import rule_of
+from chordesk.agents.verdicts.analysis_view import view
+from chordesk.agents.verdicts.research_verdict import with_rogue
 from chordesk.models.analysis import WRITES, AnalysisRequest, Depth, break_even_texts
 from chordesk.models.answers import ActionKind, Confidence, Instrument, ReportStatus
 from chordesk.models.errors import DeskError, NotConfigured, UsageError

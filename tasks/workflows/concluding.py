@@ -10,9 +10,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.agents.analysis_view import AccountFacts, plan
 from chordesk.agents.grounding.report import counted
-from chordesk.agents.research_verdict import conclude, with_rogue
 from chordesk.agents.roles import (
     SKEPTIC,
     after,
@@ -22,6 +20,8 @@ from chordesk.agents.roles import (
 )
 from chordesk.agents.subjects import own_request
 from chordesk.agents.thesis_pooling import Basis, anonymous, rule_of
+from chordesk.agents.verdicts.analysis_view import AccountFacts, plan
+from chordesk.agents.verdicts.research_verdict import conclude, with_rogue
 from chordesk.models.analysis import PLANNERS, WRITES, AnalysisRequest, RoleReport, VerdictResult
 from chordesk.models.answers import (
     Rating,

@@ -11,7 +11,9 @@ import structlog
 from pydantic import StringConstraints
 from sqlmodel import Session, col, select
 
-from chordesk.agents.research_verdict import (
+from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
+from chordesk.agents.thesis_pooling import told
+from chordesk.agents.verdicts.research_verdict import (
     cap_confidence,
     ground_decision,
     kept_because,
@@ -21,9 +23,7 @@ from chordesk.agents.research_verdict import (
     way_of,
     with_rogue_calls,
 )
-from chordesk.agents.subjects import JudgedSymbol, sizing_row, trader_subject
-from chordesk.agents.thesis_pooling import told
-from chordesk.agents.trader_sizes import bounded_actions
+from chordesk.agents.verdicts.trader_sizes import bounded_actions
 from chordesk.models import features
 from chordesk.models.analysis import WRITES
 from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus, Skipped

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from chordesk.agents.codex.runtime import CodexRuntime
-from chordesk.agents.liveness import TurnLimits
 from chordesk.agents.prompting import (
     CALLS,
     SMALLEST_ANSWER,
@@ -20,6 +19,7 @@ from chordesk.agents.prompting import (
     smallest_tokens,
     symbols_a_turn,
 )
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role_models import RoleModel
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, RoleRun, Runner, fit_job, question

@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from chordesk.agents.thesis_pooling import ERROR, SHARED, SPREAD, Basis, StatedThesis, log_odds, pool, probability_of
+from chordesk.agents.thesis_pooling import (
+    ERROR,
+    SHARED,
+    SPREAD,
+    Basis,
+    StatedThesis,
+    log_odds,
+    pool,
+    probability_of,
+)
 from chordesk.models.thesis import KeptThesis
 
 DRAWS = 1000

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.research_verdict import conclude, deciding_rule, reduce_reports, way_of
 from chordesk.agents.thesis_pooling import (
     LEAST,
     MOST,
@@ -22,6 +21,7 @@ from chordesk.agents.thesis_pooling import (
     probability_of,
     rule_of,
 )
+from chordesk.agents.verdicts.research_verdict import conclude, deciding_rule, reduce_reports, way_of
 from chordesk.models.analysis import RoleReport
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.errors import SettingError

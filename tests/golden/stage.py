@@ -18,7 +18,7 @@ from chordesk.agents.codex.launch import RuntimeConfig, prepare
 from chordesk.agents.codex.runtime import Around, CodexConversation
 from chordesk.agents.codex.servers import AppServer
 from chordesk.agents.codex.threads import OpenedThread, unsubscribe
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.runtime import (
     ApprovalDecision,
     ApprovalRequest,

@@ -27,7 +27,7 @@ from chordesk.agents.graphs.langchain.ephemeral_turns import (
     exchange,
     in_arguments,
 )
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role_models import LOCAL, PROVIDER_KEYS, RUNTIMES
 from chordesk.agents.runtime import Conversation, Lifecycle, Runtime, Scope
 from chordesk.models import features

@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 from sqlmodel import Session, col, select
 from starlette.requests import Request
 
-from chordesk.agents.calls import coerced
+from chordesk.agents.calls.call_reader import coerced
 from chordesk.agents.prompting import instructions
 from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, require_current

@@ -14,7 +14,7 @@ import redis.asyncio
 from chordesk.agents.codex.launch import RuntimeConfig
 from chordesk.agents.codex.rollouts import ThreadVault
 from chordesk.agents.codex.runtime import CodexConversation, CodexRuntime
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.runtime import ApprovalRequest, Asker, ConversationSpec, Observer, Opening, TurnResult
 from chordesk.models.quotas import Quota
 from chordesk.models.states import Mode

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from chordesk.agents.gateway.service import Gateway, Upstream
-from chordesk.agents.liveness import Liveness, TurnLimits
+from chordesk.agents.providers.liveness import Liveness, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, echo, one_turn, turn, until

@@ -18,7 +18,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.server_requests import Server
 from chordesk.agents.gateway.service import Gateway, Signs, Upstream
-from chordesk.agents.liveness import Liveness, TurnLimits
+from chordesk.agents.providers.liveness import Liveness, TurnLimits
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import FINAL, Kit, deadline, one_turn, run, spec, turn

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.completions import Apart
 from chordesk.agents.gateway.stream import LEAST_BOUND, ChatAnswer, added, usage_of, with_own_ids
 from chordesk.agents.gateway.translation import fits
+from chordesk.agents.providers.completions import Apart
 from tests.fakes.local_server import value_of
 
 JSON = '{"a":1}'

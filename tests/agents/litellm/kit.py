@@ -11,7 +11,7 @@ import pytest
 
 from chordesk.agents.litellm.library import LitellmConfig
 from chordesk.agents.litellm.runtime import LitellmRuntime
-from chordesk.agents.liveness import TurnLimits
+from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.runtime import ConversationSpec, Lifecycle, Scope, TurnResult
 from chordesk.models.events import Envelope
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.provider_limits import LIMITS
+from chordesk.agents.providers.provider_limits import LIMITS
 from chordesk.agents.runtime import TurnResult
 from chordesk.tasks.engine import policy
 from tests.agents.codex.kit import Kit, run

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.research_verdict import conclude
 from chordesk.agents.roles import ROLES, Hit, accept, default_roles, rank, required_roles, shards
 from chordesk.agents.subjects import (
     JudgedSymbol,
@@ -22,6 +21,7 @@ from chordesk.agents.subjects import (
     validator_subject,
 )
 from chordesk.agents.thesis_pooling import Rule, kept
+from chordesk.agents.verdicts.research_verdict import conclude
 from chordesk.models.analysis import PLANNERS, AnalysisRequest, RoleReport, ValidatorOutput
 from chordesk.models.answers import ReportStatus, ScreenOutput
 from chordesk.models.settings import LENSES, Settings

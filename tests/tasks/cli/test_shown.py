@@ -60,7 +60,7 @@ from chordesk.tasks.reading.run_list import RunFilter, run_page
 from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
-from tests.agents.analysis_view.kit import PUT, options
+from tests.agents.verdicts.analysis_kit import PUT, options
 from tests.builders import MARKET_NOW, a_candidate, a_run, a_step, a_turn
 from tests.databases import make_database
 from tests.parts import of_feature

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.gateway.facts import known_facts
-from chordesk.agents.liveness import RAISE
+from chordesk.agents.providers.liveness import RAISE
 from chordesk.models.errors import KeyRefused
 from chordesk.tasks.doctor import model
 from chordesk.tasks.doctor.check import Check, CheckStatus

@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from chordesk.agents.codex import turns
-from chordesk.agents.liveness import RETRYABLE
+from chordesk.agents.providers.liveness import RETRYABLE
 from chordesk.models.errors import (
     ContextWindow,
     DeskError,

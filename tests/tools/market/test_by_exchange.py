@@ -15,7 +15,7 @@ OF_NEW_YORK = frozenset(
     {
         "agents/analysts.py",
         "agents/graphs/tradingagents/data.py",
-        "agents/trader_sizes.py",
+        "agents/verdicts/trader_sizes.py",
         "tasks/board/episode/rounds.py",
         "tasks/board/episode/tally.py",
         "tasks/graphs/tradingagents/chapter.py",

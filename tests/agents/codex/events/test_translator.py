@@ -10,7 +10,7 @@ import pytest
 
 from chordesk.agents.codex.event_translation import ConversationListener, translate
 from chordesk.agents.codex.threads import OpenedThread
-from chordesk.agents.liveness import failure
+from chordesk.agents.providers.liveness import failure
 from chordesk.agents.runtime import Scope
 from chordesk.models.events import TEXT_LIMIT, Envelope
 from tests.agents.codex.kit import spec

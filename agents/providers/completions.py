@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.liveness import Liveness
+from chordesk.agents.providers.liveness import Liveness
 
 # Kinds of failures by the status of an answer; of a status that is not here, `kind_of_status` knows.
 _BY_STATUS = {

@@ -9,8 +9,8 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.research_verdict import ALONE, conclude
 from chordesk.agents.thesis_pooling import STANCES, Basis, Rule
+from chordesk.agents.verdicts.research_verdict import ALONE, conclude
 from chordesk.models.analysis import (
     WRITES,
     AnalysisCheck,

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.call_names import MARKS, POSITIONAL, python_calls
+from chordesk.agents.calls.call_names import MARKS, POSITIONAL, python_calls
 
 NONE = object()
 _LITERAL_CHARS = 20_000  # of arguments that are tried in another notation than JSON's

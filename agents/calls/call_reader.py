@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from chordesk.agents.call_arguments import NONE, arguments_in, dumped, is_json, value_in
-from chordesk.agents.call_names import Names, plain_letters
+from chordesk.agents.calls.call_arguments import NONE, arguments_in, dumped, is_json, value_in
+from chordesk.agents.calls.call_names import Names, plain_letters
 
 NAMED_CHARS = 80  # of a name as it came, in a note
 _LITERAL_CHARS = 20_000  # of arguments that are tried as a Python literal

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from chordesk.agents.analysis_view import NEEDED, AccountFacts, Plan, plan, view
+from chordesk.agents.verdicts.analysis_view import NEEDED, AccountFacts, Plan, plan, view
 from chordesk.models.analysis import AnalysisRequest, RoleReport
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
-from tests.agents.analysis_view.kit import ANSWERS, CALL, PUT, chart, level, options, report, reports, research
+from tests.agents.verdicts.analysis_kit import ANSWERS, CALL, PUT, chart, level, options, report, reports, research
 
 CSP = AnalysisRequest()
 LATER = dt.date(2010, 10, 20)  # after the expiry of the put

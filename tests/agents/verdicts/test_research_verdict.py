@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordesk.agents.grounding.report import counted
-from chordesk.agents.research_verdict import COMPANY, cap_confidence, deciding_rule
-from chordesk.agents.research_verdict import reduce_reports as reduce_with
 from chordesk.agents.roles import required_roles
+from chordesk.agents.verdicts.research_verdict import COMPANY, cap_confidence, deciding_rule
+from chordesk.agents.verdicts.research_verdict import reduce_reports as reduce_with
 from chordesk.models.analysis import RoleReport, VerdictResult
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.settings import Settings

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chordesk.agents.answers import AnswerError
 from chordesk.agents.roles import complete_plan
-from chordesk.agents.trader_sizes import bounded_actions
+from chordesk.agents.verdicts.trader_sizes import bounded_actions
 from chordesk.models.answers import TraderAction
 from chordesk.models.plans import DecidedAction
 from chordesk.models.thesis import Pooled

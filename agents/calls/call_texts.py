@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chordesk.agents.call_arguments import arguments_in, values_in
-from chordesk.agents.call_names import POSITIONAL, python_calls
-from chordesk.agents.calls import MadeCall, OfferedTools
-from chordesk.agents.completions import without_reasoning
+from chordesk.agents.calls.call_arguments import arguments_in, values_in
+from chordesk.agents.calls.call_names import POSITIONAL, python_calls
+from chordesk.agents.calls.call_reader import MadeCall, OfferedTools
+from chordesk.agents.providers.completions import without_reasoning
 
 MOST_CHARS = 100_000  # of a text: beyond them it is no call
 MOST_CALLS = 64  # in one text, and arguments of one call

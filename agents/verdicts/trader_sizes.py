@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chordesk.agents.research_verdict import untraded
+from chordesk.agents.verdicts.research_verdict import untraded
 from chordesk.models.answers import ActionKind, ActionPlan
 from chordesk.models.errors import MarketError
 from chordesk.models.market import parse_leg, wrong_legs

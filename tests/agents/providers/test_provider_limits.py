@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT, Limit, limit_of, reset_in
-from chordesk.agents.provider_limits import reset_in_headers as in_headers
+from chordesk.agents.providers.provider_limits import NO_CREDIT, RATE_LIMITED, USAGE_LIMIT, Limit, limit_of, reset_in
+from chordesk.agents.providers.provider_limits import reset_in_headers as in_headers
 
 NOW = dt.datetime(2026, 11, 28, 16, 0, tzinfo=dt.UTC)  # a Saturday
 BERLIN = "2026-11-29T03:00"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chordesk.agents.research_verdict import BAND, ground_decision, kept_because, note, supported_actions
+from chordesk.agents.verdicts.research_verdict import BAND, ground_decision, kept_because, note, supported_actions
 from chordesk.models.answers import TraderAction
 from chordesk.models.thesis import Pooled
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.call_arguments import problem_in
-from chordesk.agents.call_texts import calls_in, may_be_call
-from chordesk.agents.calls import CallPieces, MadeCall, OfferedTools
+from chordesk.agents.calls.call_arguments import problem_in
+from chordesk.agents.calls.call_reader import CallPieces, MadeCall, OfferedTools
+from chordesk.agents.calls.call_texts import calls_in, may_be_call
 
 SYMBOLS = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: dict[str, Any] = {
