@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field
 from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.kinds import OpenKind
 from chordesk.models.market import OrderLeg, Price, Quote
+from chordesk.models.money import DOLLAR, Duty, FxRate
 from chordesk.models.order_terms import OrderType, TimeInForce
 from chordesk.models.states import TradingState
 
@@ -136,11 +137,18 @@ class OrderTicket(Frozen):
 
 class HeldPosition(Frozen):
     """One position. quantity in shares, negative when short; average_cost per share. market_price: the last one known
-    by then, of priced_at and of a source; None without one, and `missing` has the reason."""
+    by then, of priced_at and of a source; None without one, and `missing` has the reason.
+
+    currency: of its prices, where it is not the account's; fx is then the rate into the account's, None where it is not
+    known, and cost_base the average cost of a share in the account's currency, at the rates of its purchases.
+    """
 
     symbol: str
     quantity: Amount
     average_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    currency: str | None = None
+    cost_base: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    fx: FxRate | None = None
     priced_at: dt.datetime | None = None
     market_price: Price | None = None
     source: str | None = None
@@ -148,17 +156,23 @@ class HeldPosition(Frozen):
 
 
 class AccountView(Frozen):
-    """An account at one moment. equity is None when a position could not be priced."""
+    """An account at one moment. currency: of cash and equity. equity is None when a position could not be priced, or
+    its currency has no rate."""
 
     account: str
     cash: Amount
     equity: Amount | None
     positions: list[HeldPosition]
+    currency: str = DOLLAR
 
 
 class BrokerFill(Frozen):
     """One fill of an order. id: unique within the order and the same in every answer that lists the fill; None
-    stands for its place in the answer. symbol and side of an order with legs; else None, they are the order's."""
+    stands for its place in the answer. symbol and side of an order with legs; else None, they are the order's.
+
+    currency: of the price, None for the account's; rate: how much of the account's currency one unit of it was, None
+    where the broker does not say, with the time and the source of it. commission and duties are in the account's.
+    """
 
     id: str | None = None
     symbol: str | None = None
@@ -167,6 +181,11 @@ class BrokerFill(Frozen):
     price: Price
     commission: Amount
     at: dt.datetime
+    currency: str | None = None
+    rate: Price | None = None
+    rate_at: dt.datetime | None = None
+    rate_source: str | None = None
+    duties: tuple[Duty, ...] = ()
 
 
 class BrokerAnswer(Frozen):
@@ -183,11 +202,14 @@ class BrokerAnswer(Frozen):
 
 class BrokerPosition(Frozen):
     """A position as its broker reports it. quantity in shares or contracts, negative when short; average_cost per
-    share."""
+    share, in `currency`: None for the account's. cost_base: the same in the account's currency, None where the broker
+    does not say."""
 
     symbol: str
     quantity: Amount
     average_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    currency: str | None = None
+    cost_base: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class BrokerOrder(Frozen):
@@ -233,7 +255,8 @@ class Settlement(Frozen):
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike. Of a dividend,
     and of a fraction that a split leaves, it is what is paid for, and the position stays. An adjusted
     contract stays and delivers other than 100 shares from then on. ratio: shares after a split for one before. growth:
-    what prices of before are divided by to compare with those after this leg.
+    what prices of before are divided by to compare with those after this leg. currency: of the price, None for the
+    account's; rate: into the account's currency, of a moment and a source.
     """
 
     id: str
@@ -244,12 +267,17 @@ class Settlement(Frozen):
     ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     growth: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     at: dt.datetime
+    currency: str | None = None
+    rate: Price | None = None
+    rate_at: dt.datetime | None = None
+    rate_source: str | None = None
 
 
 class BrokerState(Frozen):
     """An account as its broker sees it now. fills and settlements reach back to the start of the market's day at least.
 
-    blocked: the reason for which the broker takes no orders on the account, None when it does.
+    currency: of cash and equity, the one that the account is kept in. blocked: the reason for which the broker takes no
+    orders on the account, None when it does.
     """
 
     account: str
@@ -260,6 +288,7 @@ class BrokerState(Frozen):
     fills: list[AccountFill]
     settlements: list[Settlement] = []
     blocked: str | None = None
+    currency: str = DOLLAR
 
 
 class Reservation(Frozen):

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
-from sqlalchemy import Row, bindparam, literal, or_
+from sqlalchemy import bindparam, or_
 from sqlalchemy import select as sa_select
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import MarketError, OrderError
 from chordesk.models.market import Quote, multiplier_of
+from chordesk.models.money import DOLLAR, Duty, FxRate, Money, pair_name
 from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
-from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position
+from chordesk.models.settings import Settings
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
+from chordesk.tools.books import Books, Rated, average_cost, books_of, duties_sum, in_base, rated_of
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import day_of
+from chordesk.tools.market.fx import Converting
 
 
 class Quoter(Protocol):
@@ -29,13 +31,14 @@ class Quoter(Protocol):
         """Return the last price known now; raises MarketError when there is none."""
 
 
-def ensure_account(session: Session, name: str, cash: float) -> Account:
+def ensure_account(session: Session, name: str, cash: float, currency: str = DOLLAR) -> Account:
+    """Return an account, opened with so much of a currency where it is not there yet."""
     account = session.get(Account, name)
     if account is not None:
         return account
     try:
         with session.begin_nested():
-            account = Account(name=name, cash=cash, opening_cash=cash)
+            account = Account(name=name, cash=cash, opening_cash=cash, currency=currency)
             session.add(account)
     except IntegrityError:  # another process opened it a moment ago
         account = None
@@ -49,115 +52,11 @@ def _account(session: Session, name: str, *, lock: bool = False) -> Account:
     return account
 
 
-@dataclass(slots=True)
-class Books:
-    """cash, and by symbol the signed quantity and its average cost per share. rows: how many were booked one by one."""
-
-    cash: Decimal
-    held: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
-    rows: int = 0
-
-    def book(self, row: Row[Any]) -> None:
-        if row.kind is None:
-            sign = 1 if row.side == "buy" else -1
-            self.move(row.symbol, sign * exact(row.quantity), exact(row.price), exact(row.commission))
-        else:
-            self.settle(row.kind, row.symbol, exact(row.quantity), exact(row.price))
-        self.rows += 1
-
-    def move(self, symbol: str, signed: Decimal, price: Decimal, commission: Decimal = Decimal(0)) -> None:
-        self.cash -= signed * price * exact(multiplier_of(symbol)) + commission
-        before, average = self.held.get(symbol, (Decimal(0), Decimal(0)))
-        after = before + signed
-        if after:
-            self.held[symbol] = (after, exact(average_cost(before, average, signed, price)))
-        else:
-            self.held.pop(symbol, None)
-
-    def settle(self, kind: str, symbol: str, quantity: Decimal, price: Decimal) -> None:
-        """Book a leg without an order. The cost of a split position stays as a whole."""
-        if kind in PAID_FOR:
-            self.cash += quantity * price
-        elif kind != "split":
-            self.move(symbol, quantity, price)
-        else:  # of a name that was sold before the split was known the shares that it left come at no cost
-            before, average = self.held.pop(symbol, (Decimal(0), Decimal(0)))
-            if after := before + quantity:
-                self.held[symbol] = (after, exact(float(average * before / after)))
-
-
-def books_of(
-    session: Session, account: str, opening_cash: float, at: dt.datetime | None = None, symbol: str | None = None
-) -> Books:
-    """Return opening cash with the account's fills and settlements booked, those up to a market time where it is named;
-    `opening_cash` counts while the account has no row. They are booked from the newest mark on that holds none of a
-    later market time. symbol: whose position is asked for; the rest is then that of the mark."""
-    head, mark = session.get(Account, account), _mark(session, account, at)
-    books = _marked(mark, exact(head.opening_cash if head else opening_cash))
-    for row in _booked(session, account, mark, at, symbol):
-        books.book(row)
-    return books
-
-
-ROWS_A_MARK = 500
-_SETTLED = dt.timedelta(hours=1)  # real time after which no transaction is open that may book a row of then
-
-
-def keep_marks(session: Session, account: str) -> None:
-    """Mark the account's books after each so many rows since the last mark."""
-    _account(session, account, lock=True)
-    mark, before = _mark(session, account), utcnow() - _SETTLED
-    books = _marked(mark, Decimal(0))
-    market_at = mark.market_at if mark else None
-    for row in _booked(session, account, mark):
-        if row.created_at >= before:
-            break
-        books.book(row)
-        market_at = max(row.at, market_at or row.at)
-        if books.rows % ROWS_A_MARK == 0:
-            held = {symbol: [str(quantity), str(cost)] for symbol, (quantity, cost) in books.held.items()}
-            made = {"booked_at": row.created_at, "id": row.id, "moved": str(books.cash), "held": held}
-            session.merge(BooksMark(account=account, market_at=market_at, **made))
-
-
-def _mark(session: Session, account: str, at: dt.datetime | None = None) -> BooksMark | None:
-    marks = select(BooksMark).where(col(BooksMark.account) == account)
-    if at is not None:
-        marks = marks.where(col(BooksMark.market_at) <= at)
-    return session.exec(marks.order_by(col(BooksMark.booked_at).desc()).limit(1)).first()
-
-
-def _marked(mark: BooksMark | None, opening_cash: Decimal) -> Books:
-    if mark is None:
-        return Books(opening_cash)
-    held = {symbol: (Decimal(quantity), Decimal(cost)) for symbol, (quantity, cost) in mark.held.items()}
-    return Books(opening_cash + Decimal(mark.moved), held)
-
-
-def _booked(
-    session: Session,
-    account: str,
-    mark: BooksMark | None,
-    at: dt.datetime | None = None,
-    symbol: str | None = None,
-) -> list[Row[Any]]:
-    """Return the fills and settlements after a mark in the order of their booking."""
-    rows: list[Row[Any]] = []
-    for table, moment, more in (
-        (Fill, Fill.filled_at, (literal(None).label("kind"), col(Fill.side), col(Fill.commission))),
-        (BookedSettlement, BookedSettlement.settled_at, (col(BookedSettlement.kind),)),
-    ):
-        columns = (table.created_at, table.id, table.symbol, table.quantity, table.price)
-        found = sa_select(*map(col, columns), col(moment).label("at"), *more).where(col(table.account) == account)
-        if mark is not None:
-            later = or_(col(table.created_at) > mark.booked_at, col(table.id) > mark.id)
-            found = found.where(col(table.created_at) >= mark.booked_at, later)
-        if at is not None:
-            found = found.where(col(moment) <= at)
-        if symbol is not None:
-            found = found.where(col(table.symbol) == symbol)
-        rows += session.execute(found)
-    return sorted(rows, key=lambda row: (row.created_at, row.id))
+def account_money(session: Session, settings: Settings, name: str) -> Money:
+    """Return what an account counts in: its own currency, and of one that is not opened yet that of the settings."""
+    head = session.get(Account, name)
+    days = dt.timedelta(days=settings.max_fx_age)
+    return Money(head.currency if head is not None else settings.currency, days)
 
 
 _POSITIONS = select(Position).where(col(Position.account) == bindparam("account")).order_by(Position.symbol)
@@ -166,26 +65,27 @@ _POSITIONS = select(Position).where(col(Position.account) == bindparam("account"
 def value(session: Session, market: Quoter, account: str, at: dt.datetime | None = None) -> AccountView:
     """Return cash, positions and equity: the one valuation, of every view, limit and report.
 
-    A position counts at the last price that the market knew by its now; one without a price, or whose price is that of
-    another contract, makes equity None.
-    equity = cash + sum of quantity x price x multiplier. at: the market time, when the account may have moved since, as
-    in a replay that was set back; by default the books as they stand. Raises OrderError when there is no such account.
+    A position counts at the last price that the market knew by its now; one without a price, whose price is that of
+    another contract, or whose currency has no rate into the account's, makes equity None.
+    equity = cash + sum of quantity x price x multiplier x rate. at: the market time, when the account may have moved
+    since, as in a replay that was set back; by default the books as they stand. Raises OrderError when there is no such
+    account.
     """
     head = _account(session, account)
     if at is None or not _moved_since(session, account, at):
         rows = session.exec(_POSITIONS, params={"account": account}).all()
-        cash, held = head.cash, [(row.symbol, row.quantity, row.average_cost) for row in rows]
+        cash, held = head.cash, [_unpriced(row) for row in rows]
     else:
         books = books_of(session, account, head.opening_cash, at)
         cash = float(books.cash)
-        held = [(symbol, float(quantity), float(cost)) for symbol, (quantity, cost) in sorted(books.held.items())]
-    has_contracts = any(multiplier_of(symbol) != 1 for symbol, *_ in held)
+        held = [_of_books(books, symbol) for symbol in sorted(books.held)]
+    has_contracts = any(multiplier_of(one.symbol) != 1 for one in held)
     adjusted = adjusted_contracts(session, account) if has_contracts else {}
-    positions = [_held(market, *one, adjusted.get(one[0])) for one in held]
+    positions = [_priced(market, one, head.currency, adjusted.get(one.symbol)) for one in held]
     worth = [worth_of(one) for one in positions]
     known = [one for one in worth if one is not None]
     equity = float(sum(known, exact(cash))) if len(known) == len(worth) else None
-    return AccountView(account=account, cash=cash, equity=equity, positions=positions)
+    return AccountView(account=account, cash=cash, equity=equity, positions=positions, currency=head.currency)
 
 
 def _after(table: Any, moment: Any) -> Any:
@@ -233,29 +133,85 @@ def not_standard(symbol: str, day: dt.date) -> str:
     return f"{symbol} delivers other than 100 shares since the split of {day}: it has no price, and ends at its expiry"
 
 
-def _held(market: Quoter, symbol: str, quantity: float, cost: float, adjusted: dt.date | None) -> HeldPosition:
-    held = HeldPosition(symbol=symbol, quantity=quantity, average_cost=cost)
+def _unpriced(row: Position) -> HeldPosition:
+    names = ("symbol", "quantity", "average_cost", "currency", "cost_base")
+    return HeldPosition(**{name: getattr(row, name) for name in names})
+
+
+def _of_books(books: Books, symbol: str) -> HeldPosition:
+    (quantity, cost), base = books.held[symbol], books.bases.get(symbol)
+    of_base = {"currency": base.currency, "cost_base": float(base.rate)} if base is not None else {}
+    return HeldPosition.model_validate(
+        {"symbol": symbol, "quantity": float(quantity), "average_cost": float(cost), **of_base}
+    )
+
+
+def _priced(market: Quoter, held: HeldPosition, base: str, adjusted: dt.date | None) -> HeldPosition:
     if adjusted is not None:
-        return held.model_copy(update={"missing": not_standard(symbol, adjusted)})
+        return held.model_copy(update={"missing": not_standard(held.symbol, adjusted)})
     try:
-        quote = market.quote(symbol)
+        quote = market.quote(held.symbol)
     except MarketError as error:
         return held.model_copy(update={"missing": str(error)})
-    return held.model_copy(update={"market_price": quote.price, "priced_at": quote.at, "source": quote.source})
+    found = {"market_price": quote.price, "priced_at": quote.at, "source": quote.source}
+    if held.currency is not None:
+        try:
+            found["fx"] = rate_of(market, held.currency, base)
+        except MarketError as error:
+            found["missing"] = str(error)
+    return held.model_copy(update=found)
+
+
+def rate_of(market: Quoter, currency: str, base: str) -> FxRate:
+    """Return the rate of a currency into an account's. Raises MarketError where it is not known."""
+    if not isinstance(market, Converting) or market.money.base != base:
+        raise MarketError(f"no rate of {pair_name(currency, base)} was read")
+    return market.rate(currency)
 
 
 def worth_of(held: HeldPosition) -> Decimal | None:
-    if held.market_price is None:
+    """Return what a position is worth in the account's currency; None without a price, or without its rate."""
+    if held.market_price is None or (held.currency is not None and held.fx is None):
         return None
-    return exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
+    worth = exact(held.quantity) * exact(held.market_price) * exact(multiplier_of(held.symbol))
+    return worth if held.fx is None else worth * exact(held.fx.rate)
+
+
+def gains_of(held: HeldPosition) -> tuple[Decimal, Decimal] | None:
+    """Return the gain of price and the gain of currency of a position, in the account's currency; None where its price
+    or its rate is not known.
+
+    With the average cost c, of which one unit cost b in the account's currency, the price p and the rate r of now, all
+    that a share gained is p r - b = (p - c) r + (c r - b): what its price made, at the rate of now, and what the
+    currency made of the money that was paid.
+    """
+    if held.market_price is None or (held.currency is not None and (held.fx is None or held.cost_base is None)):
+        return None
+    units = exact(held.quantity) * exact(multiplier_of(held.symbol))
+    moved = units * (exact(held.market_price) - exact(held.average_cost))
+    if held.fx is None:
+        return moved, Decimal(0)
+    rate = exact(held.fx.rate)
+    return moved * rate, units * (exact(held.average_cost) * rate - exact(held.cost_base or 0))
+
+
+OF_RATE = ("currency", "rate", "rate_at", "rate_source")
+
+
+def fill_of(row: Fill) -> BrokerFill:
+    """Return a booked fill as a broker reports one."""
+    names = ("id", "quantity", "price", "commission", *OF_RATE)
+    duties = tuple(Duty(*duty) for duty in row.duties or ())
+    return BrokerFill(**{name: getattr(row, name) for name in names}, at=row.filled_at, duties=duties)
 
 
 def apply_fill(session: Session, account: str, symbol: str, side: str, fill: BrokerFill) -> None:
-    """Book one fill of a share or an OCC contract: cash by quantity x price x multiplier and commission, the position
-    by its quantity. The average cost moves only when exposure grows, and leaves commission out; a position of zero
-    shares goes. The caller's transaction must also hold what makes the fill unique."""
+    """Book one fill of a share or an OCC contract: cash by quantity x price x multiplier x rate, commission and duties,
+    the position by its quantity. The average cost moves only when exposure grows, and leaves commission and duties out;
+    a position of zero shares goes. The caller's transaction must also hold what makes the fill unique."""
     signed = exact(fill.quantity) * (1 if side == "buy" else -1)
-    move(session, account, symbol, signed, exact(fill.price), fill.at, exact(fill.commission))
+    costs = exact(fill.commission) + duties_sum(fill.duties)
+    move(session, account, symbol, signed, exact(fill.price), fill.at, costs, rated_of(fill, symbol))
 
 
 def move(
@@ -265,12 +221,14 @@ def move(
     signed: Decimal,
     price: Decimal,
     at: dt.datetime,
-    commission: Decimal = Decimal(0),
+    costs: Decimal = Decimal(0),
+    rated: Rated | None = None,
 ) -> None:
-    """Change a position by a signed quantity at a price per share, which may be 0 when a contract just ends."""
+    """Change a position by a signed quantity at a price per share, which may be 0 when a contract just ends. costs: in
+    the account's currency; rated: of the price, None where it is in that too."""
     head = _account(session, account, lock=True)
-    paid = signed * price * exact(multiplier_of(symbol))
-    head.cash = float(exact(head.cash) - paid - commission)
+    paid = in_base(signed * price * exact(multiplier_of(symbol)), rated)
+    head.cash = float(exact(head.cash) - paid - costs)
     session.add(head)
     row = session.get(Position, (account, symbol), with_for_update=True)
     before = exact(row.quantity) if row else Decimal(0)
@@ -281,6 +239,9 @@ def move(
     else:
         row = row or Position(account=account, symbol=symbol, quantity=0, average_cost=0, filled_at=at)
         row.average_cost = average_cost(before, exact(row.average_cost), signed, price)
+        if rated is not None and (row.cost_base is not None or not before):
+            row.currency = rated.currency
+            row.cost_base = average_cost(before, exact(row.cost_base or 0), signed, price * rated.rate)
         row.quantity = float(after)
         row.filled_at = at
         session.add(row)
@@ -288,29 +249,24 @@ def move(
 
 
 def book_settlement(session: Session, account: str, leg: Settlement) -> None:
-    quantity, price = exact(leg.quantity), exact(leg.price)
+    quantity, price, rated = exact(leg.quantity), exact(leg.price), rated_of(leg, leg.symbol)
     if leg.kind in PAID_FOR:
         head = _account(session, account, lock=True)
-        head.cash = float(exact(head.cash) + quantity * price)
+        head.cash = float(exact(head.cash) + in_base(quantity * price, rated))
         session.add(head)
     elif leg.kind != "split":
-        move(session, account, leg.symbol, quantity, price, leg.at)
+        move(session, account, leg.symbol, quantity, price, leg.at, rated=rated)
     elif (row := session.get(Position, (account, leg.symbol), with_for_update=True)) is not None or quantity:
-        row = row or Position(account=account, symbol=leg.symbol, quantity=0, average_cost=0, filled_at=leg.at)
+        if row is None:
+            row = Position(account=account, symbol=leg.symbol, quantity=0, average_cost=0, filled_at=leg.at)
+            row.currency, row.cost_base = (rated.currency, 0.0) if rated is not None else (None, None)
         before = exact(row.quantity)
         if after := before + quantity:
             row.average_cost = float(exact(row.average_cost) * before / after)
+            if row.cost_base is not None:
+                row.cost_base = float(exact(row.cost_base) * before / after)
             row.quantity = float(after)
             session.add(row)
         else:
             session.delete(row)  # `before` is not zero: the row is in the database
     session.flush()
-
-
-def average_cost(before: Decimal, average: Decimal, signed: Decimal, price: Decimal) -> float:
-    """Return the average cost per share of a position after a trade; the position must not be zero then. before: shares
-    held; average: their cost per share; signed: shares traded, negative when sold; price: per share."""
-    after = before + signed
-    if before * signed >= 0:
-        return float((before * average + signed * price) / after)
-    return float(average if before * after > 0 else price)

@@ -6,7 +6,12 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, UniqueConstraint
 from sqlmodel import Field
 
+from chordesk.models.money import DOLLAR
 from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
+
+
+def _optional_json() -> Any:
+    return Column(JSON(none_as_null=True))
 
 
 class Order(Dated, table=True):
@@ -75,7 +80,8 @@ class Order(Dated, table=True):
 
 
 class Preview(Identified, Dated, table=True):
-    """The canonical form of an order as it would be sent, and its SHA-256."""
+    """The canonical form of an order as it would be sent, and its SHA-256. notional in the account's currency; currency
+    and rate as of Fill; duties: (name, amount) of what the order would pay beside commission."""
 
     order_id: str = Field(foreign_key="order.id", unique=True)
     payload: str
@@ -83,6 +89,11 @@ class Preview(Identified, Dated, table=True):
     price: float
     priced_at: dt.datetime = Field(sa_type=Utc)
     notional: float
+    currency: str | None = None
+    rate: float | None = None
+    rate_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    rate_source: str | None = None
+    duties: list[list[Any]] | None = Field(default=None, sa_column=_optional_json())
 
 
 class OrderCheck(DeskTable, table=True):
@@ -95,7 +106,11 @@ class OrderCheck(DeskTable, table=True):
 
 
 class Fill(Identified, Dated, table=True):
-    """Shares that changed hands; filled_at is market time."""
+    """Shares that changed hands; filled_at is market time.
+
+    currency: of the price, null for the account's; rate: of one unit of it in the account's currency, of a time and a
+    source. commission and duties, (name, amount) each, are in the account's currency.
+    """
 
     __table_args__ = (
         Index("ix_fill_booked", "account", "created_at", "id"),
@@ -110,10 +125,15 @@ class Fill(Identified, Dated, table=True):
     price: float
     commission: float
     filled_at: dt.datetime = Field(sa_type=Utc)
+    currency: str | None = None
+    rate: float | None = None
+    rate_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    rate_source: str | None = None
+    duties: list[list[Any]] | None = Field(default=None, sa_column=_optional_json())
 
 
 class BookedSettlement(Dated, table=True):
-    """One booked leg of an option event; quantity is signed, settled_at is market time."""
+    """One booked leg of an option event. quantity is signed, settled_at market time; currency and rate as of Fill."""
 
     __tablename__ = "settlement"
     __table_args__ = (Index("ix_settlement_at", "account", "settled_at", "id"),)
@@ -125,12 +145,17 @@ class BookedSettlement(Dated, table=True):
     quantity: float
     price: float
     settled_at: dt.datetime = Field(sa_type=Utc)
+    currency: str | None = None
+    rate: float | None = None
+    rate_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+    rate_source: str | None = None
 
 
 class BooksMark(DeskTable, table=True):
     """An account's books up to a fill or settlement in the order of their booking, so that nobody has to go through
     what was booked before. moved: by how much they changed cash, exact; held: exact quantity and average cost by
-    symbol; market_at: latest market time of what they hold."""
+    symbol, and of another currency than the account's that currency and the cost in the account's; market_at: latest
+    market time of what they hold."""
 
     account: str = Field(primary_key=True)
     booked_at: dt.datetime = Field(primary_key=True, sa_type=Utc)
@@ -141,22 +166,27 @@ class BooksMark(DeskTable, table=True):
 
 
 class Account(DeskTable, table=True):
-    """The ledger's head: paper and live never share a row. opening_cash: the balance before any fill."""
+    """The ledger's head: paper and live never share a row. opening_cash: the balance before any fill. currency: the one
+    that all its money is counted in."""
 
     name: str = Field(primary_key=True)
     cash: float
     opening_cash: float = 0.0
     opened_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    currency: str = Field(default=DOLLAR, sa_column_kwargs={"server_default": DOLLAR})
 
 
 class Position(DeskTable, table=True):
-    """Shares held; quantity is negative when short, and the row is deleted when it is zero."""
+    """Shares held; quantity is negative when short, and the row is deleted when it is zero. average_cost is in
+    `currency`, null for the account's; cost_base: the same in the account's, at the rates of the purchases."""
 
     account: str = Field(primary_key=True, foreign_key="account.name")
     symbol: str = Field(primary_key=True)
     quantity: float
     average_cost: float
     filled_at: dt.datetime = Field(sa_type=Utc)
+    currency: str | None = None
+    cost_base: float | None = None
 
 
 class Approval(HumanRequest, table=True):
@@ -199,7 +229,8 @@ class Mandate(DeskTable, table=True):
 
 
 class EquityMark(DeskTable, table=True):
-    """An account's equity on a session day (market's date): first and last observation, and the highest so far."""
+    """An account's equity on a session day (market's date): first and last observation, and the highest so far. rates:
+    by currency the rate that the last one was valued at, its time and its source."""
 
     account: str = Field(primary_key=True)
     day: dt.date = Field(primary_key=True)
@@ -207,6 +238,7 @@ class EquityMark(DeskTable, table=True):
     last: float
     high_water: float
     updated_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
+    rates: dict[str, list[Any]] | None = Field(default=None, sa_column=_optional_json())
 
 
 class Reconciliation(Identified, table=True):

@@ -116,7 +116,7 @@ class Walk:
         run = self._run(desk, RunKind.SCREEN, params, account, market, self.run_id)
 
         def write(session: Session, row: Run, finish: str) -> list[NewStep]:
-            ensure_account(session, account, self.settings.starting_cash)
+            ensure_account(session, account, self.settings.starting_cash, self.settings.currency)
             return [NewStep(StepKind.SCREEN, finish)]
 
         return ChildRun(run, write, parent_step)
@@ -135,7 +135,7 @@ class Walk:
         run = self._run(desk, RunKind.TRADE, params, self.account, market, screen)
 
         def write(session: Session, row: Run, finish: str) -> list[NewStep]:
-            capital = ensure_account(session, self.account, self.settings.starting_cash).cash
+            capital = ensure_account(session, self.account, self.settings.starting_cash, self.settings.currency).cash
             candidates = _unjudged(session, row, screen, market)
             session.add_all(candidates)
             session.flush()

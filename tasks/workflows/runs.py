@@ -152,7 +152,7 @@ def open_run(app: DeskApp, run: Run, write: Writer, look: Look | None = None) ->
     finish = new_id()
     ready: list[ReadyStep] = []
     with desk.store.session() as session:
-        ensure_account(session, run.account, desk.settings.starting_cash)
+        ensure_account(session, run.account, desk.settings.starting_cash, desk.settings.currency)
         graph.open_run(session, run, finish, policy.STEP_ATTEMPTS)
         first = write(session, run, finish)
         ready = graph.add(session, run.id, first, policy.STEP_ATTEMPTS)

@@ -51,7 +51,7 @@ from chordesk.models.settings.sources import load_settings
 from chordesk.models.states import ORDER_NEXT, RUN_FINAL, OrderState, RunKind
 from chordesk.models.tables.columns import Utc
 from chordesk.models.tables.orders import Account, AuditAnchor, Fill, Position
-from chordesk.tools.ledger import books_of
+from chordesk.tools.books import books_of
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import RecordedSessions

@@ -10,8 +10,8 @@ import numpy as np
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import OptionContract, parse_contract
+from chordesk.tools.books import Books
 from chordesk.tools.decimals import exact
-from chordesk.tools.ledger import Books
 from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.option_pricing import DAYS_A_YEAR, SESSIONS_A_YEAR, Terms, continuation
 from chordesk.tools.market.prices import lapse

@@ -31,17 +31,16 @@ from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
+from chordesk.tools.books import ROWS_A_MARK, Books, books_of, keep_marks
 from chordesk.tools.brokers.early_exercise import exercised_now
 from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs, started
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
     RENAMED,
-    ROWS_A_MARK,
-    Books,
+    account_money,
     adjusted_contracts,
-    books_of,
+    fill_of,
     filled_quantities,
-    keep_marks,
     not_standard,
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
@@ -216,12 +215,8 @@ def fills_of(session: Session, ticket: OrderTicket) -> list[BrokerFill]:
     names = ("symbol", "side") if ticket.legs else ()
     rows = session.exec(_FILLS, params={"order": str(ticket.order_id)})
     return [
-        BrokerFill(
-            quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at,
-            **{name: getattr(row, name) for name in names},
-        )
-        for row in rows
-    ]  # fmt: skip
+        fill_of(row).model_copy(update={"id": None, **{name: getattr(row, name) for name in names}}) for row in rows
+    ]
 
 
 def resting(session: Session, account: str) -> list[BrokerOrder]:
@@ -248,8 +243,7 @@ def recent_fills(session: Session, account: str, since: dt.datetime) -> list[Acc
 
 
 def _account_fill(fill: Fill, order: Order) -> AccountFill:
-    names = {"id", "quantity", "price", "commission"}
-    booked = {**fill.model_dump(include=names), "at": fill.filled_at}
+    booked = fill_of(fill)
     ids = {"client_id": order.id, "broker_order_id": order.broker_order_id or f"paper-{order.id}"}
     return AccountFill.model_validate({**ids, "symbol": fill.symbol, "side": fill.side, "fill": booked})
 
@@ -324,6 +318,7 @@ class PaperBroker:
         today = self._market.clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
         with self._store.read() as session:
             books = books_of(session, self.name, self._settings.starting_cash)
+            currency = account_money(session, self._settings, self.name).base
             fills = recent_fills(session, self.name, today)
             open_orders = resting(session, self.name)
             adjusted = adjusted_contracts(session, self.name)
@@ -332,20 +327,18 @@ class PaperBroker:
             with self._store.session() as session:
                 keep_marks(session, self.name)
         for leg in changes:
-            books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
+            books.settle(leg)
             if leg.kind == "adjusted":
                 adjusted.setdefault(leg.symbol, day_of(leg.at, leg.symbol))
         ended = settlements(books, self._market, self._settings.delisted_pays, adjusted)
         for leg in (ended := [*ended, *self._exercised(books, {*adjusted, *(leg.symbol for leg in ended)})]):
-            books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
+            books.settle(leg)
         return BrokerState(
             account=self.name,
             cash=float(books.cash),
             equity=None,
-            positions=[
-                BrokerPosition(symbol=name, quantity=float(held), average_cost=float(cost))
-                for name, (held, cost) in sorted(books.held.items())
-            ],
+            currency=currency,
+            positions=[_position(books, name) for name in sorted(books.held)],
             open_orders=open_orders,
             fills=fills,
             settlements=[*changes, *ended],
@@ -398,7 +391,7 @@ class PaperBroker:
             new, day = change
             books = books_of(session, self.name, self._settings.starting_cash, symbol=old)
             for leg in (one for one in due if one.symbol == old):
-                books.settle(leg.kind, old, exact(leg.quantity), exact(leg.price))
+                books.settle(leg)
             held, cost = books.held.get(old, (Decimal(0), Decimal(0)))
             for symbol, quantity in ((old, -held), (new, held)):
                 facts = {"id": f"{new}/{day}/{RENAMED}/{old}/{symbol}", "kind": "converted", "symbol": symbol}
@@ -417,7 +410,7 @@ class PaperBroker:
         books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
         for leg in due:
             if leg.symbol == symbol and leg.at < opened:
-                books.settle(leg.kind, leg.symbol, exact(leg.quantity), exact(leg.price))
+                books.settle(leg)
         return books.held.get(symbol, (Decimal(0), Decimal(0)))
 
     def _waiting(self, session: Session) -> dict[str, list[tuple[dt.date, bool]]]:
@@ -544,6 +537,14 @@ class PaperBroker:
                 position = position.model_copy(update={"market_price": price})
             positions.append(position)
         return account.model_copy(update={"positions": positions})
+
+
+def _position(books: Books, symbol: str) -> BrokerPosition:
+    (held, cost), base = books.held[symbol], books.bases.get(symbol)
+    of_base = {"currency": base.currency, "cost_base": float(base.rate)} if base is not None else {}
+    return BrokerPosition.model_validate(
+        {"symbol": symbol, "quantity": float(held), "average_cost": float(cost), **of_base}
+    )
 
 
 def _total(fills: list[BrokerFill]) -> Decimal:

@@ -19,9 +19,9 @@ from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ORDER_WORKING, ApprovalState, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Approval, Fill, Order
+from chordesk.models.tables.orders import Account, Approval, Fill, Order, Preview
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import apply_fill
+from chordesk.tools.ledger import OF_RATE, apply_fill, fill_of
 from chordesk.tools.orders import audit
 
 _LONGEST = 500
@@ -39,6 +39,7 @@ def state(session: Session, order: Order, was: str | None) -> None:
 def fill_event(session: Session, order: Order, row: Fill) -> None:
     names = ("account", "symbol", "side", "quantity", "price")
     facts: dict[str, Any] = {"order": order.id, "fill": row.id, **{name: getattr(row, name) for name in names}}
+    facts |= _of_money(row)
     if order.exit_reason:
         facts["exit"] = order.exit_reason
     event_log.append(session, [event(EventType.ORDER_FILL, order.run_id, **facts)])
@@ -175,14 +176,14 @@ def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswe
     if reported < before and to not in ORDER_FINAL:
         return []
     known = {fill.id for fill in booked}
-    fresh = [row for row in _rows(order, answer.fills) if row.id not in known]
+    fresh = [row for row in _rows(session, order, answer.fills) if row.id not in known]
     if before + sum((exact(row.quantity) for row in fresh), Decimal(0)) != reported:
         raise _contradiction(order, f"fills {plain(reported)} that are not the {plain(before)} booked and new ones")
     _move(session, settings, order, to, answer)
     for row in fresh:
         session.add(row)
         fill_event(session, order, row)
-        apply_fill(session, order.account, row.symbol, row.side, _fill(row))
+        apply_fill(session, order.account, row.symbol, row.side, fill_of(row))
         audit.record(session, settings, "fill", order=order.id, **_facts(row))
     session.flush()
     return fresh
@@ -220,7 +221,8 @@ def _move(session: Session, settings: Settings, order: Order, to: OrderState, an
     audit.record(session, settings, "answer", order=order.id, state=to, **changes)
 
 
-def _rows(order: Order, fills: list[BrokerFill]) -> list[Fill]:
+def _rows(session: Session, order: Order, fills: list[BrokerFill]) -> list[Fill]:
+    own = session.get_one(Account, order.account).currency
     return [
         Fill(
             id=uuid.uuid5(uuid.UUID(order.id), f"fill/{fill.id if fill.id is not None else number}").hex,
@@ -232,15 +234,34 @@ def _rows(order: Order, fills: list[BrokerFill]) -> list[Fill]:
             price=fill.price,
             commission=fill.commission,
             filled_at=fill.at,
+            duties=[list(duty) for duty in fill.duties] or None,
+            **_rate(session, order, fill, own),
         )
         for number, fill in enumerate(fills)
     ]
 
 
-def _fill(row: Fill) -> BrokerFill:
-    return BrokerFill(quantity=row.quantity, price=row.price, commission=row.commission, at=row.filled_at)
+def _rate(session: Session, order: Order, fill: BrokerFill, own: str) -> dict[str, Any]:
+    """Return the rate of a fill in another currency than the account's: the broker's, else that of the preview. Raises
+    OrderError where there is neither."""
+    if fill.currency in (None, own):
+        return {}
+    if fill.rate is not None:
+        return {name: getattr(fill, name) for name in OF_RATE}
+    found = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).first()
+    if found is None or found.currency != fill.currency or found.rate is None:
+        raise _contradiction(order, f"a fill in {fill.currency} without a rate into {own}")
+    return {name: getattr(found, name) for name in OF_RATE}
 
 
 def _facts(row: Fill) -> dict[str, Any]:
     names = ("id", "symbol", "side", "quantity", "price", "commission")
-    return {**{name: getattr(row, name) for name in names}, "filled_at": row.filled_at.isoformat()}
+    return {**{name: getattr(row, name) for name in names}, "filled_at": row.filled_at.isoformat(), **_of_money(row)}
+
+
+def _of_money(row: Fill) -> dict[str, Any]:
+    """Return the facts of a fill in another currency, and those of its duties; none where there is neither."""
+    rated = {} if row.currency is None else {"currency": row.currency, "rate": row.rate, "rate_source": row.rate_source}
+    if row.rate_at is not None:
+        rated["rate_at"] = row.rate_at.isoformat()
+    return {**rated, **({"duties": row.duties} if row.duties else {})}

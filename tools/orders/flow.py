@@ -146,7 +146,7 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
         _record(context, halted)
         return {"expired": len(_expire(context))}
     with context.store.session() as session:
-        ensure_account(session, account, settings.starting_cash)
+        ensure_account(session, account, settings.starting_cash, settings.currency)
     cancel_disallowed(context)  # first: on paper, looking an order up fills it, and reconciling does so
     _record(context, halted)  # after the cancels: they do not wait for the audit log
     unready = ensure_reconciled(context, ORDERS_SECONDS / 2)
@@ -242,7 +242,7 @@ def process_decision(
         meet_sessions(context)
     with store.session() as session:
         decision = load_decision(session, decision_id)
-        ensure_account(session, decision.account, settings.starting_cash)
+        ensure_account(session, decision.account, settings.starting_cash, settings.currency)
         ids = _draft(session, settings, market, decision)
     with store.read() as session:
         moving = [order for order in (load_order(session, id_) for id_ in ids) if order.state not in ORDER_FINAL]

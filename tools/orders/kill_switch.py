@@ -57,7 +57,7 @@ def write_orders(
 ) -> list[str]:
     """Write orders that close these positions, approved by the person; return their ids. They are market orders; one
     whose last price is old is a limit order within its collar, as every exit is."""
-    ensure_account(session, context.broker.name, context.settings.starting_cash)
+    ensure_account(session, context.broker.name, context.settings.starting_cash, context.settings.currency)
     actions = [_action(row, why) for row in held]
     account, author = context.broker.name, ("person", by)
     decision = write_decision(session, context.market, account, RunKind.FLATTEN, author, why, actions)

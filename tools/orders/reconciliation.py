@@ -18,7 +18,7 @@ from chordesk.models.orders import PAID_FOR, BrokerAnswer, BrokerState, Settleme
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, BookedSettlement, Order, Position, Preview, Reconciliation
+from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Order, Position, Preview, Reconciliation
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import RENAMED, book_settlement, ensure_account, filled_quantities, value
@@ -174,12 +174,13 @@ def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adop
     that are not ours. Raises ServiceError, MarketError or OrderError when the broker does not answer.
     """
     with store.session() as session:
-        ensure_account(session, broker.name, settings.starting_cash)
+        ensure_account(session, broker.name, settings.starting_cash, settings.currency)
     repaired: list[Difference] = []
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(PAUSE_SECONDS)
         state = broker.state()
+        _keep_currency(store, state)
         repaired += _update_orders(store, settings, broker, state)
         repaired += settle(store, settings, state)
         with store.read() as session:
@@ -192,6 +193,23 @@ def reconcile(store: Store, settings: Settings, broker: Broker, owner: str, adop
     elif not left:
         repaired += _repair_cash(store, settings, state)
     return _write_result(store, settings, broker.name, owner, repaired, left)
+
+
+def _keep_currency(store: Store, state: BrokerState) -> None:
+    """Take the currency that the broker keeps the account in, before anything is booked. Raises OrderError where it is
+    another than that of the books: what is booked already cannot be counted in it."""
+    with store.session() as session:
+        head = session.get_one(Account, state.account, with_for_update=True)
+        if head.currency == state.currency:
+            return
+        for table in (Fill, BookedSettlement, Position):
+            if session.exec(select(table.account).where(col(table.account) == head.name).limit(1)).first() is not None:
+                raise OrderError(
+                    f"the broker keeps account {head.name} in {state.currency}, and its books are in {head.currency}",
+                    remedy="open another DESK_HOME for an account in another currency",
+                )
+        head.currency = state.currency
+        session.add(head)
 
 
 def latest(session: Session, account: str) -> Reconciliation | None:
@@ -320,7 +338,8 @@ def _adopt(store: Store, settings: Settings, state: BrokerState) -> list[Differe
 
 def _cost(session: Session, head: Account) -> Decimal:
     rows = session.exec(select(Position).where(col(Position.account) == head.name)).all()
-    held = (exact(row.quantity) * exact(row.average_cost) * exact(multiplier_of(row.symbol)) for row in rows)
+    costs = ((row, row.average_cost if row.currency is None else row.cost_base) for row in rows)
+    held = (exact(row.quantity) * exact(cost or 0) * exact(multiplier_of(row.symbol)) for row, cost in costs)
     return exact(head.cash) + sum(held, Decimal(0))
 
 
@@ -333,6 +352,8 @@ def _set_position(session: Session, state: BrokerState, symbol: str) -> None:
         return
     row = row or Position(account=state.account, symbol=symbol, quantity=0, average_cost=0, filled_at=utcnow())
     row.quantity, row.average_cost = theirs.quantity, theirs.average_cost
+    foreign = theirs.currency not in (None, state.currency)
+    row.currency, row.cost_base = (theirs.currency, theirs.cost_base) if foreign else (None, None)
     session.add(row)
 
 

@@ -12,13 +12,15 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 from sqlmodel import delete
 
-from chordesk.models.errors import OrderError
+from chordesk.models.errors import MarketError, OrderError
+from chordesk.models.money import Duty, FxRate, Money
 from chordesk.models.orders import AccountView, BrokerFill
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Account, BookedSettlement, BooksMark, Fill, Position
-from chordesk.tools import ledger
+from chordesk.tools import books
+from chordesk.tools.books import books_of, keep_marks
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import apply_fill, books_of, ensure_account, keep_marks, value
+from chordesk.tools.ledger import apply_fill, ensure_account, gains_of, value
 from tests.examples import examples
 from tests.tools.ledger_rows import add, filled_order
 from tests.tools.orders.desk import Desk
@@ -72,6 +74,51 @@ def test_commission_comes_out_of_cash_and_not_out_of_cost(new_desk: NewDesk) -> 
     _fill(desk, "buy", 10, 10.0, commission=0.1)
     view = _view(desk)
     assert (view.cash, view.positions[0].average_cost) == (899.9, 10)
+
+
+class _Pounds(Tape):
+    """A market that also knows what a pound is worth, if it is told so."""
+
+    def __init__(self, price: float, rate: float | None) -> None:
+        super().__init__({"AZN.L": price})
+        self.money, self._rate = Money(), rate
+
+    def rate(self, currency: str) -> FxRate:
+        if self._rate is None:
+            raise MarketError("no rate of GBPUSD is known: that of fx.csv is of 2010-08-02")
+        return FxRate(currency, "USD", self._rate, AT, "fx.csv")
+
+
+def _in_pounds(desk: Desk, *fills: tuple[str, float, float, float], duties: tuple[Duty, ...] = ()) -> None:
+    with desk.store.session() as session:
+        ensure_account(session, "paper", 1_000.0)
+        for side, quantity, price, rate in fills:
+            terms = {"quantity": quantity, "price": price, "commission": 1.0, "at": AT, "duties": duties}
+            fill = BrokerFill.model_validate({**terms, "currency": "GBP", "rate": rate})
+            apply_fill(session, "paper", "AZN.L", side, fill)
+
+
+def test_a_fill_in_pounds_moves_dollars_at_its_rate_and_its_gain_has_two_parts(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    _in_pounds(desk, ("buy", 10, 5.0, 1.5), ("buy", 10, 7.0, 1.3), duties=(Duty("stamp duty", 0.25),))
+    view = _view(desk, _Pounds(8.0, 1.25))
+    assert exact(view.cash) == 1_000 - 75 - 91 - exact(2.5)  # two commissions and duties of 1.25 each
+    (held,) = view.positions
+    assert (held.average_cost, held.currency, held.cost_base) == (6.0, "GBP", 8.3)  # 166 dollars for 20
+    assert exact(view.equity or 0) == exact(view.cash) + 200  # 20 at 8 pounds of 1.25
+    assert gains_of(held) == (50, -16)  # 2 pounds each at 1.25, and 120 pounds that cost 166 dollars are 150
+    _in_pounds(desk, ("sell", 20, 8.0, 1.25))
+    assert exact(_view(desk).cash) == 1_000 - 166 + 200 - exact(3.5)
+
+
+def test_equity_is_unknown_while_a_currency_has_no_rate(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    _in_pounds(desk, ("buy", 10, 5.0, 1.5))
+    for market, why in ((_Pounds(8.0, None), "of 2010-08-02"), (Tape({"AZN.L": 8.0}), "no rate of GBPUSD was read")):
+        view = _view(desk, market)
+        assert view.equity is None
+        assert why in (view.positions[0].missing or "")
+        assert gains_of(view.positions[0]) is None
 
 
 def test_equity_is_unknown_while_a_position_has_no_price(new_desk: NewDesk) -> None:
@@ -146,14 +193,22 @@ def test_books_from_a_mark_are_those_from_the_first_fill(new_desk: NewDesk, move
     """To the cent, at any market time, in whatever order it passed."""
     desk, booked = new_desk(), utcnow() - dt.timedelta(hours=3)
     with pytest.MonkeyPatch.context() as patched, desk.store.session() as session:
-        patched.setattr(ledger, "ROWS_A_MARK", 3)
+        patched.setattr(books, "ROWS_A_MARK", 3)
         ensure_account(session, "paper", 1_000.0)
         order = add(session, filled_order(session)).id
         for kind, symbol, quantity, price, market_day, minutes, keeps in moves:
             booked, at = booked + dt.timedelta(minutes=minutes), AT + dt.timedelta(days=market_day)
             common = {"account": "paper", "symbol": symbol, "price": price, "created_at": booked}
+            if symbol == "BBB":
+                common |= {"currency": "GBP", "rate": 1.3 + minutes / 100}
             if kind in ("buy", "sell"):
-                fill = {"side": kind, "quantity": abs(quantity), "commission": 0.01, "filled_at": at}
+                fill = {
+                    "side": kind,
+                    "quantity": abs(quantity),
+                    "commission": 0.01,
+                    "filled_at": at,
+                    "duties": [["stamp duty", 0.05]],
+                }
                 session.add(Fill(order_id=order, **common, **fill))
             else:
                 session.add(BookedSettlement(id=new_id(), kind=kind, quantity=quantity, settled_at=at, **common))
@@ -166,6 +221,6 @@ def test_books_from_a_mark_are_those_from_the_first_fill(new_desk: NewDesk, move
         session.exec(delete(BooksMark))
         whole = [books_of(session, "paper", 0.0, at) for at in times]
         session.rollback()
-    assert [(one.cash, one.held) for one in marked] == [(one.cash, one.held) for one in whole]
+    assert [(one.cash, one.held, one.bases) for one in marked] == [(one.cash, one.held, one.bases) for one in whole]
     assert held == whole[1].held.get("AAA")
     assert all(one.rows <= other.rows for one, other in zip(marked, whole, strict=True))
