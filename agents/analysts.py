@@ -24,7 +24,7 @@ from chordesk.models.analysis import (
 from chordesk.models.answers import Stance
 from chordesk.models.market import OptionContract, parse_contract, root_of
 from chordesk.tools.charts.frames import PERIODS, SESSIONS_A_WEEK
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 
 Row = Mapping[str, Any]
 
@@ -42,10 +42,11 @@ def rows(calls: Sequence[RecordedCall], tools: Mapping[str, str], symbol: str | 
                 yield row
 
 
-def market_day(calls: Sequence[RecordedCall]) -> dt.date | None:
+def market_day(calls: Sequence[RecordedCall], symbol: str) -> dt.date | None:
+    """Return the day of the newest answer where a symbol is listed."""
     moments = (call.answer.payload.get("asOf") for call in reversed(calls) if call.answer.success)
     moment = next((one for one in moments if isinstance(one, str)), None)
-    return exchange_day(dt.datetime.fromisoformat(moment)) if moment is not None else None
+    return day_of(dt.datetime.fromisoformat(moment), symbol) if moment is not None else None
 
 
 def figure(row: Row, field: str) -> float | None:
@@ -208,7 +209,7 @@ def complete_options(
     chosen, others = None, list[Row]()
     if answer["recommendation"] == "select":
         names = _names(answer, strategy)
-        found = [_row(name, subject, listed, market_day(calls)) for name in names]
+        found = [_row(name, subject, listed, market_day(calls, symbol)) for name in names]
         if found:
             chosen, others = found[0], found[1:]
             _require_figures(chosen)

@@ -37,7 +37,8 @@ def kept(stated: Thesis, subject: Mapping[str, Any], calls: Sequence[RecordedCal
     no answer has, an invalidation on the side of the close where the thesis is right, a catalyst or an event of the
     past.
     """
-    symbol, today = str(subject["symbol"]), market_day(calls)
+    symbol = str(subject["symbol"])
+    today = market_day(calls, symbol)
     close = close_of(symbol, calls, subject)
     price, faults = None, [*_strange_sources(stated, calls)]
     if (wrong := stated.invalidation) is not None and wrong.level is not None:

@@ -227,6 +227,11 @@ _PAIR = re.compile(rf"(?P<base>[A-Z0-9]{{1,10}})-(?P<quote>{MONEY})")
 _IS_FIAT = re.compile(FIAT)
 
 
+def shown_exchange(code: str) -> str:
+    """Return an exchange as texts name it."""
+    return "the New York Stock Exchange" if code == HOME else f"{code} ({EXCHANGES[code].place})"
+
+
 def pair_of(symbol: str) -> tuple[str, str] | None:
     """Return base and quote of a pair such as BTC-USD; None of any other symbol."""
     found = _PAIR.fullmatch(symbol)

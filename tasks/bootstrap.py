@@ -520,7 +520,7 @@ class Desk:
         libraries."""
         from chordesk.tools.toolsets import warm
 
-        warm()
+        warm(self.settings.exchange)
         _ = self.market
         for name in runtimes_of(self.settings) if turns and self.settings.cassettes != "replay" else ():
             if name in RUNTIMES and RUNTIMES[name].library:

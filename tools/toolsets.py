@@ -397,10 +397,10 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(TOOL_THREADS, "tools", initializer=home.be_patient)
 
 
-def warm() -> None:
-    """Load TA-Lib and the exchange's calendar at a process's start; the first calls would wait two seconds for them."""
+def warm(exchange: str) -> None:
+    """Load TA-Lib and an exchange's calendar at a process's start; the first calls would wait two seconds for them."""
     load_talib()
-    exchange_hours()
+    exchange_hours(exchange)
 
 
 _SHOWN_ERRORS = 5

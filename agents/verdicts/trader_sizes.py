@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from chordesk.agents.verdicts.research_verdict import untraded
@@ -14,7 +15,7 @@ from chordesk.models.market import parse_leg, wrong_legs
 from chordesk.models.plans import PositionPlan, Sizing
 from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact, money
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import ExchangeHours, hours_of
 from chordesk.tools.portfolio.size_bounds import BY_RISK, Standing, sizing
 from chordesk.tools.risk.exposure import unit_exposure, worst_case
 
@@ -119,16 +120,16 @@ def _whole(
     if stop is not None and action["side"] == "sell" and size.price is not None:
         stop = 2 * size.price - stop
     horizon = plan.horizon or pooled.horizon or HORIZON
-    filled = {"stop": plan.stop or stop, "horizon": horizon, "review": plan.review or _after(day, max(horizon // 2, 1))}
+    after = partial(_after, hours_of(action["symbol"]), day)
+    filled = {"stop": plan.stop or stop, "horizon": horizon, "review": plan.review or after(max(horizon // 2, 1))}
     by_code = [name for name, value in filled.items() if getattr(plan, name) is None and value is not None]
     source = size.stop_source if filled["stop"] == stop else "the trader's plan"
-    more = {"target": plan.target, "ends": _after(day, horizon), "stop_source": source, "by_code": by_code}
+    more = {"target": plan.target, "ends": after(horizon), "stop_source": source, "by_code": by_code}
     return PositionPlan.model_validate({**bound.model_dump(), **filled, **more})
 
 
-def _after(day: dt.date, sessions: int) -> str | None:
+def _after(hours: ExchangeHours, day: dt.date, sessions: int) -> str | None:
     """Return the session so many after a day; None where the calendar ends before it."""
-    hours = exchange_hours()
     try:
         last = next(reversed(hours.between(day - dt.timedelta(days=10), day)), day)
         return hours.after(last, sessions).isoformat()

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint
 from sqlmodel import Field
 
+from chordesk.models.exchanges import HOME
 from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
 
 
@@ -48,6 +49,11 @@ class Run(Identified, table=True):
     created_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc, index=True)
     deadline_at: dt.datetime = Field(sa_type=Utc)
     finished_at: dt.datetime | None = Field(default=None, sa_type=Utc)
+
+
+def exchange_of_run(run: Run) -> str:
+    """Return the code of a run's exchange; New York's of one without a setting of it, as all runs were."""
+    return str((run.settings or {}).get("exchange", HOME))
 
 
 def research_run(run: Run) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import multiplier_of
 from chordesk.models.orders import DenialCode
 from chordesk.models.questions import QuestionState
@@ -44,7 +45,7 @@ from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import ensure_account, value, worth_of
-from chordesk.tools.market.clock import ReplayClock, exchange_day
+from chordesk.tools.market.clock import ReplayClock, day_of, decision_time
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
@@ -232,7 +233,6 @@ def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> B
     equity_levels(session, walk.account, found.equity, now, previous_session(market), keep=True)
     gross = sum((abs(worth) for one in found.positions if (worth := worth_of(one)) is not None), exact(0))
     denied = Counter(one.denial_code for run_id in set(runs) for one in orders[run_id] if one.denial_code)
-    today = market.clock.session()
     return BacktestSession(
         backtest_id=walk.backtest_id,
         run_id=walk.run_id,
@@ -244,13 +244,19 @@ def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> B
         cash=found.cash,
         equity=found.equity,
         exposure=float(gross) / found.equity if found.equity and found.equity > 0 else None,
-        traded=_traded(session, walk.account, ReplayClock(earlier[-1].day).now() if earlier else None, now),
+        traded=_traded(
+            session, walk.account, decision_time(earlier[-1].day, market.clock.exchange) if earlier else None, now
+        ),
         orders=_states(orders, *runs),
         denials=dict(sorted(denied.items())),
         verdicts=_sorted(session.exec(select(Verdict.rating).where(col(Verdict.run_id).in_(runs))).all()),
         unpriced=[one.symbol for one in found.positions if one.priced_at is None],
-        stale=[one.symbol for one in found.positions if one.priced_at and exchange_day(one.priced_at) < today],
+        stale=[one.symbol for one in found.positions if one.priced_at and _is_stale(market, one.symbol, one.priced_at)],
     )
+
+
+def _is_stale(market: MarketData, symbol: str, priced_at: dt.datetime) -> bool:
+    return day_of(priced_at, symbol) < market.clock.session(exchange_code(symbol))
 
 
 def _traded(session: Session, account: str, since: dt.datetime | None, now: dt.datetime) -> float:
@@ -445,7 +451,7 @@ def _performance(
     whole = closes.until(last)
     fees = [0.0] * len(rows)
     for fill in fills:
-        fees[min(bisect.bisect_left(days, exchange_day(fill.filled_at)), len(rows) - 1)] += fill.commission
+        fees[min(bisect.bisect_left(days, day_of(fill.filled_at, fill.symbol)), len(rows) - 1)] += fill.commission
     course = course_of(
         [row.equity for row in rows],
         [row.exposure for row in rows],
@@ -480,7 +486,7 @@ def _sessions_a_step(market: MarketData, days: Sequence[dt.date]) -> float:
 def _actions(market: MarketData, fills: Sequence[Fill]) -> dict[str, Sequence[Action]]:
     first: dict[str, dt.date] = {}
     for fill in sorted(fills, key=lambda one: one.filled_at):
-        first.setdefault(fill.symbol, exchange_day(fill.filled_at))
+        first.setdefault(fill.symbol, day_of(fill.filled_at, fill.symbol))
     return {symbol: actions_of(market, symbol, since) for symbol, since in first.items()}
 
 
@@ -513,10 +519,10 @@ def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
         .where(*own)
     ).all()
     return {
-        "ratings": [Claim(rating, symbol, exchange_day(at)) for rating, _, symbol, at in verdicts],
-        "confidences": [Claim(f"{rating} {sure}", symbol, exchange_day(at)) for rating, sure, symbol, at in verdicts],
-        "roles": [Claim(f"{role} {stance}", symbol, exchange_day(at)) for role, stance, symbol, at in reports],
-        "lenses": [Claim(lens, symbol, exchange_day(at)) for lens, symbol, at in hits],
+        "ratings": [Claim(rating, symbol, day_of(at, symbol)) for rating, _, symbol, at in verdicts],
+        "confidences": [Claim(f"{rating} {sure}", symbol, day_of(at, symbol)) for rating, sure, symbol, at in verdicts],
+        "roles": [Claim(f"{role} {stance}", symbol, day_of(at, symbol)) for role, stance, symbol, at in reports],
+        "lenses": [Claim(lens, symbol, day_of(at, symbol)) for lens, symbol, at in hits],
     }
 
 

@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Run, Verdict
 from chordesk.models.text import one_line
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.runs import backtest_rows, blocked_summary
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.factory import build_market, configured_market
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
@@ -166,7 +166,7 @@ def _course(session: Session, run: Run) -> Course:
         select(Verdict, Run.market_now).join(Run, col(Run.id) == col(Verdict.run_id)).where(*own)
     ).all()
     calls = {
-        (one.symbol, exchange_day(at)): Call(
+        (one.symbol, day_of(at, one.symbol)): Call(
             one.rating, (one.pooled or {}).get("probability"), one.id, one_line(one.summary, _WHY_CHARS)
         )
         for one, at in verdicts

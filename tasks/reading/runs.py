@@ -47,6 +47,7 @@ from chordesk.models.tables.runs import (
     ToolCall,
     Turn,
     Verdict,
+    exchange_of_run,
     research_run,
 )
 from chordesk.models.tables.runtime import RuntimeApproval, RuntimeTurn
@@ -635,7 +636,7 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
     if not count:
         return
     try:
-        hours = exchange_hours()
+        hours = exchange_hours(exchange_of_run(run))
         if not hours.is_open(now):
             yield Wait(what="the session's open", count=count, unit="order", until=hours.next_open(now))
     except MarketError:  # the calendar ends before

@@ -29,7 +29,7 @@ from chordesk.models.tables.board import (
 )
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
 from chordesk.tools.scoring.track_records import (
@@ -304,7 +304,7 @@ def _voice_rows(forecasts: Iterable[ScoredForecast], cutoffs: Mapping[str, dt.da
 def _row(kind: ScoreKind, name: str, forecasts: Sequence[ScoredForecast], cutoffs: Mapping[str, dt.date]) -> ScoreRow:
     sides: dict[str, list[ScoredForecast]] = {side: [] for side in CutoffSide}
     for one in forecasts:
-        sides[side_of(one.author, exchange_day(one.at), cutoffs)].append(one)
+        sides[side_of(one.author, day_of(one.at, one.name), cutoffs)].append(one)
     found = score(forecasts)
     assert found is not None, "a source in the record has a forecast"
     more = {"sides": _parts(sides), "calibration": found.calibration}

@@ -375,7 +375,12 @@ def day_document(desk: Desk, day: dt.date) -> DayDocument:
             in_flight=any(not row.final for row in runs) or day >= utcnow().astimezone(NEW_YORK).date(),
             page=pages.home(),
             service=pages.base,
-            missing=[*lost, *missing_money(summed.cost), *_missing_of_day(day, runs, equity), *_unreported(verdicts)],
+            missing=[
+                *lost,
+                *missing_money(summed.cost),
+                *_missing_of_day(settings.exchange, day, runs, equity),
+                *_unreported(verdicts),
+            ],
             day=day,
             runs=runs,
             verdicts=verdicts,
@@ -436,8 +441,10 @@ def _halts(session: Session, day: dt.date) -> tuple[list[TradingChange], list[Mi
     return found, []
 
 
-def _missing_of_day(day: dt.date, runs: Sequence[RunRow], equity: EquityDay | None) -> Iterator[MissingItem]:
-    if not exchange_hours().is_session(day):
+def _missing_of_day(
+    exchange: str, day: dt.date, runs: Sequence[RunRow], equity: EquityDay | None
+) -> Iterator[MissingItem]:
+    if not exchange_hours(exchange).is_session(day):
         yield MissingItem(what="session", reason=f"{day} is no session of the exchange")
     if not runs:
         yield MissingItem(what="runs", reason="no run was opened on this day, and none had its market on it")

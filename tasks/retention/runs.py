@@ -14,7 +14,7 @@ from enum import IntEnum
 from types import MappingProxyType
 
 import structlog
-from sqlalchemy import ColumnElement, String, Table, cast, delete, or_, select, tuple_
+from sqlalchemy import ColumnElement, String, Table, cast, delete, func, or_, select, tuple_
 from sqlalchemy import column as sa_column
 from sqlalchemy import table as sa_table
 from sqlalchemy.exc import IntegrityError
@@ -22,6 +22,7 @@ from sqlmodel import Session, col
 
 from chordesk.models.database import feature_tables
 from chordesk.models.database.store import Store, core_tables, every_table, rules
+from chordesk.models.exchanges import HOME
 from chordesk.models.questions import QuestionSource
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RUN_FINAL
@@ -66,7 +67,8 @@ class Hold(IntEnum):
 def holds(session: Session, before: dt.datetime) -> dict[str, Hold]:
     """Return the hold on each run that ended before this; every other run is held whole."""
     columns = (Run.id, Run.state, Run.finished_at, Run.market, Run.market_now)
-    runs = session.execute(select(*map(col, columns))).all()
+    exchange = func.coalesce(col(Run.settings)["exchange"].as_string(), HOME).label("exchange")
+    runs = session.execute(select(*map(col, columns), exchange)).all()
     old = {row.id for row in runs if row.state in RUN_FINAL and row.finished_at and row.finished_at < before}
     if not old:
         return {}
@@ -75,7 +77,7 @@ def holds(session: Session, before: dt.datetime) -> dict[str, Hold]:
     _raise(found, dict.fromkeys(_with_rows_of_features(session), Hold.WHOLE))
     _raise(found, dict.fromkeys(_with_scores(session), Hold.SCORES))
     days = _question_days(session)
-    judged = (row.id for row in runs if (row.market, exchange_day(row.market_now)) in days)
+    judged = (row.id for row in runs if (row.market, exchange_day(row.market_now, row.exchange)) in days)
     _raise(found, dict.fromkeys(judged, Hold.SCORES))
     _raise(found, dict.fromkeys(_reviews(session), Hold.WHOLE))
     _spread(found, _rests_on(session))

@@ -57,7 +57,7 @@ from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import role_report
 from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
 from chordesk.tools.market.actions import growth_since
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.portfolio import portfolio_get
@@ -292,7 +292,7 @@ def _concluded(session: Session, run: Run) -> dict[str, tuple[Pooled, dt.date]]:
         .join(Run, col(Run.id) == col(Verdict.run_id))
         .where(col(Verdict.run_id).in_({research_run(run), run.id}))
     ).all()
-    return {symbol: (Pooled.model_validate(pooled or {}), exchange_day(seen)) for symbol, pooled, seen in rows}
+    return {symbol: (Pooled.model_validate(pooled or {}), day_of(seen, symbol)) for symbol, pooled, seen in rows}
 
 
 def _restated(market: MarketData, symbol: str, pooled: Pooled, day: dt.date) -> Pooled:

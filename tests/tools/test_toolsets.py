@@ -230,7 +230,7 @@ def test_importing_the_tools_is_light_and_warming_loads_the_rest() -> None:
     code = (
         "import sys, chordesk.agents.roles, chordesk.tools.toolsets as t;"
         "heavy = {'pandas', 'talib', 'exchange_calendars', 'yfinance', 'PIL', 'trafilatura', 'lxml'};"
-        "print(sorted(heavy & sys.modules.keys())); t.warm(); print(sorted(heavy & sys.modules.keys()))"
+        "print(sorted(heavy & sys.modules.keys())); t.warm('XNYS'); print(sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "['exchange_calendars', 'pandas', 'talib']"]

@@ -15,7 +15,7 @@ from chordesk.models.errors import NotConfigured
 from chordesk.models.market import MODELLED, Headline
 from chordesk.models.tables.board import SignalFinding
 from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
-from chordesk.tools.market.clock import clock_day, exchange_day, exchange_hours
+from chordesk.tools.market.clock import ExchangeHours, clock_day, exchange_hours
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource
 from chordesk.tools.model_tools.company_data import EARNINGS_NOUN, absent, plain_text
@@ -55,8 +55,8 @@ def earnings_signals(context: HarvestContext) -> Harvest:
     except NotConfigured as error:
         return asleep(str(error))
     missing = sorted({*failed, *(symbol for symbol, row in found.items() if row is None)})
-    today = exchange_day(now)
-    near = [(sessions_until(row.date, today), row) for row in found.values() if row is not None]
+    hours, today = exchange_hours(context.tool.clock.exchange), clock_day(context.tool.clock)
+    near = [(sessions_until(row.date, today, hours), row) for row in found.values() if row is not None]
     near = sorted(
         ((ahead, row) for ahead, row in near if ahead <= EARNINGS_SESSIONS), key=lambda one: (one[0], one[1].symbol)
     )
@@ -68,10 +68,9 @@ def earnings_signals(context: HarvestContext) -> Harvest:
     )
 
 
-def sessions_until(day: dt.date, today: dt.date) -> int:
-    """Return how many sessions of the exchange begin after today and up to and with a day; 0 for today."""
-    sessions = exchange_hours().sessions
-    return max(bisect.bisect_right(sessions, day) - bisect.bisect_right(sessions, today), 0)
+def sessions_until(day: dt.date, today: dt.date, hours: ExchangeHours) -> int:
+    """Return how many sessions of an exchange begin after today and up to and with a day; 0 for today."""
+    return max(bisect.bisect_right(hours.sessions, day) - bisect.bisect_right(hours.sessions, today), 0)
 
 
 def _earnings_finding(context: HarvestContext, row: EarningsDate, ahead: int, missing: list[str]) -> SignalFinding:

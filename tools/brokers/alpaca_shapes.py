@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from chordesk.models.exchanges import HOME
 from chordesk.models.market import OrderLeg, parse_contract
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import (
@@ -243,7 +244,7 @@ def settlements_of(rows: Iterable[Mapping[str, Any]]) -> list[Settlement]:
             "symbol": str(row["symbol"]),
             "quantity": float(number(row["qty"])),
             "price": float(number(row["price"])) if kind == "delivered" else 0.0,
-            "at": usual_close(day),
+            "at": usual_close(day, HOME),
         }
         found.append(Settlement.model_validate(fields))
     return found

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.exchanges import HOME
 from chordesk.models.market import OptionContract, legs_of, multiplier_of, parse_contract
 from chordesk.models.order_terms import follows_dividends
 from chordesk.models.orders import (
@@ -104,7 +105,7 @@ def _close_at(contract: OptionContract, market: MarketData) -> tuple[Decimal, dt
     closes = dict(zip(bars.dates, bars.close, strict=True))
     if session not in closes:
         return None
-    at = usual_close(contract.expiry)
+    at = usual_close(contract.expiry, HOME)
     return exact(float(closes[session])) * exact(splits_since(market, contract.underlying, session)), at
 
 

@@ -128,6 +128,13 @@ class ExchangeHours:
             raise MarketError(reason, remedy="ask over fewer sessions, or update exchange-calendars")
         return self.sessions[at]
 
+    def on_or_after(self, day: dt.date) -> dt.date:
+        """Return the first session that is not before a day. Raises MarketError where the calendar ends before it."""
+        at = bisect.bisect_left(self.sessions, day)
+        if at == len(self.sessions):
+            raise MarketError(f"the exchange calendar ends before {day}", remedy="update exchange-calendars")
+        return self.sessions[at]
+
     def _pause(self, now: dt.datetime) -> tuple[dt.datetime, dt.datetime] | None:
         at = bisect.bisect_right(self.pauses, now, key=lambda pause: pause[0]) - 1
         return self.pauses[at] if at >= 0 and now < self.pauses[at][1] else None
@@ -178,33 +185,49 @@ def _moment(nanos: int) -> dt.datetime:
 
 
 class _UsualDay(NamedTuple):
-    """The close of an exchange, and the days on which it may be earlier, as (month, first day, last day)."""
+    """The open and close of an exchange, and the days on which it may close earlier, as (month, first day, last
+    day)."""
 
+    open: dt.time
     close: dt.time
     may_differ: tuple[tuple[int, int, int], ...]
 
 
 # Spares most processes the second that a calendar takes; the tests hold this against the whole calendar.
-_USUAL: Mapping[str, _UsualDay] = {HOME: _UsualDay(dt.time(16), ((7, 2, 6), (11, 22, 30), (12, 23, 31)))}
+_USUAL: Mapping[str, _UsualDay] = {
+    HOME: _UsualDay(dt.time(9, 30), dt.time(16), ((7, 2, 6), (11, 22, 30), (12, 23, 31)))
+}
 
 
 @lru_cache(maxsize=4096)
 def usual_close(day: dt.date, exchange: str = HOME) -> dt.datetime:
-    """Return a session's own close; of a day without a session, the close that it would have, or a MarketError where
-    the exchange has no usual close."""
+    """Return a session's own close; of a day without a session, the close that it would have, or that of the session
+    after it where the exchange has no usual close."""
     usual = _USUAL.get(exchange)
     if usual is None:
-        return exchange_hours(exchange).close_of(day)
+        hours = exchange_hours(exchange)
+        return hours.close_of(hours.on_or_after(day))
     early = any(day.month == month and first <= day.day <= last for month, first, last in usual.may_differ)
     if early and exchange_hours(exchange).is_session(day):
         return exchange_hours(exchange).close_of(day)
     return dt.datetime.combine(day, usual.close, zone_of(exchange))
 
 
+@lru_cache(maxsize=4096)
+def usual_open(day: dt.date, exchange: str = HOME) -> dt.datetime:
+    """Return a session's open; of a day without a session as `usual_close` does."""
+    usual = _USUAL.get(exchange)
+    if usual is not None:
+        return dt.datetime.combine(day, usual.open, zone_of(exchange))
+    hours = exchange_hours(exchange)
+    return hours.open_of(hours.on_or_after(day))
+
+
 def decision_time(day: dt.date, exchange: str = HOME) -> dt.datetime:
     """Return when a replay decides on a day, some minutes before the session's own close: in New York at 15:55, and at
     12:55 where it closes at 13:00; of pairs, which trade around the clock, at 23:55 UTC."""
-    return usual_close(day, exchange) - dt.timedelta(minutes=EXCHANGES[exchange].decides)
+    close = usual_close(day, exchange) if exchange in _USUAL else exchange_hours(exchange).close_of(day)
+    return close - dt.timedelta(minutes=EXCHANGES[exchange].decides)
 
 
 class ReplayClock:

@@ -8,11 +8,10 @@ from weakref import WeakKeyDictionary
 
 from chordesk.models.company import EarningsDate
 from chordesk.models.errors import DeskError
-from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.clock import usual_close
+from chordesk.models.exchanges import exchange_code
+from chordesk.tools.market.clock import day_of, usual_close, usual_open, zone_of
 from chordesk.tools.market.protocol import EarningsSource, MarketData
 
-_OPEN = dt.time(9, 30)
 _END_OF_DAY = dt.time(23, 59)
 
 
@@ -28,10 +27,12 @@ def split(rows: Sequence[EarningsDate], now: dt.datetime) -> tuple[EarningsDate 
 
 def is_out(row: EarningsDate, now: dt.datetime) -> bool:
     """Return whether the report is out: its window has ended, and the hour of its day by which it would be."""
-    day = row.until or row.date
+    day, exchange = row.until or row.date, exchange_code(row.symbol)
     if row.timing == "duringSession":
-        return now >= usual_close(day)
-    return now >= dt.datetime.combine(day, _OPEN if row.timing == "beforeOpen" else _END_OF_DAY, NEW_YORK)
+        return now >= usual_close(day, exchange)
+    if row.timing == "beforeOpen":
+        return now >= usual_open(day, exchange)
+    return now >= dt.datetime.combine(day, _END_OF_DAY, zone_of(exchange))
 
 
 _ASKED: WeakKeyDictionary[MarketData, dict[str, tuple[dt.date, Sequence[EarningsDate]]]] = WeakKeyDictionary()
@@ -43,7 +44,7 @@ def next_earnings(market: MarketData, symbol: str) -> dt.date | None:
     if not isinstance(market, EarningsSource):
         return None
     now, asked = market.clock.now(), _ASKED.setdefault(market, {})
-    day = now.astimezone(NEW_YORK).date()
+    day = day_of(now, symbol)
     if symbol not in asked or asked[symbol][0] != day:
         try:
             asked[symbol] = day, market.earnings(symbol)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.measure.backtests import drawdown
 from chordesk.tools.portfolio.lots import Lot
@@ -434,7 +434,7 @@ def capacities_of(
     `most`: there orders would no longer fill whole."""
     largest: dict[dt.date, float] = {}
     for fill in fills:
-        day = exchange_day(fill.filled_at)
+        day = day_of(fill.filled_at, fill.symbol)
         volume = volumes.get((fill.symbol, day))
         if volume:
             largest[day] = max(largest.get(day, 0.0), fill.quantity / volume)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.market import multiplier_of
 from chordesk.models.tables.orders import Fill
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
 from chordesk.tools.prices.close_table import CloseTable
@@ -23,7 +23,7 @@ def volumes_of(market: MarketData, fills: Iterable[Fill]) -> dict[tuple[str, dt.
     days: dict[str, set[dt.date]] = defaultdict(set)
     for fill in fills:
         if multiplier_of(fill.symbol) == 1:
-            days[fill.symbol].add(exchange_day(fill.filled_at))
+            days[fill.symbol].add(day_of(fill.filled_at, fill.symbol))
     found = {}
     for symbol, wanted in days.items():
         try:

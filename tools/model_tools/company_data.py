@@ -16,7 +16,7 @@ from chordesk.models.company import EarningsDate, InsiderTrade, PriceTargets, Ra
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.text import one_line
 from chordesk.tools.decimals import rounded
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource, InsiderSource, MarketData, RatingsSource, ShortInterestSource
 from chordesk.tools.prices.daily_bars import by_symbol
@@ -127,7 +127,7 @@ def earnings_dates(context: ToolContext, arguments: EarningsArguments) -> dict[s
             gaps.add("past earnings dates", "not known", symbol)
         if following is None and not past:
             continue
-        ahead = next_report(following, exchange_day(now)) if following is not None else None
+        ahead = next_report(following, day_of(now, symbol)) if following is not None else None
         shown_past = bounded(past, most, EARNINGS_NOUN, symbol, gaps) if arguments.limit else []
         found.append({"symbol": symbol, "next": ahead, "past": [past_report(row) for row in shown_past]})
     return payload(context, gaps, available=bool(found), earnings=found)
@@ -212,7 +212,7 @@ def insider_trades(context: ToolContext, arguments: InsiderArguments) -> dict[st
             gaps.add(TRADES_NOUN, "the source has none", symbol)
             continue
         listed = [shown(row) for row in bounded(trades, most, TRADES_NOUN, symbol, gaps)]
-        found.append({"symbol": symbol, "net": net(trades, arguments.days, exchange_day(now)), "trades": listed})
+        found.append({"symbol": symbol, "net": net(trades, arguments.days, day_of(now, symbol)), "trades": listed})
     return payload(context, gaps, available=bool(found), insiders=found)
 
 
@@ -220,7 +220,7 @@ def trades_of(context: ToolContext, symbol: str) -> list[InsiderTrade]:
     """Return the trades that were known by now, of today or before, the newest first."""
     now = context.clock.now()
     rows: list[InsiderTrade] = source_of(context.market, InsiderSource, TRADES_NOUN).insider_trades(symbol)
-    today = exchange_day(now)
+    today = day_of(now, symbol)
     return sorted((row for row in known(rows, now) if row.date <= today), key=lambda row: row.date, reverse=True)
 
 
@@ -285,7 +285,6 @@ class RatingsAnswer(Answer):
 def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[str, Any]:
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_RATINGS, arguments.symbols)
-    first = exchange_day(now) - dt.timedelta(days=arguments.days)
     found = []
     ask = partial(ratings_of, context)
     for symbol, (changes, targets) in by_symbol(context, arguments.symbols, RATINGS_NOUN, gaps, ask):
@@ -296,7 +295,8 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
             gaps.add("rating changes", "the source has none", symbol)
         if latest is None and not changes:
             continue
-        recent = [row for row in changes if exchange_day(row.known_at) > first]
+        first = day_of(now, symbol) - dt.timedelta(days=arguments.days)
+        recent = [row for row in changes if day_of(row.known_at, symbol) > first]
         found.append(
             {
                 "symbol": symbol,
@@ -304,7 +304,7 @@ def analyst_ratings(context: ToolContext, arguments: RatingsArguments) -> dict[s
                 "days": arguments.days,
                 "actions": dict(Counter(plain_text(row.action or "unknown", 20) for row in recent)),
                 "changes": [
-                    {"date": exchange_day(row.known_at).isoformat(), **shown(row)}
+                    {"date": day_of(row.known_at, symbol).isoformat(), **shown(row)}
                     for row in bounded(recent, most, "rating changes", symbol, gaps)
                 ],
             }
@@ -357,7 +357,7 @@ def short_row(context: ToolContext, symbol: str) -> dict[str, Any]:
     latest: ShortInterest | None = max(rows, key=lambda row: (row.date, row.known_at), default=None)
     if latest is None:
         raise MarketError("the source has none")
-    return {**shown(latest), "change": _shorts_change(latest), "ageDays": (exchange_day(now) - latest.date).days}
+    return {**shown(latest), "change": _shorts_change(latest), "ageDays": (day_of(now, symbol) - latest.date).days}
 
 
 def _shorts_change(row: ShortInterest) -> float | None:

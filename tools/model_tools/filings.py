@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 from chordesk.models.answers import upper
 from chordesk.models.company import Filing
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable, NotConfigured
+from chordesk.models.exchanges import HOME
 from chordesk.models.features import require_source
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_day
@@ -190,7 +191,7 @@ class FilingsAnswer(Answer):
 def sec_filings(context: ToolContext, arguments: FilingsArguments) -> dict[str, Any]:
     gaps, now = Gaps(), context.clock.now()
     most = share(arguments.limit, _MOST_ROWS, arguments.symbols)
-    first = exchange_day(now) - dt.timedelta(days=arguments.days)
+    first = exchange_day(now, HOME) - dt.timedelta(days=arguments.days)
     market = context.market
     own = isinstance(market, FilingsSource)
 

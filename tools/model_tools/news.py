@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Headline
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.relevance import OTHER, ranked
 from chordesk.tools.model_tools.company_data import plain_text, share
 from chordesk.tools.prices.daily_bars import by_symbol
@@ -134,7 +134,7 @@ _SOURCES, _SOURCE_CHARS = 5, 40
 
 class NewsIndexArguments(Arguments):
     symbols: Symbols
-    days: int = Field(14, ge=1, le=60, description="calendar days of New York, today's included")
+    days: int = Field(14, ge=1, le=60, description="calendar days of the exchange, today's included")
 
 
 def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def news_index(context: ToolContext, arguments: NewsIndexArguments) -> dict[str,
 
     for symbol, rows in by_symbol(context, arguments.symbols, WHAT, gaps, partial(every_headline, context)):
         found.append({"symbol": symbol, **index_row(rows, first, most)})
-        if exchange_day(rows[0].published_at) >= first:
+        if day_of(rows[0].published_at, symbol) >= first:
             cut.append(symbol)
     if cut:
         gaps.add("older headlines", f"the source begins at `since`: {', '.join(cut)}")
@@ -161,12 +161,12 @@ def every_headline(context: ToolContext, symbol: str) -> list[Headline]:
 
 def index_row(published: Sequence[Headline], first: dt.date, most: tuple[int, int]) -> dict[str, Any]:
     """Return the counts of one symbol. published: in ascending order, at least one. most: days and sources named."""
-    recent = [row for row in published if exchange_day(row.published_at) >= first]
-    days = Counter(exchange_day(row.published_at).isoformat() for row in recent)
+    recent = [row for row in published if day_of(row.published_at, row.symbol) >= first]
+    days = Counter(day_of(row.published_at, row.symbol).isoformat() for row in recent)
     sources = Counter(plain_text(row.source, _SOURCE_CHARS) for row in recent)
     return {
         "headlines": len(recent),
-        "since": max(exchange_day(published[0].published_at), first).isoformat(),
+        "since": max(day_of(published[0].published_at, published[0].symbol), first).isoformat(),
         "newest": published[-1].published_at.isoformat(),
         "byDay": _first(sorted(days.items(), reverse=True), most[0], "before"),
         "bySource": _first(sources.most_common(), most[1], "other"),

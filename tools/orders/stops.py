@@ -21,7 +21,7 @@ from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
-from chordesk.tools.market.clock import day_of, exchange_day, hours_of
+from chordesk.tools.market.clock import day_of, hours_of
 from chordesk.tools.market.price_steps import price_steps, stepped_price
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
@@ -203,6 +203,7 @@ def left_of_each(session: Session, orders: Iterable[Order]) -> dict[str, Decimal
 class _Move(NamedTuple):
     """A fill of a position."""
 
+    symbol: str
     order_id: str
     side: str
     quantity: float
@@ -212,7 +213,7 @@ class _Move(NamedTuple):
 
     @property
     def day(self) -> dt.date:
-        return exchange_day(self.filled_at)
+        return day_of(self.filled_at, self.symbol)
 
     @property
     def signed(self) -> Decimal:
@@ -234,8 +235,8 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
     names = former_names(session, account)
     before = [old for old in names if _name_now(old, names) in moves]
     of_positions = fills.where(col(Fill.account) == account, col(Fill.symbol).in_([*symbols, *before]))
-    for held, *move in session.execute(of_positions.order_by(col(Fill.created_at), col(Fill.id))).all():
-        moves[_name_now(held, names)].append(_Move(*move))
+    for move in session.execute(of_positions.order_by(col(Fill.created_at), col(Fill.id))).all():
+        moves[_name_now(move.symbol, names)].append(_Move(*move))
 
     def holding(row: Position) -> ShareHolding:
         held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from chordesk.models.answers import Instrument, Rating
+from chordesk.models.exchanges import HOME
 from chordesk.models.market import parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import REPLAYING, Settings
@@ -175,7 +176,7 @@ def _count_denial(code: DenialCode, reason: str, count: int, most: int) -> Denie
 def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
     """Deny an order for an auction that is over today; paper puts it into the next session's."""
     now = context.now.astimezone(NEW_YORK)
-    until = dt.time(9, 28) if ticket.time_in_force == "opg" else (usual_close(now.date()) - CLOSING_CUT).time()
+    until = dt.time(9, 28) if ticket.time_in_force == "opg" else (usual_close(now.date(), HOME) - CLOSING_CUT).time()
     if is_paper(context.broker) or not until <= now.time() < AUCTIONS_FROM:
         return None
     reason = f"a {ticket.time_in_force} order is taken until {until:%H:%M} and from {AUCTIONS_FROM:%H:%M} New York time"
@@ -204,7 +205,7 @@ def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> D
     if found.underlying != symbol:
         reason = f"{contract} is a contract on {found.underlying} and not on {symbol}"
         return deny(DenialCode.OPTION_CONTRACT, reason, f"underlying {found.underlying}", limit)
-    today = exchange_day(now)
+    today = exchange_day(now, HOME)
     if found.expiry < today or (opens and found.expiry == today):
         ended = "today" if found.expiry == today else f"on {found.expiry}"
         return deny(DenialCode.OPTION_CONTRACT, f"{contract} expires {ended}", f"expiry {found.expiry}", limit)

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import orjson
 
 from chordesk.models.errors import UsageError
+from chordesk.models.exchanges import HOME
 from chordesk.models.outside import (
     FREE_BYTES,
     MOST_BYTES,
@@ -556,12 +557,12 @@ def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]],
         return []
     days = []
     for day in sorted(parts):
-        if not exchange_hours().is_session(day):
+        if not exchange_hours(HOME).is_session(day):
             rows = sorted(row for row, _ in parts[day].values())
             if rows:
                 aside.add(name, rows[0], "a day that is no session of the New York Stock Exchange", str(day))
             continue
-        opened, closed = exchange_hours().open_of(day), exchange_hours().close_of(day)
+        opened, closed = exchange_hours(HOME).open_of(day), exchange_hours(HOME).close_of(day)
         inside = [parts[day][moment] for moment in sorted(parts[day]) if opened - length < moment < closed]
         if inside:
             days.append(Bar((name, inside[0][0]), str(day), _joined([figures for _, figures in inside])))
@@ -575,10 +576,10 @@ _AN_HOUR = dt.timedelta(hours=1)
 def _other_clock(parts: Mapping[dt.date, Iterable[dt.datetime]], length: dt.timedelta) -> str | None:
     """Return why times cannot be New York's: on most days nothing is there of the session's first hour and something
     after its close, or nothing of its last hour and something before its open."""
-    days = [(day, sorted(times)) for day, times in parts.items() if exchange_hours().is_session(day)]
+    days = [(day, sorted(times)) for day, times in parts.items() if exchange_hours(HOME).is_session(day)]
     late = early = 0
     for day, times in days:
-        opened, closed = exchange_hours().open_of(day), exchange_hours().close_of(day)
+        opened, closed = exchange_hours(HOME).open_of(day), exchange_hours(HOME).close_of(day)
         late += times[-1] >= closed and not any(opened - length < one < opened + _AN_HOUR for one in times)
         early += times[0] < opened - length and not any(closed - _AN_HOUR - length <= one < closed for one in times)
     if not days or max(late, early) < _MOST_DAYS * len(days):

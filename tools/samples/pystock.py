@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chordesk.models.errors import UsageError
+from chordesk.models.exchanges import HOME
 from chordesk.models.text import csv_cell
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import LEAST_STEP, MOST_CHECKED, MOST_FOLD, action_of
@@ -173,7 +174,7 @@ class Market:
         self._aside = aside
         self._days: list[dt.date] = []
         self._complete = 0  # names that the last whole list had
-        self._sessions = frozenset(exchange_hours().sessions)
+        self._sessions = frozenset(exchange_hours(HOME).sessions)
         self._listing: dict[str, str] = {}
         self._reported: set[tuple[str, ...]] = set()
         self.series: dict[str, Series] = defaultdict(Series)

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from typing import NamedTuple, Self
 
 from chordesk.models.errors import UsageError
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds
 
 # One forecast of 0 or 1 that fails would outweigh all others without it.
@@ -64,7 +64,7 @@ class ScoredForecast:
     # what the question is about, by default itself alone. A judgement that states no probability, such as BUY high, has
     # it as its label, the baseline as its probability until `walked` gives it another, and as evidence the number of
     # resolved questions on which that rests.
-    name: str = ""
+    name: str = ""  # a symbol: then its days are those of its exchange
     alike: int = 1  # how many of a day were the same but for their time, of which this is the first
 
 
@@ -153,7 +153,7 @@ class _Group(NamedTuple):
     def of(cls, group: Sequence[ScoredForecast]) -> Self:
         first = min(group, key=lambda one: (one.at, one.round)) if len(group) > 1 else group[0]
         known = max(one.known for one in group) if len(group) > 1 else first.known
-        day, until = exchange_day(first.at).toordinal(), exchange_day(known).toordinal()
+        day, until = (day_of(at, first.name).toordinal() for at in (first.at, known))
         return cls(group, first, day, until, group[0].name or first.question)
 
     def mean(self, value: Callable[[ScoredForecast], float]) -> float:

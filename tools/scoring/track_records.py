@@ -15,6 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import ReportStatus
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.questions import ROUNDS, QuestionState, SignalState, implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import (
@@ -27,7 +28,7 @@ from chordesk.models.tables.board import (
     VerdictQuestion,
 )
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of, exchange_day
 from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.inference import TOO_FEW, Observation, estimate
@@ -109,13 +110,14 @@ def walked(judgements: Iterable[ScoredForecast]) -> list[ScoredForecast]:
     records: dict[tuple[str, str], _Record] = defaultdict(_Record)
     found: dict[tuple[Any, ...], ScoredForecast] = {}
     alike: dict[tuple[Any, ...], int] = defaultdict(int)
-    days: dict[dt.datetime, dt.date] = {}
+    days: dict[tuple[dt.datetime, str], dt.date] = {}
     for place, one in enumerate(sorted(judgements, key=lambda one: one.at)):
         record = records[one.source, one.label]
         record.come_to(one.at)
-        if one.at not in days:
-            days[one.at] = exchange_day(one.at)
-        key = (one.source, one.label, one.question, one.author, days[one.at], record.n)
+        there = one.at, exchange_code(one.name)
+        if there not in days:
+            days[there] = exchange_day(one.at, there[1])
+        key = (one.source, one.label, one.question, one.author, days[there], record.n)
         if key not in found:
             found[key] = replace(one, probability=record.worth(one.baseline), evidence=record.n)
         alike[key] += 1
@@ -212,13 +214,13 @@ def _judgements(
     if since is not None:  # who judged a question did so on the day that it was opened, or later
         first = min((one.opens_at for one in asked.all()), default=since)
         runs = runs.where(col(Run.market_now) >= first - dt.timedelta(days=1))
-    times = {run: (market, at, exchange_day(at)) for run, market, at in session.execute(runs)}
+    times = {run: (market, at) for run, market, at in session.execute(runs)}
     if since is not None:
         query = query.where(col(Run.id).in_(times))
     found = []
     for source, label, symbol, author, run in session.execute(query):
-        market, at, day = times[run]
-        question = asked.of(run, symbol, market, day)
+        market, at = times[run]
+        question = asked.of(run, symbol, market, day_of(at, symbol))
         if question is not None and question.baseline is not None and question.outcome is not None:
             known, worth = question.closes_at, (question.baseline, question.baseline, question.outcome)
             found.append(ScoredForecast(source, question.id, at, known, *worth, author, run, label=label, name=symbol))
@@ -349,8 +351,9 @@ def _slope(group: Sequence[tuple[float, _OnBoard]]) -> Observation:
     weight = math.fsum(move**2 for move, _ in group) / len(group)
     slope = math.fsum(move * (one.outcome - one.baseline) for move, one in group) / (weight * len(group))
     first, last = min(one.at for _, one in group), max(one.known for _, one in group)
-    days = exchange_day(first).toordinal(), exchange_day(last).toordinal()
-    return Observation(slope, *days, group[0][1].name or group[0][1].id, weight)
+    name = group[0][1].name
+    days = day_of(first, name).toordinal(), day_of(last, name).toordinal()
+    return Observation(slope, *days, name or group[0][1].id, weight)
 
 
 def _boards(

@@ -16,7 +16,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Calibration, Question, ThesisQuestion
 from chordesk.models.tables.runs import CandidateHit, Report, Run, ScreenHit, Verdict
 from chordesk.models.thesis import kept_thesis
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.questions.reading import known_column
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, mean_of
@@ -225,19 +225,19 @@ def _odds(
     author: str, label: str, group: list[ScoredForecast], cutoffs: Mapping[str, dt.date], least: int
 ) -> VerdictOdds:
     rating, _, confidence = label.partition(" ")
-    clean = [one for one in group if side_of(author, exchange_day(one.at), cutoffs) != CutoffSide.BEFORE]
+    clean = [one for one in group if side_of(author, day_of(one.at, one.name), cutoffs) != CutoffSide.BEFORE]
     first: dict[str, ScoredForecast] = {}
     for one in sorted(clean, key=lambda one: one.at):
         first.setdefault(one.question, one)
-    per_day = Counter(exchange_day(one.at) for one in first.values())
+    per_day = Counter(day_of(one.at, one.name) for one in first.values())
     # Each date has one vote: a day with many verdicts is still one market.
     mean = estimate(
         Observation(
             one.outcome,
-            exchange_day(one.at).toordinal(),
-            exchange_day(one.known).toordinal(),
+            day_of(one.at, one.name).toordinal(),
+            day_of(one.known, one.name).toordinal(),
             one.name or one.question,
-            1 / per_day[exchange_day(one.at)],
+            1 / per_day[day_of(one.at, one.name)],
         )
         for one in first.values()
     )

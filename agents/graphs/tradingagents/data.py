@@ -15,7 +15,7 @@ import numpy as np
 from chordesk.models.answers import upper
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.text import fenced
-from chordesk.tools.market.clock import clock_day, exchange_day
+from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.prices import history_of, lapse
 from chordesk.tools.market.protocol import Bars, Floats
 from chordesk.tools.market.universe import is_symbol
@@ -188,11 +188,11 @@ class DeskData:
         """Return the headlines of these days, the newest first. Raises MarketError, ValueError."""
         name, first, last = _symbol(ticker), _day(start_date), self._until(end_date)
         rows = published(self.context, self.context.market.headlines(name, _MOST_HEADLINES))
-        found = [row for row in rows if first <= exchange_day(row.published_at) <= last]
+        found = [row for row in rows if first <= day_of(row.published_at, name) <= last]
         if not found:
             return self.missing("news", name, f"the source has no headline from {first} to {last}")
         lines = [
-            f"- {exchange_day(row.published_at)} {fenced(plain_text(row.headline, _HEADLINE_CHARS))}"
+            f"- {day_of(row.published_at, name)} {fenced(plain_text(row.headline, _HEADLINE_CHARS))}"
             f" ({fenced(plain_text(row.source))})"
             for row in found
         ]

@@ -46,7 +46,7 @@ from chordesk.tasks.worker.turns import run_role
 from chordesk.tasks.worker.work import Done, Ending, RetryLater, TryAgain, attempts_of
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
 from chordesk.tools.scoring.track_records import Precision, VoicePlan, voice_forecasts
 from chordesk.tools.scoring.voices import BLIND, error_correlation, last_positions
@@ -391,12 +391,13 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one voice's turn in one round, and store its forecasts. Whatever it answers, the round goes on."""
     if why := stopped_by(step.payload):
         return Done({"status": "interrupted", "reason": why, "forecasts": 0})
-    now, settings = desk.market_of(step.run_id).clock.now(), desk.settings_of(step.run_id)
+    clock, settings = desk.market_of(step.run_id).clock, desk.settings_of(step.run_id)
+    now, today = clock.now(), clock_day(clock)
     voice, number = voice_of(step.role), round_of(step.subject)
     with desk.store.read() as session:
         run = session.get_one(Run, step.run_id)
         record = memory_of(session, run, voice, now, step.payload["unused"])
-        view = round_view(session, run, number, exchange_day(now))
+        view = round_view(session, run, number, today)
     board, brief = view.board, subject_of(view, voice, number, record, settings)
     model = tier_of(settings, step.role, step.payload["tier"])
     asked_of = {"model": model, "depth": step.payload["depth"]}

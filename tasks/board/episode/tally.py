@@ -36,7 +36,7 @@ from chordesk.models.tables.board import (
 )
 from chordesk.models.tables.columns import dialect_insert, new_id, utcnow
 from chordesk.models.tables.orders import Account
-from chordesk.models.tables.runs import Run, Step
+from chordesk.models.tables.runs import Run, Step, exchange_of_run
 from chordesk.tasks.board.board_view import round_of
 from chordesk.tasks.board.episode.rounds import (
     FACTIONS,
@@ -175,7 +175,7 @@ def tally(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 def tally_of(session: Session, run: Run, plan: EpisodePlan, now: dt.datetime) -> EpisodeTally:
-    board, held = read_board(session, run, exchange_day(now)), positions(session, run.id)
+    board, held = read_board(session, run, exchange_day(now, exchange_of_run(run))), positions(session, run.id)
     judged = [one for position in held for one in judge(position, board)]
     steps = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.VOICE)).all()
     answered = {voice_of(row.role) for row in steps if row.result.get("status") == "completed"}

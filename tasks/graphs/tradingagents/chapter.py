@@ -26,7 +26,7 @@ from chordesk.tasks.graphs.chapters import Chapter
 from chordesk.tasks.graphs.tradingagents.ticker_opening import DEPTH
 from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import look_at, review_writer
-from chordesk.tools.market.clock import exchange_day
+from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import named_universe
@@ -103,7 +103,7 @@ def past_of(session: Session, account: str, market: str, now: dt.datetime) -> Si
     signals, reflections = list[EarlierSignal](), dict[str, GraphReflection]()
     for row in session.exec(query):
         answer: Mapping[str, Any] = row.answer or {}
-        day = exchange_day(row.market_at)
+        day = day_of(row.market_at, row.symbol)
         signals.append(EarlierSignal(row.id, row.symbol, day, str(answer.get("rating")), str(answer.get("decision"))))
         for given in answer.get("reflections") or ():
             found = GraphReflection.model_validate(given)

@@ -201,7 +201,7 @@ def test_a_worker_that_is_warm_can_load_edgartools(tmp_path: Path, sec: FarSec) 
         "from chordesk.tools.market.clock import LiveClock\n"
         "from chordesk.tools.model_tools.filings import Edgar\n"
         "from chordesk.tools.toolsets import warm\n"
-        "warm()\n"
+        'warm("XNYS")\n'
         f"print(len(Edgar(Path({str(tmp_path)!r}), LiveClock(), {IDENTITY!r}).filings('AAPL')))\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", code]

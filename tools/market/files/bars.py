@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Container, Iterable, Mapping
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.answers import spelled
+from chordesk.models.exchanges import HOME, exchange_code, shown_exchange
 from chordesk.models.market import Listing
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.files.tables import (
@@ -485,7 +487,9 @@ def _days(rows: Rows, problems: Problems) -> None:
         first = f"{rows.files[rows.file[at - 1]]} row {rows.row[at - 1]}"
         message = f"{_name(rows, at)} has a second bar of {rows.day_at(at)}; the first is in {first}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
-    today = exchange_day(dt.datetime.now(dt.UTC))
+    codes = [exchange_code(symbol) for symbol in rows.symbols]
+    now = dt.datetime.now(dt.UTC)
+    today = max((exchange_day(now, code) for code in set(codes)), default=exchange_day(now, HOME))
     for at in np.flatnonzero(rows.day > today.toordinal()).tolist():
         message = f"a bar of {rows.day_at(at)}, which is after today, {today}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
@@ -494,10 +498,17 @@ def _days(rows: Rows, problems: Problems) -> None:
         at, last = int(np.argmax(rows.day)), dt.date.fromordinal(int(days[-2]))
         message = f"a bar of {rows.day_at(at)}, alone and {days[-1] - days[-2]} days after the folder's last, {last}"
         problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
-    sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
-    for at in np.flatnonzero(~np.isin(rows.day, sessions)).tolist():
-        message = f"{rows.day_at(at):%A}, {rows.day_at(at)}, is no session of the New York Stock Exchange"
-        problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+    for code in sorted(set(codes)):
+        own = np.array([one == code for one in codes])[rows.owner]
+        for at in np.flatnonzero(own & ~np.isin(rows.day, sessions_of(code))).tolist():
+            message = f"{rows.day_at(at):%A}, {rows.day_at(at)}, is no session of {shown_exchange(code)}"
+            problems.error(rows.files[rows.file[at]], message, int(rows.row[at]), "date")
+
+
+@cache
+def sessions_of(exchange: str) -> npt.NDArray[np.int32]:
+    """Return the ordinals of an exchange's sessions, in ascending order."""
+    return np.array([day.toordinal() for day in exchange_hours(exchange).sessions], dtype=np.int32)
 
 
 def _widened(rows: Rows, problems: Problems) -> Rows:
@@ -517,12 +528,12 @@ def _widened(rows: Rows, problems: Problems) -> Rows:
 
 def _symbols(rows: Rows, adjusted: Mask, problems: Problems) -> None:
     starts = np.flatnonzero(np.r_[True, rows.owner[1:] != rows.owner[:-1]]) if len(rows.day) else np.empty(0, int)
-    sessions = np.array([day.toordinal() for day in exchange_hours().sessions])
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows.day)], strict=True):
+        sessions = sessions_of(exchange_code(rows.symbols[int(rows.owner[start])]))
         _symbol(rows.taken(np.arange(start, end)), bool(adjusted[start]), sessions, problems)
 
 
-def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int64], problems: Problems) -> None:
+def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int32], problems: Problems) -> None:
     name, file = _name(rows, 0), rows.files[rows.file[0]]
     if len(rows.day) < FEW_BARS:
         problems.warn(file, f"{name} has {len(rows.day)} bars; some figures need {FEW_BARS}")

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chordesk.models.exchanges import HOME
 from chordesk.models.market import ChainRow, Greeks, OptionContract, contract_of, parse_contract, root_of
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.clock import decision_time
@@ -215,12 +216,12 @@ def _known_from(moment: dt.datetime | dt.date) -> int:
     """Return the second from which on a quote counts as known."""
     if isinstance(moment, dt.datetime):
         here = moment.astimezone(NEW_YORK)
-        decided = decision_time(here.date())
+        decided = decision_time(here.date(), HOME)
         closes = decided <= here and here.time() <= _LAST_OF_THE_CLOSE
         if not closes and here.time() != dt.time():
             return math.ceil(moment.timestamp())
         moment = here.date()
-    return int(decision_time(moment).timestamp())
+    return int(decision_time(moment, HOME).timestamp())
 
 
 # Checks of option quotes: odd ones are counted with the first row of each kind; the tools state them again where they

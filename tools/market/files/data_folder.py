@@ -19,6 +19,7 @@ import numpy as np
 
 from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError
+from chordesk.models.exchanges import HOME
 from chordesk.models.money import pair_name
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
@@ -511,7 +512,7 @@ def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems)
 def _lost(days: np.ndarray[tuple[int], np.dtype[np.int32]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     if not len(days):
         return days
-    sessions = np.array([day.toordinal() for day in exchange_hours().sessions], dtype=np.int32)
+    sessions = np.array([day.toordinal() for day in exchange_hours(HOME).sessions], dtype=np.int32)
     first, end = np.searchsorted(sessions, [days[0], days[-1] + 1])
     return np.setdiff1d(sessions[first:end], days)
 

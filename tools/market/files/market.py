@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from chordesk.models.company import EarningsDate, Statement
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
+from chordesk.models.exchanges import HOME
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.money import FxRate, parse_pair
 from chordesk.models.settings import Settings
@@ -131,10 +132,10 @@ class ChainedFiles(FilesMarket):
     def past_chains(self, symbol: str, days: tuple[int, int], but: Container[dt.date]) -> Iterator[OptionChain]:
         rows = self._table.of_day(root_of(symbol), self.clock.now())
         while len(rows):
-            day = exchange_day(self._quoted(rows))
+            day = exchange_day(self._quoted(rows), HOME)
             before = dt.datetime.combine(day, dt.time(), NEW_YORK) - dt.timedelta(seconds=1)
             rows = self._table.of_day(root_of(symbol), before)
-            if not len(rows) or (day := exchange_day(self._quoted(rows))) in but:
+            if not len(rows) or (day := exchange_day(self._quoted(rows), HOME)) in but:
                 continue
             with suppress(MarketError):  # no price of the share on that day
                 yield self._made(symbol, rows, *(day + dt.timedelta(days=away) for away in days))
@@ -149,7 +150,7 @@ class ChainedFiles(FilesMarket):
             for row in rows.tolist()
             if first <= self._table.contracts[int(self._table.contract[row])].expiry <= last
         )
-        return OptionChain(symbol, quoted, self.name, self._spot(symbol, rows, exchange_day(quoted)), found)
+        return OptionChain(symbol, quoted, self.name, self._spot(symbol, rows, exchange_day(quoted, HOME)), found)
 
     def option_quote(self, contract: str) -> Quote:
         """Return the price midway between bid and ask, at the time of the quote."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import hours_of
 from chordesk.tools.market.files.bars import Rows
 from chordesk.tools.market.files.tables import Column, Problems, day_of, symbol_of
 from chordesk.tools.market.replay.market import NameChange
@@ -92,7 +92,7 @@ def _by_company(rows: Rows, spans: Mapping[str, Span], companies: Mapping[str, s
 def _follows(rows: Rows, last: int, start: int) -> bool:
     if rows.day[last] >= rows.day[start]:
         return False
-    between = exchange_hours().between(rows.day_at(last), rows.day_at(start))
+    between = hours_of(rows.symbols[int(rows.owner[start])]).between(rows.day_at(last), rows.day_at(start))
     move = abs(math.log(rows.close[start] / rows.close[last]))
     return len(between) <= _MOST_GAP + 1 and move <= math.log(_MOST_MOVE)
 

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from chordesk.models.answers import spelled
 from chordesk.models.company import EarningsDate, Statement, Timing
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import Headline
 from chordesk.models.text import NEW_YORK, from_csv_cell
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import hours_of, zone_of
 from chordesk.tools.market.files.known_exports import plain
 from chordesk.tools.market.files.tables import (
     UNREAD,
@@ -242,7 +243,7 @@ def read_headlines(path: Path, name: str, with_bars: Container[str], problems: P
         if _MARKUP.search(text):
             problems.warn(name, "has markup, which is taken out", row, written["headline"])
             text = _TAG.sub("", html.unescape(_TAG.sub("", text)))
-        at, source = _known_from(values["time"]), values["source"] or "not stated"
+        at, source = _known_from(values["time"], symbol), values["source"] or "not stated"
         found[symbol].append(Headline(symbol=symbol, headline=text, source=source, published_at=at, url=values["url"]))
     for symbol in sorted(symbol for symbol in found if symbol not in with_bars):
         problems.warn(name, f"{symbol} has {len(found[symbol])} headlines and no bars", column="symbol")
@@ -256,11 +257,11 @@ def latest(rows: list[Headline], now: dt.datetime, limit: int) -> list[Headline]
     return rows[max(end - limit, 0) : end][::-1]
 
 
-def _known_from(moment: dt.datetime | dt.date) -> dt.datetime:
+def _known_from(moment: dt.datetime | dt.date, symbol: str) -> dt.datetime:
     if isinstance(moment, dt.datetime) and moment.time() != dt.time():
         return moment
     day = moment.date() if isinstance(moment, dt.datetime) else moment
-    hours = exchange_hours()
+    hours = hours_of(symbol)
     after = bisect.bisect_right(hours.sessions, day)
     if after == len(hours.sessions):  # beyond the exchange's calendar, so beyond any day that can be replayed
         return dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), dt.UTC)
@@ -309,6 +310,6 @@ def read_earnings(path: Path, name: str, problems: Problems) -> dict[str, list[E
         symbol, day = values["symbol"], values["date"]
         if (first := seen.setdefault((symbol, day), row)) != row:
             problems.error(name, f"{symbol} has a second row of {day}; the first is row {first}", row)
-        known_at = values["known_at"] or dt.datetime.combine(day, _END_OF_DAY, NEW_YORK)
+        known_at = values["known_at"] or dt.datetime.combine(day, _END_OF_DAY, zone_of(exchange_code(symbol)))
         found[symbol].append(EarningsDate(**{**values, "known_at": known_at}))
     return dict(found)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import structlog
 
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
-from chordesk.models.exchanges import HOME, exchange_code
+from chordesk.models.exchanges import HOME, exchange_code, shown_exchange
 from chordesk.models.files import replacing
 from chordesk.models.market import (
     MODELLED,
@@ -162,7 +162,7 @@ class ModelledChains:
 
 def monthly_expiries(today: dt.date, last: dt.date) -> list[dt.date]:
     """Third Fridays up to 12 months ahead; where it is not a session, the one before it."""
-    hours, found = exchange_hours(), []
+    hours, found = exchange_hours(HOME), []
     month = today.replace(day=1)
     while month <= min(last, today + dt.timedelta(days=_LISTED_DAYS)):
         day = month + dt.timedelta(days=(4 - month.weekday()) % 7 + 14)
@@ -447,7 +447,7 @@ def require_session(day: dt.date, sessions: Sequence[dt.date], where: str, excha
     elif exchange_hours(exchange).is_session(day):
         why = f"is a session that {where} lack"
     else:
-        why = "is no session of the New York Stock Exchange" if exchange == HOME else f"is no session of {exchange}"
+        why = f"is no session of {shown_exchange(exchange)}"
     raise SettingError(f"DESK_REPLAY_DATE={day} {why}", remedy=f"the nearest that can be replayed: {near}")
 
 

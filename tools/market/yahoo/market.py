@@ -34,7 +34,7 @@ from chordesk.models.money import FxRate, parse_pair
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.actions import is_split
-from chordesk.tools.market.clock import LiveClock, day_of, exchange_hours, usual_close
+from chordesk.tools.market.clock import LiveClock, day_of, exchange_hours, usual_close, usual_open, zone_of
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
 from chordesk.tools.market.home import require_home
@@ -98,36 +98,39 @@ def _dated(rows: Iterable[Row]) -> list[Section]:
 
 def earnings_of(symbol: str, reports: Iterable[Row], info: Row, at: dt.datetime) -> list[EarningsDate]:
     """Return one row a date: those of the calendar, and the next date of `info`, which may be a window."""
-    found = {row.date: row for row in _made(EarningsDate, _upcoming(info), symbol=symbol, known_at=at)}
+    exchange = exchange_code(symbol)
+    zone = zone_of(exchange)
+    found = {row.date: row for row in _made(EarningsDate, _upcoming(info, exchange), symbol=symbol, known_at=at)}
     for report in reports:
-        moment = dt.datetime.fromisoformat(str(report["at"])).astimezone(NEW_YORK)
+        moment = dt.datetime.fromisoformat(str(report["at"])).astimezone(zone)
         named = {name: value for name, value in report.items() if name != "at"}
-        row = {"date": moment.date(), "timing": _timing(moment), **named}
+        row = {"date": moment.date(), "timing": _timing(moment, exchange), **named}
         if (other := found.get(moment.date())) is not None:
             row |= {"until": other.until, "confirmed": other.confirmed}
         found |= {made.date: made for made in _made(EarningsDate, [row], symbol=symbol, known_at=at)}
     return list(found.values())
 
 
-def _upcoming(info: Row) -> list[Row]:
-    start, end = (_moment(info.get(name), NEW_YORK) for name in ("earningsTimestampStart", "earningsTimestampEnd"))
+def _upcoming(info: Row, exchange: str) -> list[Row]:
+    start, end = (
+        _moment(info.get(name), zone_of(exchange)) for name in ("earningsTimestampStart", "earningsTimestampEnd")
+    )
     if start is None:
         return []
     until = end.date() if end is not None and end.date() > start.date() else None
     estimated = info.get("isEarningsDateEstimate")
     confirmed = not estimated if isinstance(estimated, bool) else None
-    timing = _timing(start) if until is None else None
+    timing = _timing(start, exchange) if until is None else None
     return [{"date": start.date(), "until": until, "timing": timing, "confirmed": confirmed}]
 
 
-def _timing(moment: dt.datetime) -> Timing | None:
-    """Return where in New York's day a report is; None for midnight, which stands for an hour that is not known."""
-    time = moment.time()
-    if time == dt.time():
+def _timing(moment: dt.datetime, exchange: str) -> Timing | None:
+    """Return where in the exchange's day a report is; None for midnight, which stands for an hour that is not known."""
+    if moment.time() == dt.time():
         return None
-    if time < _OPEN:
+    if moment < usual_open(moment.date(), exchange):
         return "beforeOpen"
-    return "afterClose" if moment >= usual_close(moment.date()) else "duringSession"
+    return "afterClose" if moment >= usual_close(moment.date(), exchange) else "duringSession"
 
 
 def _side(text: object) -> Literal["buy", "sell"] | None:

@@ -6,6 +6,7 @@ import datetime as dt
 
 import numpy as np
 
+from chordesk.models.exchanges import HOME
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.replay.market import Columns, ReplayData, ReplayMarket, require_session
@@ -20,7 +21,7 @@ class Calendar(ReplayMarket):
 def build(settings: Settings, day: dt.date | None) -> Calendar:
     """Raises SettingError for a day on which the exchange is closed."""
     day = day or settings.replay_date
-    sessions = exchange_hours().sessions
+    sessions = exchange_hours(HOME).sessions
     require_session(day, sessions, "the exchange's calendar")
     nothing, figures = np.array([], np.int32), np.array([], np.float64)
     data = ReplayData(Columns(np.array([], "U1"), np.zeros(1, np.int64), nothing, *[figures] * 5), {})

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 
 from chordesk.models.benchmarks import Ask, Benchmark, Board, Given, Measured, Row
 from chordesk.models.errors import UsageError
+from chordesk.models.exchanges import HOME
 from chordesk.tools.board.question_sets import (
     DATA,
     LAG,
@@ -262,7 +263,7 @@ def key_of(asked: Asked) -> str:
 
 def clock_of(asked: Sequence[Asked]) -> dt.date:
     """Return the first session on or after the freeze of questions of one set: its day is that of the run's clock."""
-    freeze, hours = max(one.freeze for one in asked), exchange_hours()
+    freeze, hours = max(one.freeze for one in asked), exchange_hours(HOME)
     return hours.sessions[bisect.bisect_left(hours.sessions, freeze)]
 
 
