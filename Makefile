@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
 CODE := $(ROOMS) chordesk tests docs
-FLEET := $(addprefix --extra ,demo yahoo fx alpaca pages events langchain mcp postgres notify otel)
+FLEET := $(addprefix --extra ,demo yahoo fx alpaca ibkr pages events langchain mcp postgres notify otel)
 # Large, and of use to some: each has a set of what it needs beside the fleet's.
 LARGE := filings litellm parquet
 EXTRAS ?=
