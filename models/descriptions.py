@@ -3,12 +3,14 @@ line each. `models.features` leaves such a package out."""
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
-from collections.abc import Mapping
+import signal
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # of a feature, and of what it adds by name
 NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
@@ -23,16 +25,32 @@ _NOUNS = {"str": "text", "int": "number", "ModuleType": "module", "Callable": "f
 _DESK = "chordesk."  # with what begins the name of each module of the desk
 
 
+class _Frame(NamedTuple):
+    file: str
+    line: int
+    module: str
+    function: str
+
+    def is_of(self, root: str) -> bool:
+        return self.module == root or self.module.startswith(f"{root}.")
+
+
 def is_ours(error: BaseException) -> bool:
-    """Whether a process is told to end, by its signal or by the desk's own code, and no package ends it."""
-    if isinstance(error, KeyboardInterrupt) or type(error).__module__.startswith(_DESK):
+    """Whether a process is told to end, by its signal or by the desk's own code, and no package ends it. Python's own
+    handler of Ctrl-C leaves no trace in the error: where it is in place, any KeyboardInterrupt is a person's."""
+    if type(error).__module__.startswith(_DESK):
         return not isinstance(error, Exception)
+    if not isinstance(error, SystemExit | KeyboardInterrupt):
+        return False
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return True
     frames = _frames(error)
-    return isinstance(error, SystemExit) and bool(frames) and frames[-1][2].startswith((_DESK, "__main__"))
+    return bool(frames) and frames[-1].module.startswith((_DESK, "__main__"))
 
 
-def said(error: BaseException, *, placed: bool = True) -> str:
-    """Return an error in one line: its type, what it says, and where in the package it was raised."""
+def said(error: BaseException, *, placed: bool = True, root: str = "") -> str:
+    """Return an error in one line: its type, what it says, and where in the package it was raised. root: the package,
+    where the error went through others before it."""
     try:
         text = " ".join(str(error).split())
     except Exception as again:  # its own text fails
@@ -40,8 +58,9 @@ def said(error: BaseException, *, placed: bool = True) -> str:
     if type(error).__name__ == "InvalidRequestError" and (tabled := _TABLED.match(text)):
         return f"among the tables there is {tabled[1]} already"  # its own remedy would change the desk's table
     cut = f"{text[:LONGEST]}..." if len(text) > LONGEST else text
-    where = _where(error) if placed and not isinstance(error, SyntaxError) else ""  # its text has the line
-    return f"{type(error).__name__}{f': {cut}' if cut else ''}{f' ({where})' if where else ''}"
+    at = _where(error, root) if placed and not isinstance(error, SyntaxError) else None  # its text has the line
+    where = f" ({Path(at.file).name}, line {at.line})" if at is not None else ""
+    return f"{type(error).__name__}{f': {cut}' if cut else ''}{where}"
 
 
 def unknown_member(error: BaseException) -> str | None:
@@ -50,24 +69,44 @@ def unknown_member(error: BaseException) -> str | None:
     return f"{found[1]}({found[2]}=...)" if found is not None else None
 
 
-def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+def root_of(error: BaseException, roots: Collection[str]) -> str | None:
+    """Return the package, of these, whose code was the last that an error went through."""
+    return next((root for one in reversed(_frames(error)) for root in roots if one.is_of(root)), None)
+
+
+def ends_a_module(error: BaseException, root: str) -> bool:
+    """Whether an error went through the top of a module of a package: the module was being loaded, late."""
+    return any(one.function == "<module>" and one.is_of(root) for one in _frames(error))
+
+
+def statement(error: BaseException) -> str:
+    """Return the line of a package's code that an error went through last, with its place; an empty text where there is
+    none."""
+    if (at := _where(error)) is None:
+        return ""
+    line = linecache.getline(at.file, at.line).strip()
+    return f"{line!r} ({Path(at.file).name}, line {at.line})" if line else ""
+
+
+def _frames(error: BaseException) -> list[_Frame]:
     found, at = [], error.__traceback__
     while at is not None:
-        name = str(at.tb_frame.f_globals.get("__name__", ""))
-        found.append((at.tb_frame.f_code.co_filename, at.tb_lineno, name))
+        name, code = str(at.tb_frame.f_globals.get("__name__", "")), at.tb_frame.f_code
+        found.append(_Frame(code.co_filename, at.tb_lineno, name, code.co_name))
         at = at.tb_next
     return found
 
 
-def _where(error: BaseException) -> str:
+def _where(error: BaseException, root: str = "") -> _Frame | None:
     """Return file and line: the last ones in the folder of the package, for beyond that the library's code is shown."""
-    apart = (f"{_DESK}models.features", f"{_DESK}models.descriptions", "importlib")
-    frames = [one for one in _frames(error) if not one[0].startswith("<") and not one[2].startswith(apart)]
+    apart = (f"{_DESK}models.features", f"{_DESK}models.descriptions", "importlib", "contextlib")
+    frames = [one for one in _frames(error) if not one.file.startswith("<") and not one.module.startswith(apart)]
+    if root:
+        return next((one for one in reversed(frames) if one.is_of(root)), None)
     if not frames:
-        return ""
-    folder = os.path.dirname(frames[0][0])
-    file, line, _ = next(one for one in reversed(frames) if one[0].startswith(folder))
-    return f"{Path(file).name}, line {line}"
+        return None
+    folder = os.path.dirname(frames[0].file)
+    return next(one for one in reversed(frames) if one.file.startswith(folder))
 
 
 def misfit(feature: Any) -> str:

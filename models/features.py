@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -24,10 +26,22 @@ from importlib.metadata import (
 from pathlib import Path
 from string import ascii_lowercase
 from threading import get_ident
+from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from chordesk.models.descriptions import NAME, NAME_RULE, is_ours, misfit, said, unknown_member, wrong_kind
+from chordesk.models.descriptions import (
+    NAME,
+    NAME_RULE,
+    ends_a_module,
+    is_ours,
+    misfit,
+    root_of,
+    said,
+    statement,
+    unknown_member,
+    wrong_kind,
+)
 from chordesk.models.errors import DeskError, NotConfigured, SettingError, UsageError
 
 if TYPE_CHECKING:
@@ -347,17 +361,34 @@ class _Found:
     unready: dict[str, Skipped] = field(default_factory=dict)  # by name, those whose tables cannot be used
     # Features that were in force until a part of them was needed: tables that were made before still have their parts.
     dropped: dict[str, tuple[Feature, Skipped]] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)  # the features' packages, by the name that is imported
+    seconds: dict[str, float] = field(default_factory=dict)  # that a description took to load, by feature
 
 
-_ENTWINED = "{} loads the desk while it is described: import that where it is used, beside Feature only what describes"
+_ENTWINED = (
+    "{} loads the desk while it is described{}: import that where it is used, beside Feature only what describes it"
+)
+SLOW = 1.0  # seconds: every command waits for every description
 # By thread, the place of the description that it loads.
 _LOADING: dict[int, str] = {}
+
+
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    """Around code of a package that is loaded. What it prints goes where errors do: a command's output may be JSON for
+    a program. Ctrl-C names it, for it may be what takes so long."""
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            error.add_note(f"while {what} was loaded")
+            raise
 
 
 @cache
 def _found() -> _Found:
     if (place := _LOADING.get(get_ident())) is not None:
-        raise ImportError(_ENTWINED.format(place))
+        raise ImportError(_ENTWINED.format(place, ""))
     found = _Found()
     for module in OWN:
         feature: Feature = import_module(module).FEATURE
@@ -398,17 +429,20 @@ def _take(entry: EntryPoint, found: _Found) -> None:
     """Load the description that an entry point names, or leave it out."""
     where = f"{_named(entry.dist)} ({entry.value})" if entry.dist is not None else entry.value
     remedy = f"upgrade or uninstall its package, or set {OFF}={entry.name}"
+    began = monotonic()
     try:
         _LOADING[get_ident()] = entry.value
         why, other = _misnamed(entry, found)
         if not why:
-            feature = entry.load()
+            with _loading(f"the feature {entry.name} of {where}"):
+                feature = entry.load()
             why, other = _wrong(entry.name, feature, found)
         remedy = other or remedy
     except BaseException as error:
         if is_ours(error):
             raise
-        why = _ENTWINED.format(entry.value) if _is_entwined(error) else said(error)
+        by = f", by {line}" if (line := statement(error)) else ""
+        why = _ENTWINED.format(entry.value, by) if _is_entwined(error) else said(error)
         if member := unknown_member(error):
             why, remedy = f"this chordesk {_here()} knows no {member}", "upgrade chordesk, or install an older version"
     finally:
@@ -417,6 +451,8 @@ def _take(entry: EntryPoint, found: _Found) -> None:
         found.skipped.append(Skipped(entry.name, where, why, remedy))
     else:
         found.features[entry.name], found.places[entry.name] = feature, where
+        found.roots[entry.module.partition(".")[0]] = entry.name
+        found.seconds[entry.name] = monotonic() - began
 
 
 def _is_entwined(error: BaseException) -> bool:
@@ -624,13 +660,16 @@ def load(place: str) -> Any:
     return getattr(import_module(module), name) if name else import_module(module)
 
 
-def _loaded(feature: Feature, place: str, kind: Any, *, many: bool = False) -> Any:
+def loaded(feature: Feature, place: str, kind: Any, *, many: bool = False) -> Any:
     """Load a part of a feature. One of a package is of its kind, or the package is left out: raises SettingError."""
+    if feature.name not in _found().places:
+        return load(place)
     try:
-        found = load(place)
-        why = wrong_kind(found, kind, place, many=many) if feature.name in _found().places else ""
+        with _loading(f"{place} of {_found().places[feature.name]}"):
+            found = load(place)
+        why = wrong_kind(found, kind, place, many=many)
     except BaseException as error:
-        if feature.name not in _found().places or is_ours(error):
+        if is_ours(error):
             raise
         why = said(error)
     if why:
@@ -652,7 +691,7 @@ def part(what: str, name: str, place: str, kind: Any = object) -> Any:
         if name in named and place in _places(named[name]):
             if feature.name in _found().dropped:
                 raise _left_out(feature)
-            return _loaded(feature, place, kind)
+            return loaded(feature, place, kind)
     return load(place)
 
 
@@ -679,12 +718,12 @@ def parts(
         if given is not None and feature.settings and not set(feature.settings).intersection(given):
             continue
         try:
-            loaded = [_loaded(feature, place, kind, many=many) for place in getattr(feature, what)]
+            found = [loaded(feature, place, kind, many=many) for place in getattr(feature, what)]
         except SettingError:
             if feature.name not in _found().dropped:
                 raise
             continue
-        yield feature, loaded
+        yield feature, found
 
 
 def call(feature: Feature, function: Callable[..., T], *given: Any) -> T:
@@ -695,12 +734,32 @@ def call(feature: Feature, function: Callable[..., T], *given: Any) -> T:
     except DeskError:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_ours(error) or feature.name not in _found().places:
             raise
-        if (place := _found().places.get(feature.name)) is None:
-            raise
-        remedy = f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
-        raise SettingError(f"the feature {feature.name} of {place} fails: {said(error)}", remedy=remedy) from error
+        raise _failed(feature.name, said(error)) from error
+
+
+def _failed(name: str, why: str) -> SettingError:
+    remedy = f"correct, upgrade or uninstall its package, or set {OFF}={name}"
+    return SettingError(f"the feature {name} of {_found().places[name]} fails: {why}", remedy=remedy)
+
+
+def blamed(error: BaseException) -> SettingError | None:
+    """Return what an error of a command says of the package in whose code it was raised; None where that is none's, or
+    where the package asks for the process's end, as a command may but no module that loads."""
+    places, roots = _found().places, _found().roots
+    root = root_of(error, [root for root, name in roots.items() if name in places])
+    if root is None or (isinstance(error, SystemExit) and not ends_a_module(error, root)):
+        return None
+    return _failed(roots[root], said(error, root=root))
+
+
+def slow() -> Iterator[tuple[str, str]]:
+    """Yield the packages whose descriptions take long to load, and the remedy."""
+    for name, seconds in _found().seconds.items():
+        if seconds > SLOW and name in _found().places:
+            reason = f"the feature {name} of {_found().places[name]} took {seconds:.1f} s to load, as in every command"
+            yield reason, f"import what is slow where it is used, or set {OFF}={name}"
 
 
 def entries(what: str, name: str, kind: Any) -> Iterator[tuple[Feature, Any]]:
@@ -711,7 +770,7 @@ def entries(what: str, name: str, kind: Any) -> Iterator[tuple[Feature, Any]]:
             if feature.name in _found().dropped:  # for what its first one is
                 break
             try:
-                found = _loaded(feature, place, kind)
+                found = loaded(feature, place, kind)
             except SettingError:
                 if feature.name not in _found().dropped:
                     raise

@@ -32,6 +32,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
+from chordesk.models.descriptions import said
+from chordesk.models.errors import SettingError
 from chordesk.models.exchanges import EXCHANGES, HOME
 from chordesk.models.features import Broker, Market
 from chordesk.models.files import data_folder
@@ -523,7 +525,7 @@ def _with_features(core: type[BaseModel]) -> type[BaseModel]:
         if not feature.settings_schema:
             continue
         try:
-            schema: type[BaseModel] = features.load(feature.settings_schema)
+            schema: type[BaseModel] = features.loaded(feature, feature.settings_schema, kind=type)
             found = {feature.prefix + name: info for name, info in schema.model_fields.items()}
             why = _unfit(found, {**core.model_fields, **fields})
             if not why:
@@ -532,9 +534,10 @@ def _with_features(core: type[BaseModel]) -> type[BaseModel]:
             why = (
                 f"its setting {error.errors()[0]['loc'][0]} has a default that does not fit: {error.errors()[0]['msg']}"
             )
+        except SettingError:
+            continue
         except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            why = f"its settings {feature.settings_schema} do not load: {said}"
+            why = f"its settings {feature.settings_schema} do not fit: {said(error, placed=False)}"
         if why:
             features.skip(feature, why)
             continue

@@ -11,10 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chordesk.tasks.cli import ping
 from chordesk.tasks.cli.standard_output import watched
+
+if TYPE_CHECKING:
+    from chordesk.models.errors import DeskError
 
 # Exit codes: 0 done, 1 the answer is no or the output is lost, 2 wrong use or setting, 128+n stopped by signal n.
 WRONG_USE = 2
@@ -52,10 +55,20 @@ def _end(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
+def _interrupt(number: int, _frame: object) -> None:
+    """As Python's own handler. By its trace in the error a person's Ctrl-C differs from what a package raises."""
+    raise KeyboardInterrupt
+
+
 def _run() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     from chordesk.tasks.cli.root import command_for
 
-    command_for(sys.argv[1:])()
+    command = command_for(sys.argv[1:])
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command()
 
 
 def ended(command: Callable[[], Any]) -> int:
@@ -71,16 +84,27 @@ def ended(command: Callable[[], Any]) -> int:
         return fail(error, WRONG_USE)
     except StopRequested as stop:
         return 128 + stop.number
-    except Exception as error:
-        # Loaded only then: most commands end without an error, and some never open the database.
-        from chordesk.models.database.failures import as_desk_error
-
-        if (found := as_desk_error(error)) is None:
+    except KeyboardInterrupt as error:
+        print(" ".join(("stopped by Ctrl-C", *getattr(error, "__notes__", ()))), file=sys.stderr)
+        return 128 + signal.SIGINT
+    except (Exception, SystemExit) as error:
+        if (found := _said(error)) is None:
             raise
         from chordesk.tasks.cli.output import fail
 
         return fail(found, WRONG_USE)
     return code if isinstance(code, int) else 0
+
+
+def _said(error: Exception | SystemExit) -> DeskError | None:
+    """Return what a person is told of an error that is not the desk's own, by the database or in the code of a package;
+    None of any other."""
+    # Loaded only then: most commands end without an error, and some never open the database.
+    from chordesk.models import features
+    from chordesk.models.database.failures import as_desk_error
+
+    found = None if isinstance(error, SystemExit) else as_desk_error(error)
+    return found or features.blamed(error)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from tests.postgres import Server
 from tests.stack import REPOSITORY, Processes, processes
 
 
-def site(folder: Path, name: str, *, source: Path | None = None) -> Path:
+def site(folder: Path, name: str, *, source: Path | None = None, module: str = "") -> Path:
     """Lay a package down as pip does: its modules, and its entry point in a dist-info folder."""
-    module = source.name if source is not None else f"wrong_{name}".replace("-", "_")
+    module = source.name if source is not None else module or f"wrong_{name}".replace("-", "_")
     if source is not None:
         shutil.copytree(source, folder / module, ignore=shutil.ignore_patterns("__pycache__"))
     about = folder / f"{module}-1.0.dist-info"

@@ -10,6 +10,7 @@ from pathlib import Path
 from chordesk.models import features
 from chordesk.tasks.web.page.assets import STATIC
 from tests.features.test_switched_off import desk, python
+from tests.features.test_tables import site
 from tests.stack import processes
 
 HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, Program, View\n"
@@ -220,3 +221,40 @@ def test_the_views_that_packages_may_not_have_are_those_of_the_page() -> None:
     text = (STATIC / "app.js").read_text(encoding="utf-8")
     found = re.findall(r"\{ path: '([^']+)', name: '\w+',(?: menu: true,)?(?: key: '(\w)',)? module", text)
     assert dict(found) == features.PAGE
+
+
+# Packages whose code does more than describe, while it loads: by name the module of the feature, and further modules.
+LOUD = {
+    "stops": {"loud_stops": "raise KeyboardInterrupt\n"},
+    "settles": {
+        "loud_settles": f"{HEAD}FEATURE = Feature('settles', settings_schema='late_settings:Own')\n",
+        "late_settings": "raise SystemExit\n",
+    },
+    "prints": {
+        "loud_prints": f"{HEAD}print('a greeting')\n"
+        "FEATURE = Feature('prints', commands={'prints': Command('loud_prints.more', 'Run', 'Print.')})\n",
+        "loud_prints/more": "import typer\ncommands = typer.Typer()\n@commands.command()\ndef prints():\n"
+        "    from loud_prints import late\n",
+        "loud_prints/late": "import sys\nsys.exit(7)\n",
+    },
+}
+
+
+def test_what_a_package_does_while_it_loads_ends_no_command(tmp_path: Path) -> None:
+    for name, modules in LOUD.items():
+        site(tmp_path, name, module=f"loud_{name}")
+        for module, text in modules.items():
+            path = tmp_path / f"{module}.py"
+            if any(one.startswith(f"{module}/") for one in modules):
+                path = tmp_path / module / "__init__.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
+        shown = desk(found, "config", "--json")
+        assert (shown.returncode, shown.stderr) == (0, "a greeting\n")
+        assert "settles" not in str(json.loads(shown.stdout))
+        late = desk(found, "prints")
+        assert (late.returncode, "Traceback" in late.stderr) == (2, False), late.stderr
+        assert "the feature prints of loud_prints 1.0 (loud_prints:FEATURE) fails: SystemExit: 7 (late.py, line 2)" in (
+            " ".join(late.stderr.split())
+        )
