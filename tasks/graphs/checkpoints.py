@@ -206,8 +206,6 @@ class StepSaver(GraphReader):
             has_writes, has_within = self._has_writes or bool(place), self._has_within and not place
             self._has_within = self._has_within or bool(place)
 
-        kept = col(GraphCheckpoint.checkpoint_id) == checkpoint["id"]
-
         def write(session: Session) -> None:
             if has_writes:
                 old = GraphWrite.checkpoint_id != checkpoint["id"]
@@ -220,12 +218,7 @@ class StepSaver(GraphReader):
             row.lists = {
                 channel: runs_of([numbers[digest] for digest in listed]) for channel, listed in digests.items()
             }
-            if place:
-                others = col(GraphCheckpoint.checkpoint_id) != checkpoint["id"]
-                self._delete(session, GraphCheckpoint, GraphCheckpoint.place == place, others)
-            present = update(GraphCheckpoint).where(*self._at(GraphCheckpoint, place), kept).values(row.model_dump())
-            if session.connection().execute(present).rowcount == 0:
-                insert_rows(session, [row])
+            self._replace(session, row)
             if not place and number > 0 and number % HISTORY == 0:
                 self._shorten(session)
 
@@ -235,6 +228,15 @@ class StepSaver(GraphReader):
             self._has_within = self._has_within and metadata.get("source") != "loop"
             self._saved(number)
         return self._config(place, checkpoint["id"])
+
+    def _replace(self, session: Session, row: GraphCheckpoint) -> None:
+        """Write a checkpoint once, however often it is put; a graph within a node keeps its latest alone."""
+        if row.place:
+            others = col(GraphCheckpoint.checkpoint_id) != row.checkpoint_id
+            self._delete(session, GraphCheckpoint, GraphCheckpoint.place == row.place, others)
+        same = (*self._at(GraphCheckpoint, row.place), col(GraphCheckpoint.checkpoint_id) == row.checkpoint_id)
+        if session.connection().execute(update(GraphCheckpoint).where(*same).values(row.model_dump())).rowcount == 0:
+            insert_rows(session, [row])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,10 +55,7 @@ def run(
 
     Each arm is a backtest. Differences from the first arm are in pairs, by session and by name judged, with intervals.
     """
-    given = {"--arm": arms, "--arms": ready_arms, "--ablate": ablate, "--run": runs}
-    several = [option for option, there in given.items() if there]
-    if len(several) > 1 and several != ["--arm", "--arms"]:
-        raise UsageError(f"{' and '.join(several)} were given together", remedy="give one of them")
+    _require_one_source({"--arm": arms, "--arms": ready_arms, "--ablate": ablate, "--run": runs})
     if runs:
         settings, store = opened()
         with store.read() as session:
@@ -92,6 +89,13 @@ def run(
                 console().print(f"arm {one.params['arm']}: run {one.id}", highlight=False, markup=False)
             follow(app, one, quiet=as_json, player=player)
         _show(app.desk.settings, app.desk.store, [one.id for one in opened_runs], size, as_json=as_json)
+
+
+def _require_one_source(given: Mapping[str, Sequence[str] | str | None]) -> None:
+    """Arms come from one option; only written and ready ones go together. given: what each option has."""
+    several = [option for option, there in given.items() if there]
+    if len(several) > 1 and several != ["--arm", "--arms"]:
+        raise UsageError(f"{' and '.join(several)} were given together", remedy="give one of them")
 
 
 def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:
