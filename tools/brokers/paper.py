@@ -478,13 +478,13 @@ class PaperBroker:
         if ticket.legs:
             return _answer(ticket, *match_legs(ticket, self._priced(account), self._market, self._settings))
         try:
-            offer = self._prices.offer(ticket, booked, placing=placing)
+            found = self._prices.match(ticket, booked, placing=placing)
         except NotConfigured as error:
             return _answer(ticket, "cancelled" if booked else "rejected", str(error), booked)
         except MarketError as error:
             waiting = "partially_filled" if booked else "submitted"
             return _answer(ticket, waiting, f"no price to fill at: {error}", booked)
-        fresh = offer.fills(left, self._commission)
+        fresh = found.fills(left, self._commission)
         taken = _total(fresh)
         if fresh:
             short = self._shortfall(ticket, taken, max(exact(fill.price) for fill in fresh), account)
@@ -492,10 +492,10 @@ class PaperBroker:
                 return _answer(ticket, "cancelled" if booked else "rejected", short, booked)
         fills = [*booked, *fresh]
         if taken == left:
-            return _answer(ticket, "filled", offer.note, fills)
-        note = self._volume_note(ticket, fills) if offer.matches else offer.note
+            return _answer(ticket, "filled", found.note, fills)
+        note = self._volume_note(ticket, fills) if found.matches else found.note
         waiting = "partially_filled" if fills else "submitted"
-        return _answer(ticket, offer.ends or waiting, note, fills)
+        return _answer(ticket, found.ends or waiting, note, fills)
 
     def _volume_note(self, ticket: OrderTicket, fills: list[BrokerFill]) -> str:
         done, share = plain(_total(fills)), f"{self._settings.paper_volume_share:.0%}"

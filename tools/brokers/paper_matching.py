@@ -167,7 +167,7 @@ def _auction(ticket: OrderTicket, slipped: Decimal, at: dt.datetime, room: Decim
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Matches:
     """The fills that an order would get, the earliest first."""
 
     matches: list[Match]
@@ -233,7 +233,7 @@ class PaperPrices:
         self._slippage = settings.slippage_bps
         self._volume_share = exact(settings.paper_volume_share)
 
-    def offer(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool = False) -> Offer:
+    def match(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool = False) -> Matches:
         """Return what the market offers what is left of the order. placing: it has just been sent. Raises
         NotConfigured when the market prices no such thing."""
         if ticket.time_in_force == "opg":
@@ -290,24 +290,24 @@ class PaperPrices:
             decision_time(day, code) if clock.day is not None else min(exchange_hours(code).close_of(day), clock.now())
         )
 
-    def _at_next_open(self, ticket: OrderTicket) -> Offer:
+    def _at_next_open(self, ticket: OrderTicket) -> Matches:
         """Return what the first session after the order was placed offers at its open, or at its one price."""
         ends = {"ioc": "cancelled", "day": "expired"}[ticket.time_in_force]
         if passed := self._passed(ticket):
             filled = self._matched(ticket, passed)
-            return Offer(filled, ends, None if filled else self._unmet(ticket, passed[0].open, passed[0].opens_at))
+            return Matches(filled, ends, None if filled else self._unmet(ticket, passed[0].open, passed[0].opens_at))
         found, first = (
             self.sessions_since(ticket.symbol, ticket.placed_at),
             self._first_since(ticket.symbol, ticket.placed_at),
         )
         if first is None:
-            return Offer([], None, "waits for the open of the next session")
+            return Matches([], None, "waits for the open of the next session")
         if not found or found[0].day != first:
             known = not self.at_open or first < self._market.clock.session(exchange_code(ticket.symbol))
-            return Offer([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
+            return Matches([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
         session = found[0].opening()
         filled = self._matched(ticket, [session])
-        return Offer(filled, ends, None if filled else self._unmet(ticket, session.open, session.opens_at))
+        return Matches(filled, ends, None if filled else self._unmet(ticket, session.open, session.opens_at))
 
     def _first_since(self, symbol: str, since: dt.datetime) -> dt.date | None:
         """Return the market's first session that did not open before `since`; None while it knows none."""
@@ -316,18 +316,18 @@ class PaperPrices:
         days = self._market.sessions((self._market.clock.session(code) - exchange_day(since, code)).days + 2)
         return next((day for day in days if hours.is_session(day) and hours.open_of(day) >= since), None)
 
-    def _now(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Offer:
+    def _now(self, ticket: OrderTicket, booked: Sequence[BrokerFill]) -> Matches:
         at_once = ticket.time_in_force == "ioc"
         quote = self._quote(ticket)
         if quote is None:
-            return Offer([], "cancelled" if at_once else None, f"the market has no price to fill {ticket.traded} at")
+            return Matches([], "cancelled" if at_once else None, f"the market has no price to fill {ticket.traded} at")
         found = self._matched(ticket, [Session.of_quote(quote, self._room(ticket, booked))])
         if found:
-            return Offer(found, "cancelled" if at_once else None, label_of([quote]))
+            return Matches(found, "cancelled" if at_once else None, label_of([quote]))
         note = self._unmet(ticket, exact(quote.price), quote.at)
-        return Offer([], "cancelled", f"{note}; an ioc order does not wait") if at_once else Offer([], None, note)
+        return Matches([], "cancelled", f"{note}; an ioc order does not wait") if at_once else Matches([], None, note)
 
-    def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool) -> Offer:
+    def _resting(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool) -> Matches:
         """Match an order with the sessions since it was placed, or since its last fill: a session that has filled a
         part is used up, and what has filled a part of a stop has triggered it. A session in doubt meets market orders
         alone."""
@@ -342,10 +342,10 @@ class PaperPrices:
             sessions, live = ([one for one in met if not one.doubt] for met in (sessions, live))
         found = list(matches(ticket, [*sessions, *live], self._slippage, triggered=bool(booked)))
         if found:
-            return Offer(found)
+            return Matches(found)
         if ticket.order_type == "market":
-            return Offer([], None, "waits for the open of the next session")
-        return Offer([], None, why or f"{shown(ticket.order_type)} order, good until cancelled")
+            return Matches([], None, "waits for the open of the next session")
+        return Matches([], None, why or f"{shown(ticket.order_type)} order, good until cancelled")
 
     def _passed(self, ticket: OrderTicket) -> list[Session]:
         """Return the price at which a stop was placed that it had passed already, as the session of a single price:
@@ -387,11 +387,11 @@ class PaperPrices:
         why = doubt(self._market, ticket.symbol, quote.price) if ticket.contract is None else None
         return [replace(Session.of_quote(quote, self._room(ticket, booked)), doubt=why or "")]
 
-    def _opening(self, ticket: OrderTicket) -> Offer:
+    def _opening(self, ticket: OrderTicket) -> Matches:
         self._require_opens(ticket.symbol)
         sessions = self.sessions_since(ticket.symbol, ticket.placed_at)
         if not sessions:
-            return Offer([], None, "waits for the next opening price")
+            return Matches([], None, "waits for the next opening price")
         return self._auction(ticket, at_open(ticket, sessions[0], self._slippage), "open", sessions[0])
 
     def _require_opens(self, symbol: str) -> None:
@@ -403,19 +403,19 @@ class PaperPrices:
         if math.isnan(opens[-1]):
             raise NotConfigured(f"not available: {self._market.name} has no opening price of {symbol}")
 
-    def _closing(self, ticket: OrderTicket) -> Offer:
+    def _closing(self, ticket: OrderTicket) -> Matches:
         day = dt.timedelta(days=1)
         for session in self.sessions_since(ticket.symbol, ticket.placed_at - day):
             close = hours_of(ticket.symbol).close_of(session.day)
             if close - CLOSING_CUT > ticket.placed_at and not session.begun:
                 return self._auction(ticket, at_close(ticket, session, self._slippage), "close", session)
-        return Offer([], None, "waits for the next closing price")
+        return Matches([], None, "waits for the next closing price")
 
-    def _auction(self, ticket: OrderTicket, found: Match | None, name: str, session: Session) -> Offer:
+    def _auction(self, ticket: OrderTicket, found: Match | None, name: str, session: Session) -> Matches:
         if found is not None:
-            return Offer([found], "expired")
+            return Matches([found], "expired")
         note = f"limit {money(ticket.limit_price or 0)} not met by the {name} of {session.day}"
-        return Offer([], "expired", note)
+        return Matches([], "expired", note)
 
     def _matched(self, ticket: OrderTicket, sessions: Sequence[Session]) -> list[Match]:
         return list(matches(ticket, sessions, self._slippage))

@@ -69,7 +69,7 @@ def filled(market: Sessions, ticket: OrderTicket, passes: list[tuple[int, str]])
             market.on(clock), Settings(slippage_bps=5.0, paper_volume_share=SHARE), at_open=instant == "open"
         )
         left = exact(ticket.quantity) - sum((exact(fill.quantity) for fill in booked), Decimal(0))
-        booked += prices.offer(ticket, booked).fills(left, Decimal(0)) if left else []
+        booked += prices.match(ticket, booked).fills(left, Decimal(0)) if left else []
     return [(fill.quantity, fill.price, fill.at) for fill in booked]
 
 
@@ -178,4 +178,4 @@ def test_a_stop_placed_within_a_session(time: str, fills: list[tuple[float, floa
     )  # fmt: skip
     for last in (1, 2):
         prices = PaperPrices(market.on(ReplayClock(DAYS[last])), Settings(slippage_bps=0), at_open=False)
-        assert [(one.quantity, one.price) for one in prices.offer(ticket, []).fills(Decimal(10), Decimal(0))] == fills
+        assert [(one.quantity, one.price) for one in prices.match(ticket, []).fills(Decimal(10), Decimal(0))] == fills

@@ -203,8 +203,8 @@ def test_closes_alone_fill_at_the_end_of_the_next_session_and_lack_ranges(
         placed_at=own.clock.now(), order_type="market",
     )  # fmt: skip
     settings = Settings(slippage_bps=0)
-    assert PaperPrices(following, settings, at_open=True).offer(ticket, []).matches == []
-    (match,) = PaperPrices(following, settings, at_open=False).offer(ticket, []).matches
+    assert PaperPrices(following, settings, at_open=True).match(ticket, []).matches == []
+    (match,) = PaperPrices(following, settings, at_open=False).match(ticket, []).matches
     assert (float(match.price), match.at) == (rows[101][1], following.clock.now())
     context = make_context(own)
     signals = call(context, "signals_get", symbols=["A"]).payload

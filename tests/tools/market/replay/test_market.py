@@ -12,7 +12,7 @@ import pytest
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.orders import OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.tools.brokers.paper_matching import Offer, PaperPrices
+from chordesk.tools.brokers.paper_matching import Matches, PaperPrices
 from chordesk.tools.market.clock import ReplayClock, exchange_hours
 from chordesk.tools.market.replay import market as module
 from chordesk.tools.market.replay.market import LOST, ROW, ReplayData, ReplayMarket, clean, replay_data
@@ -93,7 +93,7 @@ def test_an_order_fills_at_the_next_session_s_open_once_it_has_come(
 ) -> None:
     placed, opening = at(data, day), dt.datetime.fromisoformat(filled)
     then = placed.on(ReplayClock(opening.date()))
-    assert bought(placed, placed) == Offer([], None, "waits for the open of the next session")
+    assert bought(placed, placed) == Matches([], None, "waits for the open of the next session")
     (match,) = bought(then, placed, at_open=True).matches
     assert (float(match.price), match.at) == (raw["AAPL"][opening.date()].open, opening)
     assert bought(then, placed).matches == [match]
@@ -101,12 +101,12 @@ def test_an_order_fills_at_the_next_session_s_open_once_it_has_come(
     assert bought(last, last).note == "waits for the open of the next session"
 
 
-def bought(market: ReplayMarket, placed: ReplayMarket, *, at_open: bool = False) -> Offer:
+def bought(market: ReplayMarket, placed: ReplayMarket, *, at_open: bool = False) -> Matches:
     ticket = OrderTicket(
         order_id=uuid.UUID(int=1), account="paper", symbol="AAPL", action="open", side="buy", quantity=1,
         placed_at=placed.clock.now(), order_type="market",
     )  # fmt: skip
-    return PaperPrices(market, Settings(slippage_bps=0), at_open=at_open).offer(ticket, [])
+    return PaperPrices(market, Settings(slippage_bps=0), at_open=at_open).match(ticket, [])
 
 
 def load(home: Path) -> ReplayData:
