@@ -1,7 +1,8 @@
 """Limits of connections: what a client may cost before it has shown a token.
 
-h11 bounds a request's head. Here are the times of heads and bodies, and the number of connections that wait for their
-client: beyond it the strangers that wait longest are closed. So hundreds of silent clients keep out nobody.
+h11 bounds the size of a request's head. Here are the time limits of heads and bodies, and a cap on idle connections:
+past it, the unauthenticated ones that have been idle longest are closed, so that hundreds of silent clients cannot lock
+others out.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode
 
 HEAD_BYTES = 16 * 1024
-HEAD_SECONDS = 10.0  # for a whole head, from the connection, or from a stranger's last answer
+HEAD_SECONDS = 10.0  # for a whole head, from the connection, or from an unauthenticated client's last answer
 BODY_SECONDS = 10.0  # for a whole body, from its head
-ANSWER_SECONDS = 30.0  # until a stranger has taken its answer
+ANSWER_SECONDS = 30.0  # until an unauthenticated client has taken its answer
 HELLO_SECONDS = 10.0  # for a program's first message, which has the token
 KEEP_ALIVE_SECONDS = 60  # without a request, once it has shown a token
-NEXT_SECONDS = 0.25  # until a stranger's next request of one packet is read: hundreds cost it nothing
+NEXT_SECONDS = 0.25  # until such a client's next request of one packet is read: hundreds cost it nothing
 STOP_SECONDS = 2
 CLIENT_WAITS = 64  # connections of one address that wait for it
 ALL_WAIT = 256
@@ -39,8 +40,8 @@ TELL_SECONDS = 60.0
 READ_BYTES = 16 * 1024
 MOST_BYTES = 64 * 1024  # of a body, and of a program's message
 MOST_DEPTH = 32  # of its JSON
-MOST_FRAMES = 16  # of a stranger's message: clients send one, and thousands of empty ones are cheap to send
-FRAME_BYTES = 512  # of a stranger that are parsed before its frames are counted
+MOST_FRAMES = 16  # of such a client's message: clients send one, and thousands of empty ones are cheap to send
+FRAME_BYTES = 512  # of such a client that are parsed before its frames are counted
 log = structlog.get_logger(__name__)
 _LET_IN = "let_in"
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -98,7 +99,7 @@ class ConnectionLimits:
 
     def look(self, now: float) -> None:
         """Close the connections whose time is over, and those that are too many."""
-        # Strangers are counted by themselves: however many there are, none of them closes one that is known.
+        # Unauthenticated connections are counted apart: however many there are, none closes an authenticated one.
         many = Counter(one.known for one in self._waiting)
         of_client = Counter((one.address, one.known) for one in self._waiting)
         for one, until in list(self._waiting.items()):
@@ -234,7 +235,7 @@ class LimitedWebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             self.transport.close()
 
     def send_receive_event_to_app(self) -> None:
-        # uvicorn would log the bytes of strangers, with a traceback.
+        # uvicorn would log what unauthenticated clients send, with a traceback.
         if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(b"".join(self.frames)):
             self.conn.send_close(CloseCode.INVALID_DATA)
             self.handle_parser_exception()
@@ -273,7 +274,7 @@ class LimitedServer(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
-        # What was loaded stays, so that collections are short, and may come as often as strangers leave.
+        # What was loaded stays, so that collections are short, and may come as often as connections end.
         gc.freeze()
         gc.set_threshold(2000, 10, 10)
         self._announce()
