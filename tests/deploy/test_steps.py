@@ -104,7 +104,8 @@ def test_every_dependency_of_the_project_is_in_its_set() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
-    fleet = ["demo", "yahoo", "fx", "alpaca", "ibkr", "pages", "events", "langchain", "mcp", "postgres", "notify", "otel"]
+    few = ["demo", "yahoo", "fx", "alpaca", "ibkr", "pages"]
+    fleet = [*few, "events", "langchain", "mcp", "postgres", "notify", "otel"]
     sets = {
         "demo": ["demo"], "fleet": fleet, "dev": [*fleet, *LARGE, "dev", "ship"], "docs": ["docs"], "ship": ["ship"],
         **{extra: [extra] for extra in LARGE},
