@@ -196,13 +196,20 @@ def _spun_off(symbol: str, held: Decimal, action: Action, market: MarketData) ->
 
 
 def _close_before(symbol: str, action: Action, market: MarketData) -> Decimal | None:
-    """Return the last close before an action, for a share after it and without the cash."""
+    """Return the last close before an action, for a share after it and without the cash: its own, and what was paid on
+    days since that close that had no trade."""
     bars = traded_bars(market, symbol, (market.clock.session() - action.day).days + _SESSIONS_BACK)
     before = [place for place, day in enumerate(bars.dates) if day < action.day]
     if not before:
         return None
-    close = exact(float(bars.close[before[-1]])) * exact(splits_since(market, symbol, action.day))
-    return max(close - exact(action.dividend) / exact(action.split), Decimal(0))
+    last = bars.dates[before[-1]]
+    close = exact(float(bars.close[before[-1]])) * exact(splits_since(market, symbol, last))
+    for each in actions_of(market, symbol, last):
+        if each.spun and each.day < action.day:
+            close /= exact(each.growth)
+        elif each.day <= action.day:
+            close = (close - exact(each.dividend)) / exact(each.split)
+    return max(close, Decimal(0))
 
 
 _RESTING = (OrderState.SUBMITTED.value, OrderState.PARTIALLY_FILLED.value)
