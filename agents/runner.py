@@ -17,7 +17,6 @@ import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
-from chordesk.agents.calls.call_arguments import problem_in
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
@@ -568,6 +567,8 @@ def cite_tag(step_id: str, attempt: int) -> str:
 
 def rogue_call(call: RogueCall, own: Collection[str]) -> RecordedCall:
     if call.tool in own:
+        from chordesk.agents.calls.call_arguments import problem_in  # few calls are malformed
+
         kind, why = RogueKind.MALFORMED, problem_in(call.arguments)
     elif call.tool in TOOLS:
         kind, why = RogueKind.FOREIGN, "this turn does not have the tool"

@@ -80,6 +80,7 @@ def _port_is_number(url: str) -> bool:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 HTTPS_PORT = 443
+MOST_URL_CHARS = 2_000  # of a page that is read
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
 _ENTRY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?")

@@ -51,8 +51,7 @@ from chordesk.tasks.engine.leases import Drain, LeaseKeeper, LoopThread
 from chordesk.tasks.engine.owners import owner_of
 from chordesk.tasks.engine.shortage_watch import ShortageWatch
 from chordesk.tasks.redis_clients import redis_url
-from chordesk.tasks.telemetry.commits import Commits
-from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
+from chordesk.tasks.telemetry.process_watch import ProcessWatch, has_telemetry
 from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, build_broker
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.protocol import MarketData
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.engine.limits import ModelAdmissions
     from chordesk.tasks.events.deltas import DeltaPublisher
     from chordesk.tasks.events.recorder import Recorder
+    from chordesk.tasks.telemetry.emit import Telemetry
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -148,7 +148,9 @@ class Desk:
         self._lock = threading.RLock()
         self.drain: Drain = main.drain if main is not None else Drain(settings.drain_seconds)
         self.watch: ProcessWatch = (
-            main.watch if main is not None else ProcessWatch(name, lambda: self.telemetry, self._dropped)
+            main.watch
+            if main is not None
+            else ProcessWatch(name, settings.metrics_port, lambda: self.telemetry, self._dropped)
         )
         self.order_pass_due = threading.Event()  # an order pass was requested and has not begun
         if main is not None:
@@ -170,7 +172,9 @@ class Desk:
     @part
     def store(self) -> Store:
         store = Store(self.settings.database)
-        if self.telemetry.wanted:
+        if has_telemetry(self.settings):
+            from chordesk.tasks.telemetry.commits import Commits
+
             store.on_commit.append(self._part("commits", lambda: Commits(self.telemetry, store)).committed)
         return store
 
@@ -188,6 +192,8 @@ class Desk:
 
     @part
     def telemetry(self) -> Telemetry:
+        from chordesk.tasks.telemetry.emit import Telemetry
+
         return Telemetry(self.settings, lambda: self.owner)
 
     @property

@@ -18,8 +18,9 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notification, NotificationChannel
 from chordesk.tasks.notifications.sender import Sender
-from chordesk.tasks.telemetry.emit import ProcessWatch, Telemetry
+from chordesk.tasks.telemetry.emit import Telemetry
 from chordesk.tasks.telemetry.gauges import Exporter, Gauge, Reading
+from chordesk.tasks.telemetry.process_watch import ProcessWatch
 
 # The gauges of notifications that the database has, by channel: what waits, for how long, and what was given up. Shown
 # by the processes that send them alone.
@@ -71,7 +72,7 @@ def watched(settings: Settings, store: Store, sender: Sender, owner: str, stop: 
             return read_notifications(session)
 
     telemetry = Telemetry(settings, lambda: owner)
-    watch = ProcessWatch(ROLE, lambda: telemetry, dict)
+    watch = ProcessWatch(ROLE, settings.metrics_port, lambda: telemetry, dict)
     watch.add(Exporter({"database": read}).collect)
     watch.health.stops_by(stop.is_set)
     watch.health.ready_by(sender.why_not)

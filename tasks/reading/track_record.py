@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmodel import Session, col, select
 
@@ -22,16 +22,16 @@ from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Decision, Run, Verdict
 from chordesk.tasks.reading.accounts import EquityDay, equity_curve
 from chordesk.tasks.reading.runs import backtest_view
-from chordesk.tasks.reading.scores import kept_scores
 from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
-from chordesk.tools.portfolio.lots import Lot, lots_of
-from chordesk.tools.prices.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 from chordesk.tools.prices.price_panel import panel_of
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
 from chordesk.tools.scoring.verdict_calibration import lenses_of
+
+if TYPE_CHECKING:
+    from chordesk.tools.portfolio.lots import Lot
 
 MOST_DAYS = 5_000
 
@@ -174,6 +174,8 @@ def track_record(
     store: Store, context: ToolContext, account: str, market: MarketData | None, against: str | None = None
 ) -> TrackRecord:
     """market: of the account; None where this process has none of it. against: the account that it is compared with."""
+    from chordesk.tasks.reading.scores import kept_scores  # every process that shows accounts loads this module
+
     with store.read() as session:
         kept = _kept(session, account)
         other = _kept(session, against) if against is not None else None
@@ -229,6 +231,8 @@ def _days(kept: _Kept, context: ToolContext, market: MarketData | None) -> tuple
 
 
 def _benchmarks(marks: Sequence[EquityDay], context: ToolContext) -> dict[dt.date, tuple[float, float]]:
+    from chordesk.tools.prices.close_table import CloseTable, buy_and_hold, equal_weight
+
     panel = panel_of(context)
     whole = CloseTable(panel.days, list(panel.place), panel.close.T).at(panel.days).table
     days = [one.day for one in marks if panel.days[0] <= one.day]
@@ -261,6 +265,9 @@ def _trades(kept: _Kept, market: MarketData | None) -> list[TradeRow]:
     """The newest first; those without a market end at their last sale."""
     if not kept.fills or market is None:
         return []
+    from chordesk.tools.portfolio.lots import lots_of
+    from chordesk.tools.prices.close_table import closes_of
+
     first = account_day(kept.fills[0].filled_at)
     names = sorted({fill.symbol for fill in kept.fills})
     days = {account_day(fill.filled_at) for fill in kept.fills}

@@ -20,6 +20,7 @@ from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.telemetry_events import CodexErrorEvent
 from chordesk.tasks.telemetry.emit import Telemetry
+from chordesk.tasks.telemetry.process_watch import has_telemetry
 from chordesk.tasks.telemetry.run_summaries import completed, role_fields
 
 log = structlog.get_logger(__name__)
@@ -115,10 +116,10 @@ class Commits:
 @contextmanager
 def emitted(settings: Settings, store: Store, name: str) -> Iterator[None]:
     """Emit the telemetry of everything that a store commits in the block, in a process that is not a worker."""
-    telemetry = Telemetry(settings, lambda: f"{name}@{socket.gethostname()}:{os.getpid()}")
-    if not telemetry.wanted:
+    if not has_telemetry(settings):
         yield
         return
+    telemetry = Telemetry(settings, lambda: f"{name}@{socket.gethostname()}:{os.getpid()}")
     commits = Commits(telemetry, store)
     store.on_commit.append(commits.committed)
     try:

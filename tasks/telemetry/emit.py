@@ -1,4 +1,4 @@
-"""Telemetry of one process: canonical events, metrics and spans go where the settings say; its file and its watch."""
+"""Telemetry of one process: canonical events, metrics and spans go where the settings say; its file."""
 
 from __future__ import annotations
 
@@ -126,10 +126,6 @@ class Telemetry:
     def begin(self) -> None:
         if (spans := self.spans()) is not None:
             spans.join_celery()
-
-    @property
-    def wanted(self) -> bool:
-        return bool(self._settings.telemetry_file or self._settings.metrics_port or self._settings.trace_url)
 
     @property
     def counts(self) -> bool:
@@ -261,27 +257,3 @@ def _traces() -> ModuleType:
             raise
         remedy = "pip install 'chordesk[otel]', or leave it unset"
         raise SettingError(f"DESK_TRACE_URL needs the package {error.name}", remedy=remedy) from None
-
-
-class ProcessWatch:
-    """Watch over one process. telemetry: returns this process's; dropped: see `Metrics`."""
-
-    def __init__(self, name: str, telemetry: Callable[[], Telemetry], dropped: Callable[[], Mapping[str, int]]) -> None:
-        self.health = ProcessHealth(name)
-        self._telemetry, self._dropped = telemetry, dropped
-        self._collects: list[Collect] = []
-        self._server: WatchServer | None = None
-
-    def add(self, collect: Collect) -> None:
-        """Show further metrics, from `serve` on. collect: returns them; a scrape waits for it."""
-        self._collects.append(collect)
-
-    def serve(self, role: str) -> None:
-        """Raises SettingError when the address cannot be had."""
-        self.health.role = role
-        self._server = self._telemetry().serve(self.health, self._dropped, collects=self._collects)
-
-    def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None

@@ -30,7 +30,6 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.events.feed import Feed
 from chordesk.tasks.named_tokens import Tokens
 from chordesk.tasks.redis_clients import message_key, redis_url
-from chordesk.tasks.services import plan
 from chordesk.tasks.web import programs
 from chordesk.tasks.web.connection_limits import LimitedServer
 from chordesk.tasks.web.context import ServiceContext, fleet_of
@@ -175,6 +174,8 @@ def serve(settings: Settings, port: int, announce: Callable[[str, str], None], *
     Raises what `require_servable` does, SettingError for a token's file that cannot be used, UsageError for an address
     that cannot be bound, DatabaseDown when there is no desk here to serve.
     """
+    from chordesk.tasks.services import plan  # of the whole desk's processes
+
     require_servable(settings)
     address, key = redis_url(settings), message_key(settings)
     require_current(settings.database)

@@ -36,7 +36,6 @@ from chordesk.tasks.engine import evidence, graph, kinds, policy, resting, step_
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
-from chordesk.tasks.retention import old_files
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
@@ -361,6 +360,8 @@ def settle(desk: Desk, step: ClaimedStep, ending: Ending) -> list[ReadyStep]:
     with desk.recorder.taken(step.id) as events:
         ready = transact(desk.store, lambda session: _write(session, step, ending, attempts, events), seconds)
     if any(isinstance(row, Artifact) for rows in ending.rows for row in rows):
+        from chordesk.tasks.retention import old_files  # workers alone need it, and other processes load this module
+
         old_files.prune_hourly(desk.store, desk.settings, utcnow())  # of this worker's own data folder
     return ready
 

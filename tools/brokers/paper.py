@@ -34,7 +34,7 @@ from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK, new_york
 from chordesk.tools.books import ROWS_A_MARK, Books, books_of, keep_marks
 from chordesk.tools.brokers.early_exercise import exercised_now
-from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs, started
+from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
     RENAMED,
@@ -57,7 +57,15 @@ from chordesk.tools.market.prices import (
     vanished,
 )
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
-from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, opening_part, underlying_of, unit_exposure
+from chordesk.tools.risk.exposure import (
+    cover_of,
+    free_cash,
+    held_in,
+    opening_part,
+    started,
+    underlying_of,
+    unit_exposure,
+)
 
 _SESSIONS_BACK = 30
 

@@ -192,15 +192,6 @@ def label_of(quotes: Sequence[Quote]) -> str | None:
     return "filled at modelled quotes, which no market gave" if modelled else None
 
 
-def started(ticket: OrderTicket, price: float) -> OrderTicket:
-    """Return a trailing stop with the stop that it begins with, below or above `price`; any other ticket as it is."""
-    if ticket.order_type != "trailing_stop" or ticket.trail_percent is None or ticket.stop_price is not None:
-        return ticket
-    share = exact(ticket.trail_percent) / 100
-    stop = exact(price) * (1 - share if ticket.side == "sell" else 1 + share)
-    return ticket.model_copy(update={"stop_price": float(stop)})
-
-
 def _doubt(symbol: str, bars: Bars, place: int, known: Sequence[Action]) -> str:
     """Return why a bar's first price may be of other shares than the bar before; "" where nothing says so."""
     day, opened = bars.dates[place], float(bars.open[place])

@@ -4,47 +4,26 @@ instruction."""
 from __future__ import annotations
 
 import datetime as dt
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from chordesk.models.errors import NotConfigured
 from chordesk.models.features import require_source
-from chordesk.models.settings import Settings
 from chordesk.models.text import delimited
-from chordesk.models.urls import PageHost, page_hosts
-from chordesk.tools.market.fetching import Once
-from chordesk.tools.pages.browser import find_browser, picture_of
-from chordesk.tools.pages.page_reader import MOST_URL_CHARS, PageError, RawPage, Robots, Target, read_page
-from chordesk.tools.pages.page_text import PageText, text_within
+from chordesk.models.urls import MOST_URL_CHARS, page_hosts
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolImage, ToolSpec, payload
 
+if TYPE_CHECKING:
+    from chordesk.tools.pages.reading import ReadPage
+
 TEXT_CHARS = 10_000  # of 4 bytes at the most: an answer may have 46 KB
-# Shares of a tool call's time by which the page, and then its picture, have to be there.
-_PAGE_SHARE, _TEXT_SHARE, _PICTURE_SHARE = 0.5, 0.7, 0.85
 
 
 class PageArguments(Arguments):
     url: str = Field(min_length=8, max_length=MOST_URL_CHARS, description="https URL of a page of an allowed host")
     start: int = Field(0, ge=0, le=2_000_000, description="character of the text to begin at, to read a long page on")
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPage:
-    """A page that was read. picture: the image, or why there is none."""
-
-    raw: RawPage
-    content: PageText
-    picture: ToolImage | str
-
-
-_pages: Once[ReadPage] = Once(64)
-_robots: Once[Robots] = Once(256)
 
 
 class Page(TypedDict):
@@ -66,7 +45,10 @@ class PageAnswer(Answer):
 
 
 def page_read(context: ToolContext, arguments: PageArguments) -> dict[str, Any] | tuple[dict[str, Any], ToolImage]:
-    """Return the page's text and picture. A run reads each URL once, in each worker process."""
+    """Return the page's text and picture."""
+    # It loads clients of HTTP and of a browser, and every process of the desk has this tool's description.
+    from chordesk.tools.pages.page_reader import PageError
+
     gaps = Gaps()
     try:
         page = _read(context, arguments.url)
@@ -80,30 +62,15 @@ def page_read(context: ToolContext, arguments: PageArguments) -> dict[str, Any] 
 
 
 def _read(context: ToolContext, url: str) -> ReadPage:
+    from chordesk.tools.pages.reading import page_of_run
+
     hosts = page_hosts(context.settings.page_hosts)
     if context.clock.day is not None:
         raise NotConfigured("not available in a replay: a page of today is later than the run's day")
     if not hosts:
         raise NotConfigured("not available: configure DESK_PAGE_HOSTS")
     require_source("pages")
-    run = context.run_id
-    return _pages.get(run and (run, url), partial(_fetch, url, hosts, context.settings, run))
-
-
-def _fetch(url: str, hosts: Sequence[PageHost], settings: Settings, run: str | None) -> ReadPage:
-    began = time.monotonic()
-
-    def rules(target: Target, read: Callable[[str], Any]) -> Robots:
-        return _robots.get(run and (run, target.origin), lambda: Robots(target, read))
-
-    raw = read_page(url, hosts, began + settings.tool_seconds * _PAGE_SHARE, rules)
-    content = text_within(raw, began + settings.tool_seconds * _TEXT_SHARE)
-    try:
-        browser = find_browser(settings.page_browser)
-        picture = picture_of(browser, raw.target, hosts, began + settings.tool_seconds * _PICTURE_SHARE)
-    except PageError as error:
-        return ReadPage(raw, content, str(error))
-    return ReadPage(raw, content, picture)
+    return page_of_run(url, hosts, context.settings, context.run_id)
 
 
 def _shown(page: ReadPage, arguments: PageArguments) -> dict[str, Any]:

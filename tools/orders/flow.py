@@ -23,7 +23,6 @@ from chordesk.models.tables.orders import Account, Order, Position, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.models.tables.runtime import Notice
 from chordesk.tools import rogue_calls
-from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import ensure_account, value
@@ -352,5 +351,7 @@ def simulated_context(store: Store, settings: Settings, market: MarketData) -> S
     if settings.broker != PAPER or market.clock.day is None:
         here = f"broker {settings.broker}, market {market.name}"
         raise OrderError(f"a backtest fills on paper and on past days alone; this is {here}", remedy="play it as one")
+    from chordesk.tools.brokers.paper import PaperBroker  # one broker of several
+
     broker = PaperBroker(store, market, settings, settings.account)
     return SubmissionContext(store, settings, market, broker, FencingLease(store, settings.account, OWNER))

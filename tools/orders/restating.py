@@ -20,7 +20,6 @@ from chordesk.models.orders import Settlement
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_WORKING, OrderState
 from chordesk.models.tables.orders import Order, Preview
-from chordesk.tools.brokers.paper_matching import started
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.actions import contract_after, cost_less_cash, growth_since
@@ -31,6 +30,7 @@ from chordesk.tools.orders import audit
 from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import ticket_of
 from chordesk.tools.orders.stops import ShareHolding
+from chordesk.tools.risk.exposure import started
 
 ActionsOf = Mapping[str, Sequence[Action]]  # by symbol, in ascending order
 

@@ -21,10 +21,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes, urljoin, urlsplit
 
 from chordesk.models.errors import DeskError
-from chordesk.models.urls import HTTPS_PORT, Address, PageHost
+from chordesk.models.urls import HTTPS_PORT, MOST_URL_CHARS, Address, PageHost
 from chordesk.tools.market.fetching import OutOfTime, within
 
-MOST_URL_CHARS = 2_000
 _PORTS = {"https": HTTPS_PORT, "http": 80}
 _HOST = re.compile(r"[0-9a-z_.:-]+")
 _PATH_CHARS = "/%:@!$&'()*+,;=~-._"

@@ -156,6 +156,15 @@ def with_slippage(symbol: str, price: Decimal, side: str, basis_points: float) -
     return max(finest, stepped(price * (1 - shift), finest, ROUND_FLOOR))
 
 
+def started(ticket: OrderTicket, price: float) -> OrderTicket:
+    """Return a trailing stop with the stop that it begins with, below or above `price`; any other ticket as it is."""
+    if ticket.order_type != "trailing_stop" or ticket.trail_percent is None or ticket.stop_price is not None:
+        return ticket
+    share = exact(ticket.trail_percent) / 100
+    stop = exact(price) * (1 - share if ticket.side == "sell" else 1 + share)
+    return ticket.model_copy(update={"stop_price": float(stop)})
+
+
 def round_trip(price: float | None, settings: Settings) -> float:
     """Return what buying a share and selling it again costs as a share of its price: twice the slippage and the
     commission, which without a price is not counted."""

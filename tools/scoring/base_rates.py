@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,9 @@ from chordesk.tools.scoring.inference import (
     share_bounds,
     with_error,
 )
-from chordesk.tools.scoring.long_run import Places, variances
+
+if TYPE_CHECKING:
+    from chordesk.tools.scoring.long_run import Places
 
 TREND_SESSIONS, VOLATILITY_SESSIONS, HIGH_SESSIONS = 50, 20, 60
 NEAR, FAR = -0.05, -0.20  # from the high
@@ -289,6 +291,8 @@ def _estimate(values: Floats, day: Places, span: int, name: Places) -> Estimate:
     found = Estimate(float(values.mean()), n, len(days), dates / overlap)
     if n < LEAST_VALUES or len(days) < LEAST_DATES or found.spans < LEAST_SPANS:
         return replace(found, lack=TOO_FEW)
+    from chordesk.tools.scoring.long_run import variances  # few processes estimate anything
+
     off, cosines = values - found.mean, cosines_of(dates, found.spans)
     return with_error(
         found, float((off**2).sum()), n, variances(places, off, np.ones(n), name, by_date, cosines, overlap)
