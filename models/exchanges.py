@@ -275,6 +275,11 @@ def exchange_code(symbol: str) -> str:
         return HOME
 
 
+def of_place(exchange: str) -> str:
+    """Return which exchange it is, for a sentence after its name: nothing of New York's."""
+    return "" if exchange == HOME else f" of {EXCHANGES[exchange].place}"
+
+
 def currency_of(symbol: str) -> str:
     """Return the currency of a symbol's prices as its form tells; a source may state another."""
     pair = pair_of(symbol)

@@ -69,6 +69,7 @@ class DenialCode(OpenKind, member="denials"):
     PRICE_MOVED = "price_moved"
     ACROSS_EARNINGS = "across_earnings"
     NO_VOLUME = "no_volume"
+    FX_UNKNOWN = "fx_unknown"
 
 
 class Cleared(Frozen):
@@ -319,6 +320,7 @@ class RiskContext(Frozen):
     idle            how many of the symbol's last sessions had no volume, as far back as is looked; 0 where not known
     quote           last price of what is traded, the share or the contract, of whatever time; while none is known, the
                     average cost of what is held, and unpriced is the reason; of an order with legs their sum
+    fx              rate of the currency that the ticket is priced in, into the account's; None where it is that one
     net             net price of one unit at the legs' last prices, in the order's direction
     stated_notional the trader's amount in money, None when it gave a quantity
     sectors         by symbol: of the ticket, of positions and of reservations; a contract counts as its underlying
@@ -349,6 +351,7 @@ class RiskContext(Frozen):
     idle: int = 0
     quote: Quote
     unpriced: str | None = None
+    fx: FxRate | None = None
     net: Amount | None = None
     stated_notional: Amount | None = None
     sectors: Mapping[str, str | None] = {}

@@ -177,6 +177,12 @@ def worth_of(held: HeldPosition) -> Decimal | None:
     return worth if held.fx is None else worth * exact(held.fx.rate)
 
 
+def rates_of(view: AccountView) -> dict[str, list[Any]] | None:
+    """Return the rates that an account was valued at by currency: rate, time and source; None without any."""
+    rated = (one.fx for one in view.positions if one.fx is not None)
+    return {fx.currency: [fx.rate, fx.at.isoformat(), fx.source] for fx in rated} or None
+
+
 def gains_of(held: HeldPosition) -> tuple[Decimal, Decimal] | None:
     """Return the gain of price and the gain of currency of a position, in the account's currency; None where its price
     or its rate is not known.

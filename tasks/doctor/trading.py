@@ -19,7 +19,7 @@ from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok,
 from chordesk.tasks.reading.troubles import halts
 from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tools.decimals import money
-from chordesk.tools.ledger import value
+from chordesk.tools.ledger import account_money, value
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.universe import resolve_universe
@@ -68,7 +68,8 @@ def broker(context: CheckContext) -> Check:
     with desk.store.read() as session:
         if session.get(Account, settings.account) is None:
             return ok(unopened)
-        view = value(session, Quotes(desk.market), settings.account)
+        money = account_money(session, settings, settings.account)
+        view = value(session, Quotes(desk.market, money), settings.account)
     switch = "TRADER_LIVE=1: orders fill" if settings.trader_live else "orders end as previews"
     equity = "unknown" if view.equity is None else f"{view.equity:,.2f}"
     held = f"{len(view.positions)} positions"

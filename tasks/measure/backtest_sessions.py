@@ -44,7 +44,7 @@ from chordesk.tasks.workflows.research import all_roles, candidate_steps, resear
 from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.decimals import exact
-from chordesk.tools.ledger import ensure_account, value, worth_of
+from chordesk.tools.ledger import account_money, ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, day_of, decision_time
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
@@ -229,8 +229,9 @@ def session_row(session: Session, walk: Walk, day: Day, market: MarketData) -> B
         row.orders = _states(orders, row.screen_run_id, row.trade_run_id)
         session.add(row)
     session.get_one(Account, walk.account, with_for_update=True)
-    found = value(session, Quotes(market), walk.account, now)
-    equity_levels(session, walk.account, found.equity, now, previous_session(market), keep=True)
+    money = account_money(session, walk.settings, walk.account)
+    found = value(session, Quotes(market, money), walk.account, now)
+    equity_levels(session, found, now, previous_session(market), keep=True)
     gross = sum((abs(worth) for one in found.positions if (worth := worth_of(one)) is not None), exact(0))
     denied = Counter(one.denial_code for run_id in set(runs) for one in orders[run_id] if one.denial_code)
     return BacktestSession(

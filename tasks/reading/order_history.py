@@ -24,6 +24,7 @@ from chordesk.tasks.reading.chain import Chain, chain, protecting
 from chordesk.tasks.reading.run_list import on_day
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import account_money
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import checking, halting
 from chordesk.tools.orders.accounts import account_names
@@ -121,9 +122,10 @@ def checks_now(store: Store, settings: Settings, id_: str, market_of: Callable[[
     with store.read() as session:
         found = by_prefix(session, Order, id_)
         symbols = symbols_of(session, [found], found.account)
+        money = account_money(session, settings, found.account)
     ask = found.account == settings.account and found.state in WAITS
     market = market_of(found.run_id) if ask else None
-    snapshot = take_snapshot(market, symbols) if market is not None else None
+    snapshot = take_snapshot(market, symbols, money) if market is not None else None
     with store.read() as session:
         order = by_prefix(session, Order, found.id)
         return order_checks(session, settings, order, snapshot, market.name if market else "")

@@ -13,8 +13,9 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
-from chordesk.models.exchanges import HOME
+from chordesk.models.exchanges import HOME, exchange_code, of_place
 from chordesk.models.market import OptionContract, legs_of, multiplier_of, parse_contract
+from chordesk.models.money import FxRate, Money
 from chordesk.models.order_terms import follows_dividends
 from chordesk.models.orders import (
     AccountFill,
@@ -31,7 +32,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
-from chordesk.models.text import NEW_YORK, new_york
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.books import ROWS_A_MARK, Books, books_of, keep_marks
 from chordesk.tools.brokers.early_exercise import exercised_now
 from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs
@@ -45,7 +46,8 @@ from chordesk.tools.ledger import (
     not_standard,
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
-from chordesk.tools.market.clock import day_of, hours_of, usual_close
+from chordesk.tools.market.clock import at_exchange, day_of, hours_of, usual_close
+from chordesk.tools.market.fx import last_known, listed_in, rate_into
 from chordesk.tools.market.prices import (
     actions_of,
     named_on,
@@ -57,6 +59,7 @@ from chordesk.tools.market.prices import (
     vanished,
 )
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
+from chordesk.tools.rates import cost_rate, exit_rate, rate_fields
 from chordesk.tools.risk.exposure import (
     cover_of,
     free_cash,
@@ -299,9 +302,12 @@ class PaperBroker:
         return PaperBroker(self._store, market, self._settings, self.name, at_open=at_open)
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
-        if ticket.time_in_force in ("day", "ioc") and not self._market.clock.is_open():
-            now = f"{new_york(self._market.clock.now())}"
-            why = f"the exchange is closed at {now}; a {ticket.time_in_force} order needs its session"
+        exchange = exchange_code(ticket.symbol)
+        if ticket.time_in_force in ("day", "ioc") and not self._market.clock.is_open(exchange):
+            now = at_exchange(self._market.clock.now(), exchange)
+            why = (
+                f"the exchange{of_place(exchange)} is closed at {now}; a {ticket.time_in_force} order needs its session"
+            )
             return _answer(ticket, "rejected", why, [])
         return self._look_up(ticket, preview, account, placing=True)
 
@@ -346,8 +352,9 @@ class PaperBroker:
             books.settle(leg)
             if leg.kind == "adjusted":
                 adjusted.setdefault(leg.symbol, day_of(leg.at, leg.symbol))
-        ended = settlements(books, self._market, self._settings.delisted_pays, adjusted)
-        for leg in (ended := [*ended, *self._exercised(books, {*adjusted, *(leg.symbol for leg in ended)})]):
+        over = settlements(books, self._market, self._settings.delisted_pays, adjusted)
+        over += self._exercised(books, {*adjusted, *(leg.symbol for leg in over)})
+        for leg in (ended := list(self._rated_legs(over, books))):
             books.settle(leg)
         return BrokerState(
             account=self.name,
@@ -388,10 +395,12 @@ class PaperBroker:
                 waits = any(day < action.day and (action.split != 1 or falls) for day, falls in waiting.get(symbol, ()))
                 first, last = spans.get(symbol, (action.day, action.day))
                 if symbol in symbols or waits or first < action.day <= last:
-                    held, cost = self._before(session, symbol, action.day, found)
+                    books = self._before(session, symbol, action.day, found)
+                    held, cost = books.held.get(symbol, (Decimal(0), Decimal(0)))
                     if held or waits:
                         split_on = adjusted.get(symbol, action.day)
-                        legs = changes(symbol, held, cost, action, self._market, split_on < action.day)
+                        due_legs = changes(symbol, held, cost, action, self._market, split_on < action.day)
+                        legs = self._rated_legs(due_legs, books)
                         found += [one for one in legs if session.get(BookedSettlement, (self.name, one.id)) is None]
             due += (more := {one.symbol for one in found} - known)
             known |= more
@@ -409,25 +418,25 @@ class PaperBroker:
             for leg in (one for one in due if one.symbol == old):
                 books.settle(leg)
             held, cost = books.held.get(old, (Decimal(0), Decimal(0)))
+            legs = []
             for symbol, quantity in ((old, -held), (new, held)):
                 facts = {"id": f"{new}/{day}/{RENAMED}/{old}/{symbol}", "kind": "converted", "symbol": symbol}
                 amounts = {"quantity": float(quantity), "price": float(cost), "at": hours_of(symbol).open_of(day)}
-                leg = Settlement.model_validate({**facts, **amounts})
+                legs.append(Settlement.model_validate({**facts, **amounts}))
+            for leg in self._rated_legs(legs, books):
                 if session.get(BookedSettlement, (self.name, leg.id)) is None:
                     found.append(leg)
         return found
 
-    def _before(
-        self, session: Session, symbol: str, day: dt.date, due: Iterable[Settlement]
-    ) -> tuple[Decimal, Decimal]:
-        """Return what was held of a symbol the evening before a day, and its cost. due: legs that are not booked."""
+    def _before(self, session: Session, symbol: str, day: dt.date, due: Iterable[Settlement]) -> Books:
+        """Return the books with what was held of a symbol the evening before a day. due: legs that are not booked."""
         opened = hours_of(symbol).open_of(day)
         before = opened - dt.timedelta(seconds=1)
         books = books_of(session, self.name, self._settings.starting_cash, before, symbol)
         for leg in due:
             if leg.symbol == symbol and leg.at < opened:
                 books.settle(leg)
-        return books.held.get(symbol, (Decimal(0), Decimal(0)))
+        return books
 
     def _waiting(self, session: Session) -> dict[str, list[tuple[dt.date, bool]]]:
         """Return the days of resting orders by underlying, with whether each follows cash."""
@@ -478,7 +487,7 @@ class PaperBroker:
             return None
         if self._market.clock.day is not None and not (ticket.contract or ticket.legs):
             return None  # its one price comes with the next open
-        if (late := self._late(ticket)) is not None or self._market.clock.is_open():
+        if (late := self._late(ticket)) is not None or self._market.clock.is_open(exchange_code(ticket.symbol)):
             return late
         return f"{ticket.time_in_force} order, and the exchange is closed at {self._market.clock.now():%H:%M %Z}"
 
@@ -491,7 +500,7 @@ class PaperBroker:
         self, ticket: OrderTicket, account: AccountView, booked: list[BrokerFill], left: Decimal, *, placing: bool
     ) -> BrokerAnswer:
         if ticket.legs:
-            return _answer(ticket, *match_legs(ticket, self._priced(account), self._market, self._settings))
+            return self._match_legs(ticket, account)
         try:
             found = self._prices.match(ticket, booked, placing=placing)
         except NotConfigured as error:
@@ -502,7 +511,13 @@ class PaperBroker:
         fresh = found.fills(left, self._commission)
         taken = _total(fresh)
         if fresh:
-            short = self._shortfall(ticket, taken, max(exact(fill.price) for fill in fresh), account)
+            opens = opening_part(_held(account, ticket.traded), ticket.side, taken) > 0
+            try:
+                fresh = [_rated(fill, self._rate_at(ticket.traded, fill.at, opens=opens)) for fill in fresh]
+            except MarketError as error:
+                waiting = "partially_filled" if booked else "submitted"
+                return _answer(ticket, found.ends or waiting, str(error), booked)
+            short = self._shortfall(ticket, taken, max(fresh, key=_unit_cost), account)
             if short is not None:
                 return _answer(ticket, "cancelled" if booked else "rejected", short, booked)
         fills = [*booked, *fresh]
@@ -516,20 +531,79 @@ class PaperBroker:
         done, share = plain(_total(fills)), f"{self._settings.paper_volume_share:.0%}"
         return f"{done} of {plain(ticket.quantity)} filled; an order takes {share} of a session's volume at most"
 
-    def _shortfall(self, ticket: OrderTicket, taken: Decimal, price: Decimal, account: AccountView) -> str | None:
-        held = sum((exact(row.quantity) for row in account.positions if row.symbol == ticket.traded), Decimal(0))
+    def _match_legs(self, ticket: OrderTicket, account: AccountView) -> BrokerAnswer:
+        """Fill all legs of an order or none, all at the rate of now."""
+        opens = ticket.action in ("open", "add")
+        try:
+            fx = self._rate_at(ticket.legs[0].contract, self._market.clock.now(), opens=opens)
+        except MarketError as error:
+            return _answer(ticket, "submitted", str(error), [])
+        priced = self._priced(account)
+        status, note, fills = match_legs(ticket, priced, self._market, self._settings, fx)
+        return _answer(ticket, status, note, [_rated(fill, fx) for fill in fills])
+
+    def _rate_at(self, traded: str, at: dt.datetime, *, opens: bool) -> FxRate | None:
+        """Return the rate of the currency of what is traded, None where it is the account's. What gives a position back
+        takes the newest, however old, else that of its cost. Raises MarketError where there is none."""
+        money, currency = self._money(), listed_in(self._market, traded)
+        if currency == money.base:
+            return None
+        try:
+            return rate_into(self._market, currency, money, at)
+        except MarketError:
+            old = None if opens else self._old_rate(currency, money, traded, at)
+            if old is None:
+                raise
+            return old
+
+    def _money(self) -> Money:
+        with self._store.read() as session:
+            return account_money(session, self._settings, self.name)
+
+    def _old_rate(self, currency: str, money: Money, traded: str, at: dt.datetime) -> FxRate | None:
+        if (newest := last_known(self._market, currency, money, at)) is not None:
+            return newest
+        with self._store.read() as session:
+            return exit_rate(session, self.name, traded, money.base)
+
+    def _rated_legs(self, legs: Iterable[Settlement], books: Books) -> Iterator[Settlement]:
+        """Yield legs with the rate of their currency at their time, where that is not the account's; one without any
+        rate waits. What only gets another name keeps the rate that it was bought at, so that no cash moves."""
+        money, kept = self._money(), None
+        for leg in legs:
+            currency = listed_in(self._market, leg.symbol)
+            if currency == money.base:
+                yield leg
+                continue
+            base = books.bases.get(leg.symbol)
+            if leg.kind == "converted":
+                if base is not None:
+                    kept = cost_rate(currency, money.base, books.held[leg.symbol][1], base.rate, leg.at)
+                fx = kept
+            else:
+                try:
+                    fx = rate_into(self._market, currency, money, leg.at)
+                except MarketError:
+                    fx = self._old_rate(currency, money, leg.symbol, leg.at)
+            if fx is not None:
+                yield leg.model_copy(update=rate_fields(fx))
+
+    def _shortfall(self, ticket: OrderTicket, taken: Decimal, dearest: BrokerFill, account: AccountView) -> str | None:
+        held, price = _held(account, ticket.traded), exact(dearest.price)
         if self._uncovers(ticket, taken, account):
             return f"{plain(taken)} {ticket.traded} sold would leave a written call without its 100 shares"
         opening = opening_part(held, ticket.side, taken)
         if not opening:
             return None
-        need = opening * (unit_exposure(ticket.traded, ticket.side, price) + self._commission)
+        rate = exact(dearest.rate) if dearest.rate is not None else Decimal(1)
+        need = opening * (unit_exposure(ticket.traded, ticket.side, price) * rate + self._commission)
         free = free_cash(self._priced(account))
         if free is None:
             return "free cash is not known: a short position has no price"
         if need <= free:
             return None
-        return f"{plain(opening)} {ticket.traded} at {money(price)} need {money(need)}, {money(free)} is free"
+        at = money(price) if dearest.currency is None else f"{dearest.currency} {money(price)}"
+        return f"{plain(opening)} {ticket.traded} at {at} need {money(need)}, {money(free)} is free"
 
     def _uncovers(self, ticket: OrderTicket, taken: Decimal, account: AccountView) -> bool:
         book = held_in(ticket.symbol, account.positions)
@@ -561,6 +635,18 @@ def _position(books: Books, symbol: str) -> BrokerPosition:
     return BrokerPosition.model_validate(
         {"symbol": symbol, "quantity": float(held), "average_cost": float(cost), **of_base}
     )
+
+
+def _held(account: AccountView, traded: str) -> Decimal:
+    return sum((exact(row.quantity) for row in account.positions if row.symbol == traded), Decimal(0))
+
+
+def _rated(fill: BrokerFill, fx: FxRate | None) -> BrokerFill:
+    return fill if fx is None else fill.model_copy(update=rate_fields(fx))
+
+
+def _unit_cost(fill: BrokerFill) -> Decimal:
+    return exact(fill.price) * exact(fill.rate if fill.rate is not None else 1.0)
 
 
 def _total(fills: list[BrokerFill]) -> Decimal:

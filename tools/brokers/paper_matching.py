@@ -13,6 +13,7 @@ from functools import partial
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import MODELLED, Quote
+from chordesk.models.money import FxRate
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
 from chordesk.models.settings import Settings
@@ -24,7 +25,7 @@ from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, qu
 from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
 from chordesk.tools.risk.amounts import is_current
 from chordesk.tools.risk.conduct import CLOSING_CUT
-from chordesk.tools.risk.exposure import cover_of, free_cash, held_in, net_price, with_slippage
+from chordesk.tools.risk.exposure import converted, cover_of, free_cash, held_in, net_price, with_slippage
 
 _HUNDRED = Decimal(100)
 
@@ -446,9 +447,12 @@ class PaperPrices:
 LegsMatch = tuple[str, str | None, list[BrokerFill]]  # state, message, fills
 
 
-def match_legs(ticket: OrderTicket, account: AccountView, market: MarketData, settings: Settings) -> LegsMatch:
+def match_legs(
+    ticket: OrderTicket, account: AccountView, market: MarketData, settings: Settings, fx: FxRate | None = None
+) -> LegsMatch:
     """Fill all legs, each at its quote moved by the slippage, or none while the limit does not allow their net price.
-    What cash or shares do not cover at its worst is rejected. account: with prices as far as the market has them."""
+    What cash or shares do not cover at its worst is rejected. account: with prices as far as the market has them; fx:
+    of their prices, where these are not in the account's currency."""
     try:
         quotes = {leg.contract: met_by(quote_of(market, leg.contract), leg.side) for leg in ticket.legs}
     except NotConfigured as error:
@@ -460,7 +464,7 @@ def match_legs(ticket: OrderTicket, account: AccountView, market: MarketData, se
     net, limit = net_price(ticket.legs, prices, ticket.side), exact(ticket.limit_price or 0)
     if net > limit if ticket.side == "buy" else net < limit:
         return "submitted", f"net limit {money(limit)} not met by {money(net)}", []
-    short = _shortfall(ticket, net, fee, account)
+    short = _shortfall(ticket, net, fee, account, fx)
     if short is not None:
         return "rejected", short, []
     fills = [
@@ -481,13 +485,13 @@ def _slipped(quote: Quote, side: str, basis_points: float) -> Decimal:
     return Session.of_quote(quote, None).slipped(exact(quote.price), side, basis_points)
 
 
-def _shortfall(ticket: OrderTicket, net: Decimal, fee: Decimal, account: AccountView) -> str | None:
+def _shortfall(ticket: OrderTicket, net: Decimal, fee: Decimal, account: AccountView, fx: FxRate | None) -> str | None:
     book = held_in(ticket.symbol, account.positions)
     before, after = cover_of(book), cover_of(_with_legs(ticket, book))
     if after.naked > before.naked:
         return "the legs would leave a written call without its 100 shares"
     paid = net * exact(ticket.quantity) * exact(ticket.multiplier) * (1 if ticket.side == "buy" else -1)
-    need = paid + after.cash - before.cash + fee * exact(ticket.whole)
+    need = converted(paid + after.cash - before.cash, fx) + fee * exact(ticket.whole)
     free = free_cash(account)
     if need <= 0 or (free is not None and need <= free):
         return None

@@ -54,6 +54,11 @@ def day_of(moment: dt.datetime, symbol: str) -> dt.date:
     return exchange_day(moment, exchange_code(symbol))
 
 
+def at_exchange(moment: dt.datetime, exchange: str = HOME) -> str:
+    """Return a time where an exchange is, with its zone: 2010-08-12 16:00 EDT."""
+    return f"{moment.astimezone(zone_of(exchange)):%Y-%m-%d %H:%M %Z}"
+
+
 def clock_day(clock: MarketClock) -> dt.date:
     """Return the date of a clock's now, where its own exchange is."""
     return exchange_day(clock.now(), clock.exchange)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import currency_of
 from chordesk.models.market import Quote, parse_contract
 from chordesk.models.money import COINS, FxRate, Money, pair_name
-from chordesk.tools.market.protocol import FxSource, MarketClock
+from chordesk.tools.market.protocol import FxSource, MarketClock, MarketData
 
 # The quote of a live source may carry a moment some seconds after the one that was asked about.
 _LATE = dt.timedelta(minutes=2)
@@ -31,10 +32,14 @@ class Priced(Protocol):
 class Converting(Protocol):
     """Source of prices that also knows the rates into one currency, read beforehand or asked for now."""
 
-    money: Money
+    @property
+    def money(self) -> Money: ...
 
     def rate(self, currency: str) -> FxRate:
         """Return the rate of a currency into that of `money`. Raises MarketError where it is not known."""
+
+    def newest(self, currency: str) -> FxRate | None:
+        """Return the newest rate of a currency, however old; None without any."""
 
 
 def rate_into(market: Priced, currency: str, money: Money, at: dt.datetime | None = None) -> FxRate:
@@ -87,6 +92,30 @@ def _quoted(market: Priced, coin: str, base: str) -> FxRate:
     """Return the price of a coin, which is also the rate of what is priced in it."""
     quote = market.quote(f"{coin}-{base}")
     return FxRate(coin, base, quote.price, quote.at, quote.source)
+
+
+@dataclass(frozen=True, slots=True)
+class MarketRates:
+    """Rates into an account's currency as a market has them now."""
+
+    market: MarketData
+    money: Money = field(default_factory=Money)
+
+    def rate(self, currency: str) -> FxRate:
+        return rate_into(self.market, currency, self.money)
+
+    def newest(self, currency: str) -> FxRate | None:
+        return last_known(self.market, currency, self.money)
+
+
+def listed_in(market: MarketData, symbol: str) -> str:
+    """Return the currency of the prices of a symbol or an option contract, as its market lists it, else as its form
+    tells."""
+    contract = parse_contract(symbol)
+    try:
+        return market.listing(contract.underlying if contract else symbol).currency
+    except MarketError:
+        return traded_in(symbol)
 
 
 def traded_in(symbol: str) -> str:

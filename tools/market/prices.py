@@ -13,6 +13,7 @@ from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.market import OptionChain, Quote, parse_contract, plain_name, root_of
 from chordesk.tools.market.clock import clock_day, day_of, exchange_day, exchange_hours
+from chordesk.tools.market.fx import MarketRates
 from chordesk.tools.market.protocol import (
     Action,
     ActionSource,
@@ -373,8 +374,8 @@ def at_cost(symbol: str, average_cost: float, now: dt.datetime) -> Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotes:
-    market: MarketData
+class Quotes(MarketRates):
+    """Prices of a market as they are asked for, and the rates into an account's currency."""
 
     def quote(self, symbol: str) -> Quote:
         return quote_of(self.market, symbol)

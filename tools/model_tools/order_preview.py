@@ -15,6 +15,7 @@ from chordesk.models.orders import Denied
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Verdict
+from chordesk.tools.ledger import account_money
 from chordesk.tools.model_tools.portfolio import store_of
 from chordesk.tools.orders.checking import evaluate
 from chordesk.tools.orders.drafting import SIDES, columns_of, source_runs
@@ -61,7 +62,8 @@ def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[st
     with store.read() as session:
         order = _order(session, context, columns, context.run_id)
         symbols = symbols_of(session, [order], context.account)
-    snapshot = take_snapshot(context.market, symbols)
+        money = account_money(session, context.settings, context.account)
+    snapshot = take_snapshot(context.market, symbols, money)
     with store.read() as session:
         found = _dry_run(session, context, order, snapshot)
     return payload(context, Gaps(), available=True, dryRun=True, **found)

@@ -12,7 +12,7 @@ from chordesk.models.errors import NotConfigured
 from chordesk.models.orders import AccountView, HeldPosition
 from chordesk.models.tables.orders import Account
 from chordesk.tools.decimals import rounded
-from chordesk.tools.ledger import value, worth_of
+from chordesk.tools.ledger import account_money, value, worth_of
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import Quotes, lapse
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, payload
@@ -79,7 +79,12 @@ def valued(context: ToolContext, gaps: Gaps, only: str | None = None) -> Account
         head = session.get(Account, context.account)
         if head is None:
             return None
-        found = value(session, Quotes(context.market), context.account, context.clock.now())
+        found = value(
+            session,
+            Quotes(context.market, account_money(session, context.settings, context.account)),
+            context.account,
+            context.clock.now(),
+        )
     held = [one for one in found.positions if only in (None, underlying_of(one.symbol))]
     for one in held:
         day = day_of(one.priced_at, one.symbol) if one.priced_at else None

@@ -19,6 +19,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from chordesk.models.database.store import Store
 from chordesk.models.errors import FencedOff
 from chordesk.models.market import plain_name
+from chordesk.models.orders import AccountView
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import ORDER_WORKING, OrderState, TradingState
@@ -27,6 +28,7 @@ from chordesk.models.tables.orders import Account, EquityMark, Fill, Order, Posi
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact
+from chordesk.tools.ledger import rates_of
 from chordesk.tools.market.clock import account_day
 from chordesk.tools.market.factory import MarketKey, build_market, market_at
 from chordesk.tools.market.protocol import MarketData
@@ -143,12 +145,12 @@ class EquityLevels:
 
 
 def equity_levels(
-    session: Session, account: str, equity: float | None, now: dt.datetime, previous: dt.date | None, *, keep: bool
+    session: Session, view: AccountView, now: dt.datetime, previous: dt.date | None, *, keep: bool
 ) -> EquityLevels:
     """Return the levels of now's day, this observation included; `keep` writes them. previous: the market's session
     before now's day, None when it is not known. Later days than now's, which a replay that was set back has seen, do
     not count. The caller holds the account's row, so that two observations at once do not both make the day's mark."""
-    day = account_day(now)
+    day, account, equity = account_day(now), view.account, view.equity
     mark = session.get(EquityMark, (account, day), populate_existing=True)
     before = session.exec(
         select(EquityMark)
@@ -171,6 +173,7 @@ def equity_levels(
     marks = EquityLevels(mark.opening, max(mark.high_water, *known) if known else mark.high_water, since)
     if keep and equity is not None:
         mark.last, mark.high_water, mark.updated_at = equity, marks.high_water or equity, utcnow()
+        mark.rates = rates_of(view)
         session.add(mark)
         session.flush()
     return marks

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, func, select
 from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Quote, legs_of, multiplier_of
+from chordesk.models.money import FxRate, pair_name
 from chordesk.models.orders import (
     AccountView,
     Cleared,
@@ -29,7 +30,7 @@ from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
 from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import value
+from chordesk.tools.ledger import account_money, rate_of, value
 from chordesk.tools.market.clock import account_day
 from chordesk.tools.market.price_steps import WHOLE, lot_of, not_openable, stepped_quantity
 from chordesk.tools.market.prices import at_cost
@@ -38,10 +39,11 @@ from chordesk.tools.orders.accounts import books_day, equity_levels
 from chordesk.tools.orders.drafting import source_runs
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.snapshots import Snapshot
-from chordesk.tools.risk.amounts import exit_terms, unpriced
+from chordesk.tools.rates import exit_rate
+from chordesk.tools.risk.amounts import exit_terms, no_rate, unpriced
 from chordesk.tools.risk.codes import deny, shown, variable_name
 from chordesk.tools.risk.conduct import bad_contract, halted, not_listed
-from chordesk.tools.risk.exposure import gross_quote, net_price, underlying_of
+from chordesk.tools.risk.exposure import converted, gross_quote, net_price, underlying_of
 from chordesk.tools.risk.pre_trade import Measured, check, measured
 
 
@@ -90,6 +92,7 @@ class SizedOrder:
     price: float
     priced_at: dt.datetime
     note: str | None = None  # why its terms differ from the request
+    fx: FxRate | None = None  # rate of the price's currency into the account's; None where it is that one
     # why no price is known; then `price` is the average cost of the position, and a person decides
     unpriced: str | None = None
 
@@ -152,13 +155,35 @@ def assess(
     price = max(quote.price, order.limit_price or 0.0, order.stop_price or 0.0)
     if order.legs:
         price = order.limit_price or 0.0
-    quantity = _tradable(order, price)
+    fx = _rate_of(session, order, snapshot, settings)
+    if isinstance(fx, Denied):
+        return fx
+    quantity = _tradable(order, price, fx)
     if quantity <= 0:
-        return _too_small(order, price)
+        return _too_small(order, price, fx)
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
-    context = context.model_copy(update={"unpriced": why_unpriced, "net": _net(order, snapshot, why_unpriced)})
+    net = _net(order, snapshot, why_unpriced)
+    context = context.model_copy(update={"unpriced": why_unpriced, "net": net, "fx": fx})
     ticket, note = exit_terms(ticket_of(order, float(quantity), snapshot.now), context, settings)
-    return Assessment(ticket, price, quote.at, note, why_unpriced, context=context, limits=settings)
+    return Assessment(ticket, price, quote.at, note, fx, why_unpriced, context=context, limits=settings)
+
+
+def _rate_of(session: Session, order: Order, snapshot: Snapshot, settings: Settings) -> FxRate | Denied | None:
+    """Return the rate of an order's price into the account's currency, None where it is in that. An entry is denied
+    without one; an exit takes the newest, however old, else the one that the position was bought at."""
+    traded, base = order.contract or order.symbol, account_money(session, settings, order.account).base
+    held = session.get(Position, (order.account, traded))
+    currency = (held.currency or base) if held is not None else snapshot.currency(traded)
+    if currency == base:
+        return None
+    try:
+        return rate_of(snapshot, currency, base)
+    except MarketError as error:
+        pair = pair_name(currency, base)
+        if order.action in _ENTRIES or held is None:
+            return no_rate(traded, pair, str(error.args[0]))
+        found = exit_rate(session, order.account, traded, base, snapshot)
+        return found or no_rate(traded, pair, str(error.args[0]))
 
 
 def _last_price(session: Session, order: Order, snapshot: Snapshot) -> tuple[Quote | None, str | None]:
@@ -213,18 +238,20 @@ def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Den
     return deny(DenialCode.MARKET_CLOSED, reason, f"{today}", f"{day} or later")
 
 
-def _tradable(order: Order, price: float) -> Decimal:
+def _tradable(order: Order, price: float, fx: FxRate | None) -> Decimal:
     """Return the whole shares or contracts of an order that can be traded; in lots where it opens or adds."""
-    units = exact(order.notional or 0) / exact(price) if order.quantity is None else exact(order.quantity)
+    own = converted(exact(price), fx)
+    units = exact(order.notional or 0) / own if order.quantity is None else exact(order.quantity)
     return stepped_quantity(order.symbol, units, opens=order.action in _ENTRIES)
 
 
-def _too_small(order: Order, price: float) -> Denied:
+def _too_small(order: Order, price: float, fx: FxRate | None) -> Denied:
     lot = lot_of(order.symbol) if order.action in _ENTRIES else WHOLE
     unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
     unit = unit if lot == 1 else f"lot of {plain(lot)} of {order.symbol}"
     wanted = f"notional {plain(order.notional or 0)}" if order.quantity is None else f"{plain(order.quantity)} of it"
-    reason = f"{wanted} at {plain(price)} is less than one {unit}"
+    at = plain(price) if fx is None else f"{fx.currency} {plain(price)}, {plain(fx.rate)} of the account's currency,"
+    reason = f"{wanted} at {at} is less than one {unit}"
     return deny(DenialCode.MALFORMED, reason, "0 whole", f"at least {plain(lot)} whole")
 
 
@@ -255,13 +282,13 @@ def _risk_context(
     view = value(session, snapshot, order.account)
     reserved = reservations.reservations_of(session, order, view, limits)
     last = reservations.last_order(session, order, snapshot.now, limits)
-    levels = equity_levels(session, order.account, view.equity, snapshot.now, snapshot.previous_session, keep=keep)
+    levels = equity_levels(session, view, snapshot.now, snapshot.previous_session, keep=keep)
     return RiskContext(
         now=snapshot.now,
         trading=trading[0],
         trading_why=trading[1],
-        market_open=snapshot.market_open,
-        next_open=snapshot.next_open,
+        market_open=snapshot.hours_of(order.symbol).is_open,
+        next_open=snapshot.hours_of(order.symbol).next_open,
         providers=tuple(run.provider for run in runs),
         markets=(market, *(run.market for run in runs)),
         broker=broker,

@@ -25,7 +25,7 @@ from chordesk.models.tables.runtime import Notice
 from chordesk.tools import rogue_calls
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import ensure_account, value
+from chordesk.tools.ledger import account_money, ensure_account, value
 from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
@@ -153,13 +153,14 @@ def maintain_orders(context: SubmissionContext, context_of: Callable[[str], Subm
     with context.store.read() as session:
         orders = open_orders(session, account)
         symbols = frozenset(symbols_of(session, orders, account))
+        money = account_money(session, settings, account)
     expired = _expire(context)  # after the cancels too
-    quotes = QuoteCache(context.market, symbols)
+    quotes = QuoteCache(context.market, symbols, money)
     if unready is None:
         _mark_equity(context, quotes)
     for own, ids in _by_market(context, orders, context_of):
         meet_sessions(own)
-        submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols), ids)
+        submit_or_poll(own, quotes if own is context else QuoteCache(own.market, symbols, money), ids)
     bare = keep_protected(context, quotes.snapshot())
     note_written(context, quotes.snapshot())
     _renew_notes(context, [*expired, *(order.id for order in orders)])
@@ -201,8 +202,8 @@ def _mark_equity(context: SubmissionContext, quotes: QuoteCache) -> None:
         reconciled = latest(session, account)
         if reconciled is None or not reconciled.agreed:
             return
-        equity = value(session, snapshot, account).equity
-        equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
+        view = value(session, snapshot, account)
+        equity_levels(session, view, snapshot.now, snapshot.previous_session, keep=True)
 
 
 def _renew_notes(context: SubmissionContext, order_ids: Iterable[str]) -> None:
@@ -246,8 +247,9 @@ def process_decision(
     with store.read() as session:
         moving = [order for order in (load_order(session, id_) for id_ in ids) if order.state not in ORDER_FINAL]
         symbols = frozenset(symbols_of(session, moving, decision.account))
+        money = account_money(session, settings, decision.account)
     if moving:
-        quotes = QuoteCache(market, symbols)
+        quotes = QuoteCache(market, symbols, money)
         for order_id in ids:
             _preview(context, quotes.snapshot(), order_id)
         if settings.trader_live:

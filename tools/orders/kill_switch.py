@@ -28,7 +28,7 @@ from chordesk.models.tables.orders import Order, Preview
 from chordesk.models.tables.runs import Decision
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import ensure_account, filled_quantities, value
+from chordesk.tools.ledger import account_money, ensure_account, filled_quantities, value
 from chordesk.tools.market.prices import AVERAGE_COST, at_cost, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, audit_watch, booking, halting
@@ -42,6 +42,7 @@ from chordesk.tools.orders.reconciliation import position_here, settle
 from chordesk.tools.orders.snapshots import take_snapshot
 from chordesk.tools.orders.stops import working_protection
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, deny_and_record, poll
+from chordesk.tools.rates import exit_rate
 from chordesk.tools.risk.amounts import exit_note, is_current, within_collar
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.exposure import underlying_of
@@ -133,7 +134,9 @@ def _approve(
     asked = {name: getattr(order, name) for name in names}
     audit.record(session, settings, "drafted", order=order.id, by=by, why=decision.reasoning, **asked)
     terms = terms_of(session, settings, context.market.name, context.broker.name)
-    sized = SizedOrder(ticket_of(order), quote.price, quote.at)
+    base = account_money(session, settings, order.account).base
+    fx = exit_rate(session, order.account, order.contract or order.symbol, base)
+    sized = SizedOrder(ticket_of(order), quote.price, quote.at, fx=fx)
     made = write_preview(session, settings, order, sized, order.market_at, terms, note)
     advance(session, order, OrderState.APPROVED)
     audit.record(session, settings, "approved", order=order.id, payload_hash=made.payload_hash, by=by)

@@ -17,6 +17,7 @@ from sqlmodel import Session, col, func, select
 from chordesk.models.answers import Rating
 from chordesk.models.database.store import writes
 from chordesk.models.market import legs_of
+from chordesk.models.money import FxRate
 from chordesk.models.orders import DenialCode, Denied, MandateTerms, signed_bytes
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
@@ -25,11 +26,12 @@ from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.risk.codes import deny
-from chordesk.tools.risk.exposure import unit_notional, worst_case
+from chordesk.tools.risk.exposure import converted, unit_notional, worst_case
 
 
-def notional_of(order: Order, price: float) -> Decimal:
-    """Return quantity x the notional of one share or contract, in account currency; price: per share.
+def notional_of(order: Order, price: float, fx: FxRate | None = None) -> Decimal:
+    """Return quantity x the notional of one share or contract, in account currency; price: per share, which fx turns
+    into that currency where it is not in it.
 
     A sold option counts its strike, not its premium: that is what a person or a mandate lets the desk buy or sell
     shares for. An order with legs counts its worst case. Positions do not count, so that the same order has the same
@@ -37,9 +39,9 @@ def notional_of(order: Order, price: float) -> Decimal:
     """
     if order.legs:
         net = exact(order.limit_price or 0)
-        return worst_case(legs_of(order.legs), order.side or "", exact(order.quantity or 0), net)
+        return converted(worst_case(legs_of(order.legs), order.side or "", exact(order.quantity or 0), net), fx)
     traded = order.contract or order.symbol
-    return exact(order.quantity or 0) * unit_notional(traded, order.side or "", exact(price))
+    return converted(exact(order.quantity or 0) * unit_notional(traded, order.side or "", exact(price)), fx)
 
 
 CLOCK_TOLERANCE = dt.timedelta(minutes=2)  # a person's clock and a worker's may differ by as much
@@ -132,8 +134,10 @@ def usage_of(session: Session, broker: str, version: int, besides: str | None = 
 
 
 def _counted_notional(order: Order, preview: Preview, price: float) -> Decimal:
-    """Return an order's share of a mandate: its quantity at the preview's price or this one, whichever is higher."""
-    return max(exact(preview.notional), notional_of(order, price))
+    """Return an order's share of a mandate: its quantity at the preview's price or this one, whichever is higher, both
+    at the preview's rate."""
+    own = notional_of(order, price)
+    return max(exact(preview.notional), own if preview.rate is None else own * exact(preview.rate))
 
 
 def check(session: Session, settings: Settings, order: Order, preview: Preview, price: float) -> Denied | None:

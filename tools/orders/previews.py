@@ -12,6 +12,7 @@ from typing import Any
 from sqlmodel import Session
 
 from chordesk.models.market import MODELLED, legs_of, plain_name
+from chordesk.models.money import FxRate
 from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.settings import REPLAYING, Settings
@@ -25,6 +26,7 @@ from chordesk.tools.orders.checking import SizedOrder
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, in_force, notional_of
 from chordesk.tools.orders.stops import preview_of
 from chordesk.tools.position_plans import plan_of
+from chordesk.tools.rates import preview_rate
 from chordesk.tools.risk.codes import deny
 
 _UNPRICED = "unpriced"  # in a preview's canonical text
@@ -52,11 +54,17 @@ def terms_of(session: Session, settings: Settings, market: str, broker: str) -> 
 
 
 def canonical(
-    order: Order, price: float, priced_at: dt.datetime, terms: PreviewTerms, unpriced: str | None = None
+    order: Order,
+    price: float,
+    priced_at: dt.datetime,
+    terms: PreviewTerms,
+    unpriced: str | None = None,
+    fx: FxRate | None = None,
 ) -> str:
     """Return the order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in
     UTC. The same order at the same market time has the same text, to the byte. expiresAt is market time; unpriced is
-    why no price is known, and then `price` is what the position cost on average."""
+    why no price is known, and then `price` is what the position cost on average; fx: the rate of a price that is not in
+    the account's currency, as which notional is."""
     fields = {
         "account": order.account,
         "action": order.action,
@@ -69,7 +77,7 @@ def canonical(
         "limitPrice": None if order.limit_price is None else plain(order.limit_price),
         "market": terms.options or terms.market if order.contract or order.legs else terms.market,
         "multiplier": plain(order.multiplier),
-        "notional": plain(notional_of(order, price)),
+        "notional": plain(notional_of(order, price, fx)),
         "orderType": order.order_type,
         "plan": order.plan,
         "price": plain(price),
@@ -85,8 +93,16 @@ def canonical(
         _UNPRICED: unpriced,
         "verdictId": order.verdict_id,
         PAYLOAD_KEY: terms.mandate,
+        **_rated(fx),
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _rated(fx: FxRate | None) -> dict[str, str]:
+    """Return the keys of a price that is not in the account's currency, none of any other."""
+    if fx is None:
+        return {}
+    return {"currency": fx.currency, "rate": plain(fx.rate), "rateAt": _moment(fx.at), "rateSource": fx.source}
 
 
 def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
@@ -109,14 +125,19 @@ def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerm
     market time. A role's dry run and the workflow both call this, so that they cannot differ."""
     order.quantity, order.market_at = sized.ticket.quantity, at
     order.order_type, order.limit_price = sized.ticket.order_type, sized.ticket.limit_price
-    payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced)
+    fx = sized.fx
+    payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced, fx)
     return Preview(
         order_id=order.id,
         payload=payload,
         payload_hash=digest(payload),
         price=sized.price,
         priced_at=sized.priced_at,
-        notional=float(notional_of(order, sized.price)),
+        notional=float(notional_of(order, sized.price, fx)),
+        currency=fx.currency if fx is not None else None,
+        rate=fx.rate if fx is not None else None,
+        rate_at=fx.at if fx is not None else None,
+        rate_source=fx.source if fx is not None else None,
     )
 
 
@@ -145,8 +166,9 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
         return deny(DenialCode.PREVIEW_ALTERED, reason, "no preview", limit)
     made_under, made_with = _mandate_of(found.payload), _rule_of(found.payload, terms.protect)
     of_its_time = replace(terms, mandate=made_under, protect=made_with)
-    expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found))
-    noted = exact(found.notional) == exact(float(notional_of(order, found.price)))
+    fx = preview_rate(found, "")
+    expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found), fx)
+    noted = exact(found.notional) == exact(float(notional_of(order, found.price, fx)))
     if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
         reason = "the order, its preview or its hash is not what was checked"
         return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)

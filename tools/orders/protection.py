@@ -13,6 +13,7 @@ import structlog
 from sqlmodel import Session, and_, col, func, select
 
 from chordesk.models.errors import DeskError, FencedOff, MarketError
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
 from chordesk.models.order_terms import parse_protection
@@ -26,7 +27,7 @@ from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Decision
 from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
-from chordesk.tools.ledger import value
+from chordesk.tools.ledger import account_money, value
 from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import doubt, quote_of
 from chordesk.tools.market.protocol import MarketData
@@ -50,6 +51,7 @@ from chordesk.tools.orders.stops import (
 )
 from chordesk.tools.orders.submitting import SubmissionContext, book_answer, ensure_reconciled, withdraw
 from chordesk.tools.position_plans import plan_now
+from chordesk.tools.rates import exit_rate
 from chordesk.tools.risk.amounts import is_current
 
 # After a refusal of the broker it is not asked again about the same symbol for so long.
@@ -166,15 +168,17 @@ Ends = Mapping[str, PlanEnd]
 
 
 def plan_ends(context: SubmissionContext, book: Book) -> Ends:
-    """Return the positions whose plan is over now, by symbol; none while the exchange is closed. One without a price of
+    """Return the positions whose plan is over now, by symbol; none while its exchange is closed. One without a price of
     now waits for it, behind its standing stop; one whose price may be of other shares waits for the next session."""
     plans = _plans(book)
     _note_reviews(context, plans)
     found: dict[str, PlanEnd] = {}
-    if not plans or not _is_open(context):
+    if not plans:
         return found
     now = context.market.clock.now()
     for holding, _, plan in plans:
+        if not _is_open(context, holding.symbol):
+            continue
         try:
             quote = quote_of(context.market, holding.symbol)
         except MarketError:
@@ -189,9 +193,9 @@ def plan_ends(context: SubmissionContext, book: Book) -> Ends:
     return found
 
 
-def _is_open(context: SubmissionContext) -> bool:
+def _is_open(context: SubmissionContext, symbol: str) -> bool:
     try:
-        return context.market.clock.is_open()
+        return context.market.clock.is_open(exchange_code(symbol))
     except MarketError:
         return False
 
@@ -298,7 +302,9 @@ def place(
             return Unprotected(symbol, float(stop.quantity), float(stop.quantity), why)
         order = _write(session, context, stop, book.opener(holding))
         terms = terms_of(session, context.settings, context.market.name, context.broker.name)
-        sized = SizedOrder(ticket_of(order), float(stop.reference), order.market_at)
+        base = account_money(session, context.settings, order.account).base
+        fx = exit_rate(session, order.account, symbol, base, snapshot)
+        sized = SizedOrder(ticket_of(order), float(stop.reference), order.market_at, fx=fx)
         made = write_preview(session, context.settings, order, sized, order.market_at, terms)
         advance(session, order, OrderState.APPROVED)
         audit.record(

@@ -225,7 +225,7 @@ def _update_orders(store: Store, settings: Settings, broker: Broker, state: Brok
         ids = diverged_orders(session, state)
         disallowed = disallowed_orders(session, settings, broker.name)
     found = []
-    unpriced = Snapshot(utcnow(), None, None, {}, {})  # only equity needs prices, and nothing here uses equity
+    unpriced = Snapshot(utcnow(), {}, {})  # only equity needs prices, and nothing here uses equity
     for order_id in ids:
         with store.read() as session:
             order = load_order(session, order_id)

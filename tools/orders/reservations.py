@@ -20,7 +20,8 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders.booking import in_time, parts_of, whole_of
 from chordesk.tools.orders.snapshots import WAITING
-from chordesk.tools.risk.exposure import cash_needed, cover_of, opening_part, unit_exposure
+from chordesk.tools.rates import preview_rate
+from chordesk.tools.risk.exposure import cash_needed, converted, cover_of, opening_part, unit_exposure
 
 _ENDED = ORDER_FINAL - {OrderState.DENIED}
 _SENT = ORDER_WORKING | _ENDED
@@ -79,7 +80,9 @@ def _reservations(
         position = held.get(traded, Decimal(0)) + reserved[traded, side] * (1 if side == "buy" else -1)
         opening, price = opening_part(position, side, left), exact(preview.price)
         reserved[traded, side] += left
-        exposure, cash = opening * unit_exposure(traded, side, price), cash_needed(traded, side, opening, price, limits)
+        fx = preview_rate(preview, view.currency)
+        exposure = converted(opening * unit_exposure(traded, side, price), fx)
+        cash = cash_needed(traded, side, opening, price, limits, fx)
         amounts = {"quantity": float(left), "exposure": float(exposure), "cash": float(cash)}
         fields = {"traded": traded, "symbol": other.symbol, "side": side, **amounts}
         reservations.append(Reservation.model_validate(fields))
@@ -92,7 +95,7 @@ def _of_legs(order: Order, preview: Preview, limits: Settings) -> list[Reservati
     found = []
     for place, (traded, side, quantity) in enumerate(parts_of(order)):
         worst = 0.0 if place else preview.notional
-        cash = 0.0 if place else float(exact(_cash_of(order)) + commission)
+        cash = 0.0 if place else float(converted(exact(_cash_of(order)), preview_rate(preview, "")) + commission)
         amounts = {"quantity": float(quantity), "exposure": worst, "cash": cash}
         fields = {"traded": traded, "symbol": order.symbol, "side": side, **amounts, "whole": True}
         found.append(Reservation.model_validate(fields))

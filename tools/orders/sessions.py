@@ -14,7 +14,8 @@ from chordesk.models.market import OptionContract, parse_contract
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Order, Position
-from chordesk.tools.ledger import value
+from chordesk.tools.brokers.paper import PaperBroker
+from chordesk.tools.ledger import account_money, value
 from chordesk.tools.market.clock import ReplayClock, clock_day, day_of, exchange_hours
 from chordesk.tools.market.prices import actions_of, previous_session, renamed, vanished
 from chordesk.tools.market.protocol import RecordedSessions
@@ -34,7 +35,6 @@ def meet_sessions(context: SubmissionContext) -> None:
     Does nothing in real time, where a broker reports what came of orders. Raises FencedOff when another process submits
     for the account.
     """
-    from chordesk.tools.brokers.paper import PaperBroker  # one broker of several
 
     broker, market = context.broker, context.market
     if not isinstance(broker, PaperBroker) or not isinstance(market, RecordedSessions):
@@ -57,7 +57,6 @@ def meet_sessions(context: SubmissionContext) -> None:
 
 def to_next_session(store: Store, settings: Settings) -> dt.date | None:
     """Bring the books to the end of the next session of the data, and return its day; None where the data end."""
-    from chordesk.tools.brokers.paper import PaperBroker
 
     market = account_market(store, settings)
     assert isinstance(market, RecordedSessions)
@@ -95,7 +94,8 @@ def _meet(context: SubmissionContext) -> None:
     with context.store.read() as session:
         orders = list(_sent(session, context.broker.name))
         symbols = symbols_of(session, orders, context.broker.name) if orders else set()
-    snapshot = take_snapshot(context.market, symbols) if orders else None
+        money = account_money(session, context.settings, context.broker.name)
+    snapshot = take_snapshot(context.market, symbols, money) if orders else None
     for order in orders:
         poll(context, snapshot or take_snapshot(context.market, ()), order.id)
     keep_protected(context, snapshot)
@@ -133,8 +133,9 @@ def _mark(context: SubmissionContext) -> None:
     account = context.broker.name
     with context.store.read() as session:
         held = session.exec(select(Position.symbol).where(col(Position.account) == account)).all()
-    snapshot = take_snapshot(context.market, held)
+        money = account_money(session, context.settings, account)
+    snapshot = take_snapshot(context.market, held, money)
     with context.store.session() as session:
         session.get_one(Account, account, with_for_update=True)
-        equity = value(session, snapshot, account).equity
-        equity_levels(session, account, equity, snapshot.now, snapshot.previous_session, keep=True)
+        view = value(session, snapshot, account)
+        equity_levels(session, view, snapshot.now, snapshot.previous_session, keep=True)

@@ -5,20 +5,32 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import MarketError
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import Listing, Quote, legs_of, parse_contract
+from chordesk.models.money import FxRate, Money, pair_name
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.market.earnings import next_earnings
+from chordesk.tools.market.fx import MarketRates, traded_in
 from chordesk.tools.market.prices import previous_session, quote_of
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.risk.conduct import IDLE_SESSIONS
+from chordesk.tools.risk.exposure import underlying_of
 
 # Not sent yet, and on its way: it waits for a person, or for the next pass of the trade queue.
 WAITING = (OrderState.APPROVAL_PENDING.value, OrderState.APPROVED.value)
+
+
+class Hours(NamedTuple):
+    """Whether an exchange is open now, None where that is not known, and when it opens next."""
+
+    is_open: bool | None
+    next_open: dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +38,24 @@ class Snapshot:
     """Quotes, listings and clock read once, outside any transaction: a transaction must not wait for a network."""
 
     now: dt.datetime
-    market_open: bool | None
-    next_open: dt.datetime | None
     quotes: Mapping[str, Quote]
     reasons: Mapping[str, str]
+    hours: Mapping[str, Hours] = field(default_factory=dict)  # by code of an exchange
     # None for a symbol that the market does not carry; no entry where it did not answer
     listings: Mapping[str, Listing | None] = field(default_factory=dict)
     previous_session: dt.date | None = None  # the last one before today
     # the next day of those of each underlying of a put; no entry where none is known
     earnings: Mapping[str, dt.date] = field(default_factory=dict)
     idle: Mapping[str, int] = field(default_factory=dict)  # of each share, its last sessions in a row without volume
+    # The account's currency, the rates of others into it, why one is not known, and the newest ones, however old.
+    money: Money = field(default_factory=Money)
+    rates: Mapping[str, FxRate] = field(default_factory=dict)
+    without_rate: Mapping[str, str] = field(default_factory=dict)
+    old_rates: Mapping[str, FxRate] = field(default_factory=dict)
+
+    def hours_of(self, symbol: str) -> Hours:
+        """Return whether the exchange of a symbol is open; nothing is known where it was not asked about."""
+        return self.hours.get(exchange_code(underlying_of(symbol)), Hours(None, None))
 
     def quote(self, symbol: str) -> Quote:
         if symbol not in self.quotes:
@@ -44,6 +64,18 @@ class Snapshot:
 
     def listed(self, symbol: str) -> bool | None:
         return self.listings[symbol] is not None if symbol in self.listings else None
+
+    def rate(self, currency: str) -> FxRate:
+        if currency not in self.rates:
+            pair = pair_name(currency, self.money.base)
+            raise MarketError(self.without_rate.get(currency, f"no rate of {pair} was read"))
+        return self.rates[currency]
+
+    def newest(self, currency: str) -> FxRate | None:
+        return self.rates.get(currency) or self.old_rates.get(currency)
+
+    def currency(self, symbol: str) -> str:
+        return listed_of(self.listings, symbol)
 
     def sector(self, symbol: str) -> str | None:
         listing = self.listings.get(symbol)
@@ -62,8 +94,9 @@ def symbols_of(session: Session, orders: Iterable[Order], account: str) -> set[s
     return found | {contract.underlying for contract in contracts if contract}
 
 
-def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
-    """Its time is taken after all is read: a live quote carries the moment of its fetch, and would be later."""
+def take_snapshot(market: MarketData, symbols: Iterable[str], money: Money | None = None) -> Snapshot:
+    """Its time is taken after all is read: a live quote carries the moment of its fetch, and would be later. money: of
+    the account whose currency the prices are turned into; without it no rate is read."""
     found: dict[str, Quote] = {}
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}
@@ -77,13 +110,53 @@ def take_snapshot(market: MarketData, symbols: Iterable[str]) -> Snapshot:
         if parse_contract(symbol) is None:
             _list(market, symbol, listings)
             idle[symbol] = _idle(market, symbol)
+    rates = _Rates(market, money)
+    for symbol in names:
+        rates.read(listed_of(listings, symbol))
     now = market.clock.now()
     quotes = {symbol: quote for symbol, quote in found.items() if quote.at <= now}
     for symbol in found.keys() - quotes.keys():
         reasons[symbol] = f"the quote of {symbol} is of {found[symbol].at.isoformat()}, later than now"
-    times = _session_times(market.clock)
+    codes = {exchange_code(underlying_of(symbol)) for symbol in names}
+    hours = {code: _hours(market.clock, code) for code in sorted(codes)}
     earnings = dict(_earnings(market, names))
-    return Snapshot(now, *times, quotes, reasons, listings, previous_session(market), earnings, idle)
+    return Snapshot(
+        now, quotes, reasons, hours, listings, previous_session(market), earnings, idle, rates.money,
+        rates.found, rates.without, rates.old,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Rates:
+    """The rates that a snapshot needs, each asked for once."""
+
+    market: MarketData
+    asked: Money | None
+    found: dict[str, FxRate] = field(default_factory=dict)
+    without: dict[str, str] = field(default_factory=dict)
+    old: dict[str, FxRate] = field(default_factory=dict)
+
+    @property
+    def money(self) -> Money:
+        return self.asked or Money()
+
+    def read(self, currency: str) -> None:
+        if self.asked is None or currency in (self.asked.base, *self.found, *self.without):
+            return
+        source = MarketRates(self.market, self.asked)
+        try:
+            self.found[currency] = source.rate(currency)
+        except MarketError as error:
+            self.without[currency] = f"{error.args[0]}; {error.remedy}"
+            if (newest := source.newest(currency)) is not None:
+                self.old[currency] = newest
+
+
+def listed_of(listings: Mapping[str, Listing | None], symbol: str) -> str:
+    """Return the currency of the prices of a symbol or a contract, by its listing, else by its form."""
+    contract = parse_contract(symbol)
+    listing = listings.get(contract.underlying if contract else symbol)
+    return listing.currency if listing is not None else traded_in(symbol)
 
 
 def _idle(market: MarketData, symbol: str) -> int:
@@ -111,12 +184,12 @@ def _list(market: MarketData, symbol: str, listings: dict[str, Listing | None]) 
             listings[symbol] = None
 
 
-def _session_times(clock: MarketClock) -> tuple[bool | None, dt.datetime | None]:
+def _hours(clock: MarketClock, exchange: str) -> Hours:
     try:
-        is_open = clock.is_open()
+        is_open = clock.is_open(exchange)
     except MarketError:
-        return None, None
+        return Hours(None, None)
     try:
-        return is_open, None if is_open else clock.next_open()
+        return Hours(is_open, None if is_open else clock.next_open(exchange))
     except MarketError:
-        return is_open, None
+        return Hours(is_open, None)

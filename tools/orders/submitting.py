@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, OrderError
+from chordesk.models.money import Money
 from chordesk.models.orders import BrokerAnswer, DenialCode, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_WORKING, OrderState, RunState, TradingState
@@ -67,16 +68,18 @@ class SubmissionContext:
 
 @dataclass(slots=True)
 class QuoteCache:
-    """Quotes of the symbols that a call needs, never much older than the order they are used for."""
+    """Quotes of the symbols that a call needs, never much older than the order they are used for, and the rates of
+    their currencies into the account's."""
 
     market: MarketData
     symbols: frozenset[str]
+    money: Money
     _snapshot: Snapshot | None = None
     _at: float = field(default=0.0)
 
     def snapshot(self) -> Snapshot:
         if self._snapshot is None or time.monotonic() - self._at > QUOTES_SECONDS:
-            self._snapshot, self._at = take_snapshot(self.market, self.symbols), time.monotonic()
+            self._snapshot, self._at = take_snapshot(self.market, self.symbols, self.money), time.monotonic()
         return self._snapshot
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from chordesk.models.market import Quote, parse_contract, plain_name
+from chordesk.models.money import pair_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
@@ -17,6 +18,7 @@ from chordesk.tools.risk.exposure import (
     ZERO,
     added_risk,
     cash_needed,
+    converted,
     covers,
     exposures,
     free_cash,
@@ -25,6 +27,7 @@ from chordesk.tools.risk.exposure import (
     opening_only,
     opening_quantity,
     price_of,
+    without_rate,
 )
 
 _SECURED = "sell a put against free cash, or a call against 100 free shares"
@@ -35,14 +38,37 @@ def notional_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -
     notional, most = notional_of(ticket, context), exact(limits.max_order_notional)
     if notional <= most:
         return None
-    price = money(price_of(ticket, context))
+    price = priced_in(price_of(ticket, context), context)
     reason = f"{plain(ticket.quantity)} {ticket.traded} at {price} is more than one order may be"
     return deny(DenialCode.NOTIONAL_PER_ORDER, reason, f"notional {money(notional)}", f"at most {money(most)}")
 
 
 def _unpriced(context: RiskContext) -> str:
     names = ", ".join(held.symbol for held in context.account.positions if held.market_price is None)
+    unrated = next((held for held in context.account.positions if without_rate(held)), None)
+    if not names and unrated is not None:
+        return f"no rate of {unrated.currency} for {unrated.symbol}"
     return f"no price for {names or 'a position'}"
+
+
+def no_rate(traded: str, pair: str, why: str) -> Denied:
+    reason = f"{traded} is priced in another currency than the account's: {why}"
+    return deny(DenialCode.FX_UNKNOWN, reason, f"no rate of {pair}", "a rate that is no older than DESK_MAX_FX_AGE")
+
+
+@opening_only
+def rate_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    """Deny an entry while what is held in another currency cannot be counted: equity is not known then."""
+    unrated = next((held for held in context.account.positions if without_rate(held)), None)
+    if unrated is None:
+        return None
+    pair = pair_name(str(unrated.currency), context.account.currency)
+    return no_rate(unrated.symbol, pair, unrated.missing or "its rate was not read")
+
+
+def priced_in(price: Decimal | float, context: RiskContext) -> str:
+    """Return a price of what the ticket trades as text, with its currency where that is not the account's."""
+    return money(price) if context.fx is None else f"{context.fx.currency} {money(price)}"
 
 
 @opening_only
@@ -151,7 +177,7 @@ def _option_cash(ticket: OrderTicket, context: RiskContext, limits: Settings) ->
     if ticket.legs:
         return added_risk(ticket, context) + commission
     before, after = covers(ticket, context)
-    return max(after.cash - before.cash, ZERO) + commission
+    return converted(max(after.cash - before.cash, ZERO), context.fx) + commission
 
 
 def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, code: DenialCode) -> Denied | None:
@@ -161,7 +187,7 @@ def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, co
     if ticket.is_option:
         need = _option_cash(ticket, context, limits)
     else:
-        need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits)
+        need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits, context.fx)
     free = free_cash(context.account)
     if free is None:
         reason = "free cash is not known: a short position has no price or is a call without cover"

@@ -70,6 +70,11 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
     Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
     Code.UNPRICED: CodeMeaning("an order without a price; an exit waits for a person instead"),
+    Code.FX_UNKNOWN: CodeMeaning(
+        "an order while no exchange rate younger than this turns its price or a position into the account's currency; "
+        "an exit takes the last known rate",
+        ("max_fx_age",),
+    ),
     Code.QUOTE_STALE: CodeMeaning(
         "a quote older than this; an exit gets a limit price instead", ("max_quote_age_minutes",)
     ),

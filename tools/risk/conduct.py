@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 
 from chordesk.models.answers import Instrument, Rating
-from chordesk.models.exchanges import HOME
+from chordesk.models.exchanges import HOME, exchange_code, of_place
 from chordesk.models.market import parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
-from chordesk.models.text import NEW_YORK, new_york
+from chordesk.models.text import NEW_YORK
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.market.clock import exchange_day, usual_close
+from chordesk.tools.market.clock import at_exchange, exchange_day, usual_close
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,
@@ -188,11 +188,13 @@ def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: Settings
     auction = ticket.time_in_force in ("opg", "cls")
     if context.market_open or (auction and context.market_open is not None):
         return auction_denial(ticket, context) if auction else None
-    when = f"{new_york(context.now)}"
+    exchange = exchange_code(ticket.symbol)
+    when, of = at_exchange(context.now, exchange), of_place(exchange)
     if context.market_open is None:
-        return deny(DenialCode.MARKET_CLOSED, "whether the exchange is open is not known", f"unknown at {when}", "open")
-    opens = f"; next open {new_york(context.next_open)}" if context.next_open else ""
-    return deny(DenialCode.MARKET_CLOSED, f"the exchange is closed{opens}", f"closed at {when}", "open")
+        why = f"whether the exchange{of} is open is not known"
+        return deny(DenialCode.MARKET_CLOSED, why, f"unknown at {when}", "open")
+    opens = f"; next open {at_exchange(context.next_open, exchange)}" if context.next_open else ""
+    return deny(DenialCode.MARKET_CLOSED, f"the exchange{of} is closed{opens}", f"closed at {when}", "open")
 
 
 def bad_contract(symbol: str, contract: str, now: dt.datetime, opens: bool) -> Denied | None:

@@ -1,4 +1,8 @@
-"""Exposure and cash of orders and positions, in account currency: cover of written options, orders with legs."""
+"""Exposure and cash of orders and positions, in account currency: cover of written options, orders with legs.
+
+What is priced in another currency is turned into the account's where it is added up: prices, strikes and covers are in
+the listing's own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
 from chordesk.models.market import SHARES_PER_CONTRACT, OptionContract, OrderLeg, Quote, multiplier_of, parse_contract
+from chordesk.models.money import FxRate
 from chordesk.models.orders import (
     AccountView,
     Denied,
@@ -35,7 +40,7 @@ Quantities = Mapping[str, Decimal]
 class Cover:
     """The needs of written options."""
 
-    cash: Decimal = ZERO  # in account currency, what their assignment may cost at worst
+    cash: Decimal = ZERO  # in the contracts' currency, what their assignment may cost at worst
     shares: Decimal = ZERO  # those that stand against written calls
     naked: Decimal = ZERO  # written calls without any cover
 
@@ -129,7 +134,7 @@ def gross_quote(symbol: str, legs: Sequence[OrderLeg], quotes: Mapping[str, Quot
 
 
 def worst_case(legs: Sequence[OrderLeg], side: str, quantity: Decimal, price: Decimal) -> Decimal:
-    """Return the money that so many units at a net price can come to at worst, in account currency: what they cost, and
+    """Return the money that so many units at a net price can come to at worst, in their currency: what they cost, and
     what their written options may need beside the bought ones. A written call without cover counts its strike x 100,
     at which the shares that must cover it are sold. Positions do not count."""
     needs = cover_of({leg.contract: leg.signed * quantity for leg in legs})
@@ -167,7 +172,7 @@ def started(ticket: OrderTicket, price: float) -> OrderTicket:
 
 def round_trip(price: float | None, settings: Settings) -> float:
     """Return what buying a share and selling it again costs as a share of its price: twice the slippage and the
-    commission, which without a price is not counted."""
+    commission, which without a price is not counted. price: in account currency."""
     side = settings.slippage_bps / 10_000
     return 2 * (side + settings.commission_per_share / price if price else side)
 
@@ -188,15 +193,22 @@ def unit_notional(traded: str, side: str, price: Decimal) -> Decimal:
     return contract.strike * UNIT if contract and written else price * exact(multiplier_of(traded))
 
 
-def cash_needed(traded: str, side: str, quantity: Decimal, price: Decimal, limits: Settings) -> Decimal:
-    """Return the cash that opening so many shares or contracts may need, slippage and commission included."""
+def cash_needed(
+    traded: str, side: str, quantity: Decimal, price: Decimal, limits: Settings, fx: FxRate | None = None
+) -> Decimal:
+    """Return the cash that opening so many shares or contracts may need, in account currency: slippage and commission
+    included. fx: of the price, None where it is in that currency."""
     commission = exact(limits.commission_per_share)
     contract = parse_contract(traded)
     if contract is not None and side == "sell":
-        return quantity * (unit_exposure(traded, side, price) + commission)
-    return quantity * (
-        with_slippage(traded, price, "buy", limits.slippage_bps) * exact(multiplier_of(traded)) + commission
-    )
+        return quantity * (converted(unit_exposure(traded, side, price), fx) + commission)
+    unit = with_slippage(traded, price, "buy", limits.slippage_bps) * exact(multiplier_of(traded))
+    return quantity * (converted(unit, fx) + commission)
+
+
+def converted(amount: Decimal, fx: FxRate | None) -> Decimal:
+    """Return an amount in the account's currency. fx: None where it is in that already."""
+    return amount if fx is None else amount * exact(fx.rate)
 
 
 def free_cash(account: AccountView) -> Decimal | None:
@@ -204,15 +216,21 @@ def free_cash(account: AccountView) -> Decimal | None:
     free = exact(account.cash)
     for position in account.positions:
         if position.quantity < 0 and parse_contract(position.symbol) is None:
-            if position.market_price is None:
+            if position.market_price is None or without_rate(position):
                 return None
-            free -= -2 * exact(position.quantity) * exact(position.market_price)
-    for symbol in {underlying_of(position.symbol) for position in account.positions}:
+            free -= converted(-2 * exact(position.quantity) * exact(position.market_price), position.fx)
+    rates = {underlying_of(position.symbol): position for position in account.positions}
+    for symbol, one in rates.items():
         needs = cover_of(held_in(symbol, account.positions))
-        if needs.naked:
+        if needs.naked or (needs.cash and without_rate(one)):
             return None
-        free -= needs.cash
+        free -= converted(needs.cash, one.fx)
     return free
+
+
+def without_rate(position: HeldPosition) -> bool:
+    """Return whether a position is in a currency whose rate into the account's is not known."""
+    return position.currency is not None and position.fx is None
 
 
 def held_in(symbol: str, positions: Iterable[HeldPosition]) -> dict[str, Decimal]:
@@ -292,16 +310,19 @@ def opening_only(rule: Rule) -> Rule:
 
 
 def notional_of(ticket: OrderTicket, context: RiskContext) -> Decimal:
-    """Return the larger of the stated amount of money and of quantity x unit notional; of legs their worst case."""
+    """Return the larger of the stated amount of money and of quantity x unit notional; of legs their worst case; in
+    account currency."""
     if ticket.legs:
-        return worst_case(ticket.legs, ticket.side, exact(ticket.quantity), price_of(ticket, context))
+        worst = worst_case(ticket.legs, ticket.side, exact(ticket.quantity), price_of(ticket, context))
+        return converted(worst, context.fx)
     side = ticket.side if opening_quantity(ticket, context) else "buy"
     computed = exact(ticket.quantity) * unit_notional(ticket.traded, side, price_of(ticket, context))
-    return max(computed, exact(context.stated_notional or 0))
+    return max(converted(computed, context.fx), exact(context.stated_notional or 0))
 
 
 def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal] | None:
-    """Exposure by underlying once this order and all reservations are filled; None when a position has no price."""
+    """Exposure by underlying once this order and all reservations are filled; None when a position has no price, or no
+    rate."""
     found = book_exposures(
         (one for one in context.account.positions if ticket.legs or one.symbol != ticket.traded),
         (one for one in context.reservations if ticket.legs or one.traded != ticket.traded),
@@ -311,18 +332,18 @@ def exposures(ticket: OrderTicket, context: RiskContext) -> Mapping[str, Decimal
     price = price_of(ticket, context)
     if ticket.legs:
         needs, needed = covers(ticket, context)
-        _add(found, ticket.symbol, needed.cash - needs.cash + _paid(ticket, context))
+        _add(found, ticket.symbol, converted(needed.cash - needs.cash, context.fx) + _paid(ticket, context))
         return found
     after = assumed_position(ticket, context) + exact(ticket.quantity) * (1 if ticket.side == "buy" else -1)
-    computed = exact(ticket.quantity) * unit_exposure(ticket.traded, ticket.side, price)
+    computed = converted(exact(ticket.quantity) * unit_exposure(ticket.traded, ticket.side, price), context.fx)
     stated = max(exact(context.stated_notional or 0) - computed, ZERO)
-    own = abs(after) * unit_exposure(ticket.traded, "buy" if after >= 0 else "sell", price)
+    own = converted(abs(after) * unit_exposure(ticket.traded, "buy" if after >= 0 else "sell", price), context.fx)
     _add(found, ticket.symbol, own + stated)
     return found
 
 
 def book_exposures(positions: Iterable[HeldPosition], reservations: Iterable[Reservation]) -> dict[str, Decimal] | None:
-    """Exposure by underlying of positions and open orders; None when a position has no price."""
+    """Exposure by underlying of positions and open orders; None when a position has no price, or no rate."""
     found: dict[str, Decimal] = {}
     for position in positions:
         worth = _worth(position)
@@ -338,20 +359,22 @@ def added_risk(ticket: OrderTicket, context: RiskContext) -> Decimal:
     """Return the cash that an order with legs may cost at worst beside what is held: the price it pays, and what the
     written options then need more."""
     before, after = covers(ticket, context)
-    return max(after.cash - before.cash, ZERO) + _paid(ticket, context)
+    return converted(max(after.cash - before.cash, ZERO), context.fx) + _paid(ticket, context)
 
 
 def _paid(ticket: OrderTicket, context: RiskContext) -> Decimal:
     """Return what an order with legs pays at its limit; what one brings does not count."""
-    return exact(ticket.quantity) * price_of(ticket, context) * UNIT if ticket.side == "buy" else ZERO
+    paid = exact(ticket.quantity) * price_of(ticket, context) * UNIT if ticket.side == "buy" else ZERO
+    return converted(paid, context.fx)
 
 
 def _worth(position: HeldPosition) -> Decimal | None:
     written = parse_contract(position.symbol) is not None and position.quantity < 0
-    if position.market_price is None and not written:
+    if (position.market_price is None and not written) or without_rate(position):
         return None
     side = "buy" if position.quantity >= 0 else "sell"
-    return abs(exact(position.quantity)) * unit_exposure(position.symbol, side, exact(position.market_price or 0))
+    worth = abs(exact(position.quantity)) * unit_exposure(position.symbol, side, exact(position.market_price or 0))
+    return converted(worth, position.fx)
 
 
 def _add(found: dict[str, Decimal], traded: str, amount: Decimal) -> None:

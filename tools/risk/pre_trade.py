@@ -52,6 +52,7 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
     conduct.instrument_rule: (Code.STOCKS_ONLY,),
     conduct.order_type_rule: (Code.ORDER_TYPE,),
     conduct.earnings_rule: (Code.ACROSS_EARNINGS,),
+    amounts.rate_rule: (Code.FX_UNKNOWN,),
     amounts.notional_rule: (Code.NOTIONAL_PER_ORDER,),
     amounts.priced_rule: (Code.UNPRICED,),
     amounts.collar_rule: (Code.COLLAR,),

@@ -41,6 +41,7 @@ from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.schemas import DayFilter, IdFilter, Limit, Offset, TextFilter, Ticker
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tools.charts.frames import Interval
+from chordesk.tools.ledger import account_money
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.model_tools.charts import SESSIONS, picture_for_people
 from chordesk.tools.orders.snapshots import take_snapshot
@@ -68,9 +69,9 @@ def account(context: Context, account: Name) -> AccountDetail:
     """
     with context.store.read() as session:
         name = find_account(session, context.settings, account)
-        symbols = held_symbols(session, name)
+        symbols, money = held_symbols(session, name), account_money(session, context.settings, name)
     market = _market_of(context, name)
-    snapshot = take_snapshot(market, symbols) if market is not None else None
+    snapshot = take_snapshot(market, symbols, money) if market is not None else None
     with context.store.read() as session:
         return account_detail(session, context.settings, name, snapshot)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from chordesk.models.money import FxRate
 from chordesk.models.orders import DenialCode
 from tests.tools.risk.cases import (
     OPTION,
@@ -23,12 +24,19 @@ from tests.tools.risk.cases import (
 from tests.tools.risk.figures import NOW, PUT, account, held, reserve
 
 DAY = dt.timedelta(days=1)
+POUNDS = held("AZN.L", 10).model_copy(update={"currency": "GBP", "missing": "no rate of GBPUSD is known"})
+RATE = FxRate("GBP", "USD", 1.3, NOW, "fx.csv")
 
 AMOUNTS: list[Case] = [
     (
         DenialCode.NOTIONAL_PER_ORDER,
         ({"quantity": 3}, {"price": 0.1001}, {"max_order_notional": 0.3}),
         ({"quantity": 3}, {"price": 0.1}, {"max_order_notional": 0.3}),  # 0.1 * 3 > 0.3 in binary floats
+    ),
+    (
+        DenialCode.FX_UNKNOWN,  # what is held in pounds cannot be counted without a rate
+        ({}, {"account": account(100_000, 100_000, POUNDS)}, {}),
+        ({}, {"account": account(100_000, 100_000, POUNDS.model_copy(update={"fx": RATE}))}, {}),
     ),
     (
         DenialCode.NOTIONAL_PER_ORDER,  # what is held goes in one order, however much it has become

@@ -1,0 +1,111 @@
+"""An account in one currency that trades shares which are priced in another."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlmodel import select
+
+from chordesk.models.market import Listing
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.models.tables.orders import Account, EquityMark, Position, Preview
+from chordesk.tools.decimals import exact
+from chordesk.tools.orders.flow import maintain_orders
+from tests.tools.orders.abroad import PlacesClock, TapeAbroad
+from tests.tools.orders.desk import Desk, action, denied
+from tests.tools.orders.tape import Tape
+
+NewDesk = Callable[..., Desk]
+LONG_AGO = dt.timedelta(days=6)
+
+
+def _toronto(**changes: object) -> TapeAbroad:
+    market = TapeAbroad({"SHOP.TO": 100.0, "AAA": 50.0}, rates={"CADUSD": (0.75, None)})
+    return replace(market, **changes)
+
+
+def _in_trinidad_dollars() -> TapeAbroad:
+    """Of which no other source than the tape has a rate."""
+    listed = {"SHOP.TO": Listing(symbol="SHOP.TO", currency="TTD")}
+    return _toronto(rates={"TTDUSD": (0.75, None)}, listings=listed)
+
+
+def test_an_order_abroad_is_counted_in_the_accounts_currency(new_desk: NewDesk) -> None:
+    desk = new_desk(_toronto(), commission_per_share=0.01)
+    (bought,) = desk.run(action("SHOP.TO", quantity=None, notional=1_000))
+    assert (bought.state, bought.quantity) == (OrderState.FILLED, 13)  # 1,000 dollars are 1,333.33 there
+    assert (bought.price, bought.notional) == (100.0, 975.0)
+    (fill,) = bought.fills
+    assert (fill.price, fill.currency, fill.rate, fill.rate_source) == (100.0, "CAD", 0.75, "tape")
+    assert exact(desk.cash()) == 100_000 - 975 - exact(0.13)
+    with desk.store.read() as session:
+        held = session.get_one(Position, ("paper", "SHOP.TO"))
+        assert (held.average_cost, held.currency, held.cost_base) == (100.0, "CAD", 75.0)
+        payload = json.loads(session.exec(select(Preview.payload)).one())
+        assert [payload[name] for name in ("currency", "rate", "notional")] == ["CAD", "0.75", "975"]
+        assert session.get_one(Account, "paper").currency == "USD"
+    maintain_orders(desk.context())
+    with desk.store.read() as session:
+        (mark,) = session.exec(select(EquityMark)).all()
+        assert mark.rates is not None
+        assert mark.rates["CAD"][::2] == [0.75, "tape"]
+        assert exact(mark.last) == 100_000 - exact(0.13)
+
+
+def test_a_limit_of_money_holds_at_the_rate(new_desk: NewDesk) -> None:
+    desk = new_desk(_toronto(), max_order_notional=975)
+    assert desk.run(action("SHOP.TO", quantity=13))[0].state == OrderState.FILLED
+    dearer = new_desk(_toronto(rates={"CADUSD": (0.7501, None)}), max_order_notional=975)
+    reason = denied(dearer.run(action("SHOP.TO", quantity=13))[0], DenialCode.NOTIONAL_PER_ORDER)
+    assert "13 SHOP.TO at CAD 100.00" in reason
+
+
+def test_a_rate_that_is_too_old_opens_nothing_and_lets_what_is_held_go(new_desk: NewDesk) -> None:
+    market = _in_trinidad_dollars()
+    desk = new_desk(market)
+    desk.run(action("SHOP.TO", quantity=4))
+    old = market.clock.now() - LONG_AGO
+    market.rates["TTDUSD"] = (0.7, old)
+    more, other = desk.run(action("SHOP.TO", "add", quantity=1), action("AAA", quantity=1))
+    for order in (more, other):  # that of dollars too: what the account is worth is not known
+        reason = denied(order, DenialCode.FX_UNKNOWN)
+        assert "no rate of TTDUSD is known" in reason
+        assert f"{old:%Y-%m-%d}" in reason
+        assert "fx.csv" in reason
+    (sold,) = desk.run(action("SHOP.TO", "close", quantity=4))
+    assert sold.state == OrderState.FILLED
+    assert sold.fills[0].rate == 0.7
+    market = _in_trinidad_dollars()
+    desk = new_desk(market)
+    desk.run(action("SHOP.TO", quantity=4))
+    market.rates.clear()
+    (sold,) = desk.run(action("SHOP.TO", "close", quantity=4))
+    assert (sold.fills[0].rate, sold.fills[0].rate_source) == (0.75, "cost of the position")
+
+
+def test_an_account_in_euros_trades_dollars(new_desk: NewDesk) -> None:
+    market = TapeAbroad({"AAA": 50.0}, rates={"USDEUR": (0.9, None)})
+    desk = new_desk(market, currency="EUR")
+    (bought,) = desk.run(action("AAA", quantity=10))
+    assert (bought.notional, bought.fills[0].currency, desk.cash()) == (450.0, "USD", 100_000 - 450)
+
+
+def test_an_order_of_the_day_waits_for_its_own_exchange(new_desk: NewDesk) -> None:
+    closed = PlacesClock(closed=frozenset({"XTSE"}))
+    desk = new_desk(_toronto(clock=closed))
+    here, there = desk.run(action("AAA", quantity=1), action("SHOP.TO", quantity=1))
+    assert here.state == OrderState.FILLED
+    assert "Toronto" in denied(there, DenialCode.MARKET_CLOSED)
+
+
+def test_a_desk_in_dollars_has_no_words_of_rates(new_desk: NewDesk) -> None:
+    desk = new_desk(Tape({"AAA": 50.0}))
+    (bought,) = desk.run(action("AAA", quantity=1))
+    fill = bought.fills[0]
+    assert (fill.currency, fill.rate, fill.rate_at, fill.rate_source, fill.duties) == (None,) * 5
+    with desk.store.read() as session:
+        assert not {"currency", "rate", "duties"} & json.loads(session.exec(select(Preview.payload)).one()).keys()

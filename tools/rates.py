@@ -1,0 +1,54 @@
+"""Rates of orders that are not priced in the account's currency: that of a preview, and that of an exit, which does not
+wait for one of today."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Context, Decimal
+
+from sqlmodel import Session
+
+from chordesk.models.errors import MarketError
+from chordesk.models.money import FxRate
+from chordesk.models.tables.orders import Position, Preview
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.fx import Converting
+
+_DIGITS = Context(prec=10)  # as of a rate that is crossed
+OF_COST = "cost of the position"
+
+
+def preview_rate(found: Preview, base: str) -> FxRate | None:
+    """Return the rate that a preview was made with, None where its price is in the account's currency. base: that."""
+    if found.currency is None or found.rate is None or found.rate_at is None:
+        return None
+    return FxRate(found.currency, base, found.rate, found.rate_at, found.rate_source or "")
+
+
+def rate_fields(fx: FxRate) -> dict[str, object]:
+    """Return the rate of a fill or a leg as its fields."""
+    return {"currency": fx.currency, "rate": fx.rate, "rate_at": fx.at, "rate_source": fx.source}
+
+
+def cost_rate(currency: str, base: str, average: Decimal, cost_base: Decimal, at: dt.datetime) -> FxRate | None:
+    """Return the rate that a position was bought at; None where it cost nothing."""
+    if not average or not cost_base:
+        return None
+    return FxRate(currency, base, float(_DIGITS.divide(cost_base, average)), at, OF_COST)
+
+
+def exit_rate(session: Session, account: str, symbol: str, base: str, rates: Converting | None = None) -> FxRate | None:
+    """Return the rate at which a position is given back, None where it is in the account's currency: that of now, else
+    the newest, however old, else the one that it was bought at. rates: read beforehand; without them the last alone."""
+    held = session.get(Position, (account, symbol))
+    if held is None or held.currency in (None, base):
+        return None
+    if rates is not None and rates.money.base == base:
+        try:
+            return rates.rate(held.currency)
+        except MarketError:
+            if (newest := rates.newest(held.currency)) is not None:
+                return newest
+    if held.cost_base is None:
+        return None
+    return cost_rate(held.currency, base, exact(held.average_cost), exact(held.cost_base), held.filled_at)
