@@ -120,11 +120,10 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.runs import view as view
     from chordesk.tasks.web.context import Context as Context
     from chordesk.tasks.web.security import JsonRoute as JsonRoute
+    from chordesk.tasks.worker.endings import Done as Done
+    from chordesk.tasks.worker.endings import Ending as Ending
+    from chordesk.tasks.worker.endings import RetryLater as RetryLater
     from chordesk.tasks.worker.messages import DeskApp as DeskApp
-    from chordesk.tasks.worker.turns import run_role as run_role
-    from chordesk.tasks.worker.work import Done as Done
-    from chordesk.tasks.worker.work import Ending as Ending
-    from chordesk.tasks.worker.work import RetryLater as RetryLater
     from chordesk.tasks.workflows.runs import new_run as new_run
     from chordesk.tasks.workflows.runs import open_run as open_run
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker

@@ -19,18 +19,25 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 from sqlalchemy import and_, or_, update
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
 from chordesk.models.states import StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step, Sweep
 from chordesk.tasks.engine import graph, owners
 from chordesk.tasks.engine.steps import ClaimedStep
+
+if TYPE_CHECKING:
+    from chordesk.agents.role_models import RoleModel
+    from chordesk.agents.runner import RoleRun
+    from chordesk.models.analysis import Depth
+    from chordesk.models.answers import Skipped
 
 log = structlog.get_logger(__name__)
 
@@ -61,12 +68,48 @@ class StepEnded(Exception):
         self.rows = rows
 
 
+class Turns(Protocol):
+    """The turns of roles that a step in work may have, as the worker runs them."""
+
+    def run(
+        self,
+        role: str,
+        subject: str,
+        brief: Mapping[str, Any],
+        *,
+        memory: Callable[[Session], str | None] | None = None,
+        budgeted: bool = True,
+        model: RoleModel | None = None,
+        depth: Depth | None = None,
+    ) -> RoleRun:
+        """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
+        `budgeted`. A turn that is to be tried again does not come back: the worker ends the attempt.
+
+        memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the
+        settings'.
+        """
+
+    def skipped(self, role: str, subject: str, outcome: Skipped) -> RoleRun:
+        """Return a role's run without a turn, with a row in its place for a report to rest on."""
+
+
+class NoTurns:
+    """Stands in for the turns of a step whose kind declares none, so that limits and budgets count every turn."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        raise UsageError(f"a step of the kind {self._kind} runs no turn", remedy="give its StepSpec turn=True")
+
+
 @dataclass(slots=True)
 class HeldStep:
     """A step in work. `cancel` is set by the work once there is something to cancel; the reason is then in `ended`."""
 
     step: ClaimedStep
     deadline: float
+    turns: Turns
     cancel: Callable[[], object] | None = None
     ended: EndReason | None = None
     ended_at: float = 0.0
@@ -145,7 +188,7 @@ class LeaseKeeper:
 
     @contextmanager
     def hold(self, step: ClaimedStep) -> Iterator[HeldStep]:
-        held = HeldStep(step, time.monotonic() + self._deadline_seconds)
+        held = HeldStep(step, time.monotonic() + self._deadline_seconds, NoTurns(step.kind))
         with self._lock:
             self._held[step.id] = held
         try:

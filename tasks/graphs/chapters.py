@@ -66,8 +66,8 @@ from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.graphs.bridge import Record, StepBridge
 from chordesk.tasks.graphs.checkpoints import GraphReader, StepSaver
 from chordesk.tasks.graphs.graph_factory import load_graph, names_of, only_async
+from chordesk.tasks.worker.endings import Done, Ending, RetryLater, attempts_of, postponed
 from chordesk.tasks.worker.turns import park, rests, why_not_wait
-from chordesk.tasks.worker.work import Done, Ending, RetryLater, attempts_of, postponed
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store

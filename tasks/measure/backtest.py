@@ -48,8 +48,8 @@ from chordesk.tasks.measure.backtest_sessions import (
     symbols_of_walk,
 )
 from chordesk.tasks.reading.runs import OFF, backtest_rows
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params
 from chordesk.tools.market.prices import STALE_DAYS

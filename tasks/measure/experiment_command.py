@@ -101,7 +101,7 @@ def _require_one_source(given: Mapping[str, Sequence[str] | str | None]) -> None
 def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, size: float) -> str:
     """Return how many sessions would show a difference of the size, as far as a backtest of the same market tells."""
     from chordesk.tasks.measure.experiment_view import spread_of_backtests
-    from chordesk.tasks.worker.turns import label_of
+    from chordesk.tasks.workflows.runs import label_of
     from chordesk.tools.measure.backtests import sessions_between
     from chordesk.tools.measure.experiments import needed
 

@@ -1,4 +1,4 @@
-"""A step's turn: runs a role on the worker's loop, cancelled when the step's lease or time is gone."""
+"""A step's turns: what their subjects get from the market, how they run, and what follows when one fails."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from chordesk.tasks.engine import budgets, policy, resting
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.work import RetryLater, TryAgain, attempts_of, retry_when_enough
-from chordesk.tools.market.protocol import MarketData
+from chordesk.tasks.worker.endings import RetryLater, TryAgain, attempts_of, retry_when_enough
 from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
 
 
@@ -76,133 +75,137 @@ def kept_regime(desk: Desk, run_id: str) -> dict[str, Any]:
     return kept
 
 
-# The label of a run: its provider, model, market and market time.
-
-
-def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
-    """market: where it is on another day than this process."""
-    market = market or desk.market
-    return {
-        "provider": desk.settings.provider,
-        "model": desk.settings.model_label,
-        "market": market.name,
-        "market_now": market.clock.now(),
-    }
-
-
-def moment(market: str, at: dt.datetime) -> str:
-    """Return a market and its time as text."""
-    return f"{market} at {utc(at)}"
-
-
 PARK_ANSWER_SECONDS = 10.0
 MOST_SECONDS = 400 * 86_400.0  # of a limit's time that is told
 PARKED_NOTICE_SECONDS = 600  # a model that is parked again within this is no news
 
 
-def run_role(
-    desk: Desk,
-    step: ClaimedStep,
-    held: HeldStep,
-    role: str,
-    subject: str,
-    brief: Mapping[str, Any],
-    *,
-    memory: Callable[[Session], str | None] | None = None,
-    budgeted: bool = True,
-    model: RoleModel | None = None,
-    depth: Depth | None = None,
-) -> RoleRun:
-    """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
-    `budgeted`.
+class StepTurns:
+    """The turns of one step that this worker holds: each runs on the worker's loop, and is cancelled when the step's
+    lease or time is gone. As `engine.leases.Turns`."""
 
-    memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the settings'.
-    Raises LeaseLost when another worker has the step,
-    UsageError for models that this worker cannot have, StepEnded when the turn was interrupted and has ended,
-    Postponed when it may not start yet, TryAgain when the policy has another attempt for its failure.
-    """
-    with desk.store.read() as session:
-        spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
-        remembered = memory(session) if memory is not None and spent is None else None
-    if spent is not None:
-        note_once(desk, budgets.notice_of(spent, step.run_id))
-        return skipped(desk, step, role, subject, Skipped(reason=spent.reason))
-    opening = policy.opening(step.error)
-    if ROLES[role].subject is not SynthesisSubject:
-        brief = with_market(desk, step.run_id, brief)
-    job = Assignment(step.run_id, step.id, step.attempt, ROLES[role], subject, brief, opening, remembered, model, depth)
-    run = _outcome(desk, step, held, job)
-    desk.telemetry.record_turns(step, role, subject, run)
-    if held.interrupted and isinstance(run.outcome, Interrupted | Failed):
-        raise StepEnded(held.ended or EndReason.STOPPED, *run.rows)
-    if (later := _retry(desk, step, run)) is not None:
-        raise TryAgain(later)
-    return run
+    def __init__(self, desk: Desk, step: ClaimedStep, held: HeldStep) -> None:
+        self._desk, self._step, self._held = desk, step, held
 
+    def run(
+        self,
+        role: str,
+        subject: str,
+        brief: Mapping[str, Any],
+        *,
+        memory: Callable[[Session], str | None] | None = None,
+        budgeted: bool = True,
+        model: RoleModel | None = None,
+        depth: Depth | None = None,
+    ) -> RoleRun:
+        """Raises LeaseLost when another worker has the step, UsageError for models that this worker cannot have,
+        StepEnded when the turn was interrupted and has ended, Postponed when it may not start yet, TryAgain when the
+        policy has another attempt for its failure."""
+        desk, step = self._desk, self._step
+        with desk.store.read() as session:
+            spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
+            remembered = memory(session) if memory is not None and spent is None else None
+        if spent is not None:
+            note_once(desk, budgets.notice_of(spent, step.run_id))
+            return self.skipped(role, subject, Skipped(reason=spent.reason))
+        opening = policy.opening(step.error)
+        if ROLES[role].subject is not SynthesisSubject:
+            brief = with_market(desk, step.run_id, brief)
+        found = self._outcome(
+            Assignment(
+                *(step.run_id, step.id, step.attempt, ROLES[role], subject),
+                *(brief, opening, remembered, model, depth),
+            )
+        )
+        desk.telemetry.record_turns(step, role, subject, found)
+        if self._held.interrupted and isinstance(found.outcome, Interrupted | Failed):
+            raise StepEnded(self._held.ended or EndReason.STOPPED, *found.rows)
+        if (later := self._retry(found)) is not None:
+            raise TryAgain(later)
+        return found
 
-def _outcome(desk: Desk, step: ClaimedStep, held: HeldStep, job: Assignment) -> RoleRun:
-    halt = InterruptSignal()
-    future = desk.loop.submit(desk.serving(job.run_id).runner.run(job, halt))
+    def skipped(self, role: str, subject: str, outcome: Skipped) -> RoleRun:
+        desk, step, now = self._desk, self._step, utcnow()
+        model = role_models(desk.settings_of(step.run_id))[role]
+        turn = Turn(
+            run_id=step.run_id,
+            step_id=step.id,
+            attempt=step.attempt,
+            ordinal=0,
+            role=role,
+            subject=subject,
+            kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in APP_SERVERS,
+            provider=model.provider(desk.settings),
+            model=model.label(desk.settings),
+            status="skipped",
+            outcome="skipped",
+            started_at=now,
+            finished_at=now,
+        )
+        return RoleRun(outcome, [turn])
 
-    def end() -> None:
-        # A halted turn is waited for until it has ended; one that is past its time, or another's, is left to itself.
+    def _outcome(self, job: Assignment) -> RoleRun:
+        desk, held, halt = self._desk, self._held, InterruptSignal()
+        future = desk.loop.submit(desk.serving(job.run_id).runner.run(job, halt))
+
+        def end() -> None:
+            # A halted turn is waited for until it has ended; one past its time, or another's, is left to itself.
+            if held.interrupted:
+                desk.loop.loop.call_soon_threadsafe(halt.ask)
+            else:
+                future.cancel()
+
+        held.on_end(end)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            return self._cancelled()
+        except Postponed as error:
+            why = why_not_wait(desk, self._step, error.until, str(error))
+            if why is None:
+                raise
+            return RoleRun(Failed(kind=resting.KIND, retryable=False, message=why))
+
+    def _cancelled(self) -> RoleRun:
+        """The failure of a turn at the step's deadline. Raises StepEnded or LeaseLost for any other cause."""
+        held = self._held
         if held.interrupted:
-            desk.loop.loop.call_soon_threadsafe(halt.ask)
-        else:
-            future.cancel()
+            raise StepEnded(held.ended or EndReason.STOPPED) from None
+        if held.ended != EndReason.DEADLINE:
+            raise LeaseLost(f"step {self._step.id}: {held.ended or 'cancelled'}") from None
+        seconds = self._desk.settings.step_deadline_seconds
+        message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
+        return RoleRun(Failed(kind="deadline", retryable=True, message=message))
 
-    held.on_end(end)
-    try:
-        return future.result()
-    except concurrent.futures.CancelledError:
-        return _cancelled(desk, step, held)
-    except Postponed as error:
-        why = why_not_wait(desk, step, error.until, str(error))
-        if why is None:
-            raise
-        return RoleRun(Failed(kind=resting.KIND, retryable=False, message=why))
-
-
-def _cancelled(desk: Desk, step: ClaimedStep, held: HeldStep) -> RoleRun:
-    """The failure of a turn at the step's deadline. Raises StepEnded or LeaseLost for any other cause."""
-    if held.interrupted:
-        raise StepEnded(held.ended or EndReason.STOPPED) from None
-    if held.ended != EndReason.DEADLINE:
-        raise LeaseLost(f"step {step.id}: {held.ended or 'cancelled'}") from None
-    seconds = desk.settings.step_deadline_seconds
-    message = f"the step did not end within {seconds:g} s (DESK_STEP_DEADLINE_SECONDS)"
-    return RoleRun(Failed(kind="deadline", retryable=True, message=message))
-
-
-def _retry(desk: Desk, step: ClaimedStep, run: RoleRun) -> RetryLater | None:
-    """Return another attempt, when the policy has one for the failure and attempts are left."""
-    outcome = run.outcome
-    if isinstance(outcome, Interrupted):
-        outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
-    if not isinstance(outcome, Failed):
-        return None
-    if (why := desk.shortages.why_failed()) is not None:
-        return retry_when_enough(f"{outcome.kind}: {outcome.message}", why, run.rows)
-    rule = policy.retry(outcome.kind)
-    if rule.how is policy.How.FRESH and not outcome.retryable:
-        return None  # it was a fresh thread already
-    wait = policy.next_attempt(outcome.kind, *attempts_of(step))
-    if wait is None:
-        return None
-    reason = policy.reason(outcome.kind, outcome.message)
-    if not rule.parks:
-        return RetryLater(wait.seconds, reason, run.rows, counts=wait.counts)
-    turn, settings = run.turns[-1], desk.settings_of(step.run_id)
-    model = run.model or role_models(settings)[turn.role]
-    rest = park(desk.serving(turn.run_id), model, outcome)
-    own = role_models(settings)[turn.role]
-    if rest.until is not None and any(substitute_of(settings, turn.role, one) for one in (own, model)):
-        # The next attempt asks the other one, or waits for the one that rests for a shorter time.
-        return RetryLater(policy.jittered(wait.seconds), reason, run.rows, counts=wait.counts)
-    if (why := why_not_wait(desk, step, rest.until, rest.why)) is not None:
-        run.outcome = Failed(kind=resting.KIND, retryable=False, message=f"{why} ({outcome.message})")
-        return None
-    return rests(step, rest, policy.waiting(reason, rest.why), run.rows)
+    def _retry(self, run: RoleRun) -> RetryLater | None:
+        """Return another attempt, when the policy has one for the failure and attempts are left."""
+        desk, step, outcome = self._desk, self._step, run.outcome
+        if isinstance(outcome, Interrupted):
+            outcome = Failed(kind="interrupted", retryable=True, message="the turn was interrupted")
+        if not isinstance(outcome, Failed):
+            return None
+        if (why := desk.shortages.why_failed()) is not None:
+            return retry_when_enough(f"{outcome.kind}: {outcome.message}", why, run.rows)
+        rule = policy.retry(outcome.kind)
+        if rule.how is policy.How.FRESH and not outcome.retryable:
+            return None  # it was a fresh thread already
+        wait = policy.next_attempt(outcome.kind, *attempts_of(step))
+        if wait is None:
+            return None
+        reason = policy.reason(outcome.kind, outcome.message)
+        if not rule.parks:
+            return RetryLater(wait.seconds, reason, run.rows, counts=wait.counts)
+        turn, settings = run.turns[-1], desk.settings_of(step.run_id)
+        model = run.model or role_models(settings)[turn.role]
+        rest = park(desk.serving(turn.run_id), model, outcome)
+        own = role_models(settings)[turn.role]
+        if rest.until is not None and any(substitute_of(settings, turn.role, one) for one in (own, model)):
+            # The next attempt asks the other one, or waits for the one that rests for a shorter time.
+            return RetryLater(policy.jittered(wait.seconds), reason, run.rows, counts=wait.counts)
+        if (why := why_not_wait(desk, step, rest.until, rest.why)) is not None:
+            run.outcome = Failed(kind=resting.KIND, retryable=False, message=f"{why} ({outcome.message})")
+            return None
+        return rests(step, rest, policy.waiting(reason, rest.why), run.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,25 +263,3 @@ def _parked_notice(model: str, seconds: float, until: dt.datetime) -> Notice:
     key = f"{NoticeKind.MODEL_PARKED}:{model}:{int(utcnow().timestamp() // PARKED_NOTICE_SECONDS)}"
     kind = NoticeKind.MODEL_PARKED.value
     return Notice(key=key, kind=kind, subject=model, facts={"seconds": seconds, "until": utc(until)}, run_id=DESK)
-
-
-def skipped(desk: Desk, step: ClaimedStep, role: str, subject: str, outcome: Skipped) -> RoleRun:
-    """Return a role's run without a turn, with a row in its place for a report to rest on."""
-    now = utcnow()
-    model = role_models(desk.settings_of(step.run_id))[role]
-    turn = Turn(
-        run_id=step.run_id,
-        step_id=step.id,
-        attempt=step.attempt,
-        ordinal=0,
-        role=role,
-        subject=subject,
-        kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in APP_SERVERS,
-        provider=model.provider(desk.settings),
-        model=model.label(desk.settings),
-        status="skipped",
-        outcome="skipped",
-        started_at=now,
-        finished_at=now,
-    )
-    return RoleRun(outcome, [turn])

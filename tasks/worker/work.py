@@ -6,11 +6,9 @@ Nothing raises: a header task of a chord that raised would end the chord.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import structlog
 from celery import Task, chord, group
@@ -20,23 +18,34 @@ from celery.utils.nodenames import worker_direct
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 from chordesk.agents.runtime import Scope
 from chordesk.models import event_log, features, home
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
-from chordesk.models.states import AttemptEnd, StepKind, StepState
+from chordesk.models.states import AttemptEnd, StepKind
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import evidence, graph, kinds, policy, resting, step_queries
+from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
-from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep, ReadyStep, started_event
+from chordesk.tasks.engine.steps import ClaimedStep, ReadyStep, started_event
+from chordesk.tasks.worker.endings import (
+    Done,
+    Ending,
+    Handler,
+    RetryLater,
+    TryAgain,
+    attempts_of,
+    postponed,
+    retry_when_enough,
+)
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
+from chordesk.tasks.worker.turns import StepTurns
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
 #
@@ -124,51 +133,6 @@ log = structlog.get_logger(__name__)
 
 # A step that could not be claimed is sent again by the sweep.
 CLAIM_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The step's end. Rows are written in the order given, each group before the next (foreign keys); then `also` may
-    write in the same transaction, and is called again when that is begun again; of a run that it closes it returns the
-    end."""
-
-    result: dict[str, Any] = field(default_factory=dict)
-    rows: Sequence[Sequence[SQLModel]] = ()
-    children: Sequence[NewStep] = ()
-    runs: Sequence[ChildRun] = ()  # opened in the same transaction, each for a step that waits for it
-    error: str | None = None  # why it failed or, with `stopped`, why it was not needed
-    stopped: bool = False
-    also: Callable[[Session], object] | None = None
-    cancels: str | None = None  # why the other steps of this kind under the same parent are not needed any more
-
-    @property
-    def state(self) -> StepState:
-        return StepState.STOPPED if self.stopped else StepState.DONE if self.error is None else StepState.FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class RetryLater:
-    """Another attempt after a delay; the rows of this one are kept. A drained step may go at once. counts: whether the
-    attempt is used up. also: as of Done."""
-
-    delay_seconds: float
-    reason: str
-    rows: Sequence[Sequence[SQLModel]] = ()
-    outcome: AttemptEnd = AttemptEnd.AGAIN
-    counts: bool = True
-    also: Callable[[Session], object] | None = None
-
-
-class TryAgain(Exception):
-    """A step ends with another attempt of itself, wherever in its work that was found."""
-
-    def __init__(self, later: RetryLater) -> None:
-        super().__init__(later.reason)
-        self.later = later
-
-
-Ending = Done | RetryLater
-Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
 
 
 def add_step_tasks(app: DeskApp) -> None:
@@ -263,6 +227,8 @@ def _run_held(desk: Desk, app: DeskApp, step: ClaimedStep, handler: Handler, *, 
     desk.recorder.record(Scope(step.run_id, step.id), [started_event(step)])
     with desk.telemetry.step(step) as ended:
         with desk.leases.hold(step) as held:
+            if (spec := kinds.find_step(step.kind)) is not None and spec.turn:
+                held.turns = StepTurns(desk, step, held)
             ending = _attempt(desk, step, held, handler)
             ready = _settled(desk, step, ending)
         ended(*_outcome(ending))
@@ -304,24 +270,6 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         if wait is None:
             return Done(error=reason)
         return RetryLater(wait.seconds, reason, counts=wait.counts)
-
-
-def postponed(step: ClaimedStep, error: Postponed, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
-    """Return another attempt of a step whose turn may not start yet. A limit that lasts moves its run's deadline on."""
-    also = partial(resting.extend, step_id=step.id, until=error.until) if error.until is not None else None
-    return RetryLater(error.seconds, policy.waiting(step.error, str(error)), rows, counts=False, also=also)
-
-
-def retry_when_enough(reason: str, why: str, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
-    """Return another attempt of a step that failed while there was no room; it uses up none, whatever the failure."""
-    wait = policy.jittered(policy.retry("no_room").delay)
-    return RetryLater(wait, policy.reason("no_room", f"{why}; {reason}"), rows, counts=False)
-
-
-def attempts_of(step: ClaimedStep) -> tuple[int, int]:
-    """Attempts used up, with this one, and left. Those that did not count raised the number that the step may have."""
-    left = step.max_attempts - step.attempt
-    return max(policy.STEP_ATTEMPTS - left, 1), left
 
 
 def _needless(desk: Desk, step: ClaimedStep) -> str | None:

@@ -35,9 +35,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import run_role
-from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import basis_of, lost_reports, plan_row, role_report, verdict_row
 from chordesk.tasks.workflows.research import unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
@@ -309,7 +308,7 @@ def describe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     settings = desk.settings_of(step.run_id)
     synthesis = {**_as_made(analysis), "reports": verdict.summary}
     brief = synthesis_subject(step.subject, request.strategy, synthesis, settings, step.payload["capital"])
-    run = run_role(desk, step, held, step.role, step.subject, brief)
+    run = held.turns.run(step.role, step.subject, brief)
     value, turn = run.value, run.last_turn
     if not value or turn is None:
         error = run.reason if run.status is ReportStatus.FAILED else None

@@ -39,7 +39,7 @@ from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
-from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tools import rogue_calls
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import next_earnings

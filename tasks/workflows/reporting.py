@@ -20,8 +20,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import symbol_memory
-from chordesk.tasks.worker.turns import run_role, skipped
-from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.workflows.portfolio import HoldingSnapshot, look_at, review_writer
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.questions.theses import measured, thesis_question
@@ -57,12 +56,12 @@ def _turn(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -
     nothing could be judged or traded."""
     unpriced = no_current_price(context.market, step.subject)
     if unpriced is not None:
-        return skipped(desk, step, step.role, step.subject, Skipped(reason=unpriced, no_data=True))
+        return held.turns.skipped(step.role, step.subject, Skipped(reason=unpriced, no_data=True))
     role = ROLES[step.role]
     earlier = _completed_answers(desk, step, role.reads) if role.reads else {}
     subject = research_subject(role.key, role.subject, step.subject, step.payload, context.settings, earlier)
     memory = partial(symbol_memory, context=context, symbol=step.subject)
-    return run_role(desk, step, held, role.key, step.subject, subject, memory=memory)
+    return held.turns.run(role.key, step.subject, subject, memory=memory)
 
 
 def _completed_answers(desk: Desk, step: ClaimedStep, roles: tuple[str, ...]) -> dict[str, dict[str, Any]]:

@@ -20,16 +20,17 @@ from chordesk.models.settings.running_desk import in_run, snapshot
 from chordesk.models.states import RunState, StepKind
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run, Step
+from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph, kinds, policy
 from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.order_pass import meet_past_sessions
-from chordesk.tasks.worker.turns import label_of
-from chordesk.tasks.worker.work import Done, Ending, send
+from chordesk.tasks.worker.work import send
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.protocol import MarketData
 
@@ -172,3 +173,20 @@ def close_run_step(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 
 FINISH = StepSpec(StepKind.FINISH, "ops", close_run_step, join=True, after="every step of the run", writes=("run",))
+
+
+def label_of(desk: Desk, market: MarketData | None = None) -> dict[str, Any]:
+    """Return the provider, model, market and market time of a run. market: where it is on another day than this
+    process."""
+    market = market or desk.market
+    return {
+        "provider": desk.settings.provider,
+        "model": desk.settings.model_label,
+        "market": market.name,
+        "market_now": market.clock.now(),
+    }
+
+
+def moment(market: str, at: dt.datetime) -> str:
+    """Return a market and its time as text."""
+    return f"{market} at {utc(at)}"

@@ -30,9 +30,8 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.turns import run_role
-from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
@@ -142,7 +141,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     lens, symbols, settings = asked["lens"], asked["symbols"], desk.settings_of(step.run_id)
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
     memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
-    run = run_role(desk, step, held, step.role, f"shard-{asked['shard']}", brief, memory=memory)
+    run = held.turns.run(step.role, f"shard-{asked['shard']}", brief, memory=memory)
     status, reason, turn = run.status, run.reason, run.last_turn
     hits: list[ScreenHit] = []
     notes: list[str] = []

@@ -50,12 +50,11 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import trader_memory
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.order_pass import run_context, stand_aside
-from chordesk.tasks.worker.turns import moment, run_role
-from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.concluding import role_report
-from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Look, Request, moment, new_run, open_run
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import clock_day, day_of
 from chordesk.tools.market.prices import actions_of
@@ -153,7 +152,7 @@ def run_trader(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     brief = {**subject, **more}
     # With DESK_TRADE_ON_PARTIAL the one turn of the trader is wanted though the budget is used up.
     memory = partial(trader_memory, context=context)
-    turned = run_role(desk, step, held, "trader", run.account, brief, memory=memory, budgeted=not allowed)
+    turned = held.turns.run("trader", run.account, brief, memory=memory, budgeted=not allowed)
     if isinstance(turned.outcome, Skipped):
         return Done({"status": "skipped", "reason": turned.outcome.reason}, (turned.turns,))
     turn, value, status = turned.last_turn, turned.value, turned.outcome.outcome

@@ -15,7 +15,6 @@ from chordesk.plugins import (
     Workflow,
     new_run,
     open_run,
-    run_role,
     validator_subject,
 )
 
@@ -33,7 +32,7 @@ def open_checkup(app: DeskApp, symbol: str) -> Run:
 def ask(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run the role's turn; its rows are written with the step's end."""
     brief = validator_subject(step.subject, "equity", [], desk.settings)
-    run = run_role(desk, step, held, step.role, step.subject, brief)
+    run = held.turns.run(step.role, step.subject, brief)
     answer = run.value  # empty where the role has none
     notes = [RangeCheckup(run_id=step.run_id, symbol=step.subject, summary=answer["summary"])] if answer else []
     return Done({"outcome": run.outcome.outcome}, (*run.rows, notes))

@@ -25,8 +25,8 @@ from chordesk.tasks.board.episode.tally import resolve
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.worker.work import Done, Ending
 from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
 from chordesk.tools.board.context import listed

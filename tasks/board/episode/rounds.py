@@ -42,8 +42,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.worker.turns import run_role
-from chordesk.tasks.worker.work import Done, Ending, RetryLater, TryAgain, attempts_of
+from chordesk.tasks.worker.endings import Done, Ending, RetryLater, TryAgain, attempts_of
 from chordesk.tools.board.context import harvest_context
 from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
 from chordesk.tools.market.clock import clock_day
@@ -402,7 +401,7 @@ def run_voice(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     model = tier_of(settings, step.role, step.payload["tier"])
     asked_of = {"model": model, "depth": step.payload["depth"]}
     try:
-        turned = run_role(desk, step, held, step.role, step.subject, brief, **asked_of)
+        turned = held.turns.run(step.role, step.subject, brief, **asked_of)
     except TryAgain as again:
         if (why := _stopped_meanwhile(desk, step)) is None:
             raise

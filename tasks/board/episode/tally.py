@@ -50,7 +50,7 @@ from chordesk.tasks.board.episode.rounds import (
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.work import Done, Ending
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tools.board.event_positions import settle_event_positions, stake_run
 from chordesk.tools.board.venue_questions import VenueResolver
 from chordesk.tools.board.venues.factory import build_venues

@@ -25,7 +25,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.leases import HeldStep, LeaseKeeper
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
-from chordesk.tasks.worker.work import Done, Ending, work
+from chordesk.tasks.worker.endings import Done, Ending
+from chordesk.tasks.worker.work import work
 from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.stack import wait_for

@@ -16,9 +16,10 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Step
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
-from chordesk.tasks.engine.leases import HeldStep
+from chordesk.tasks.engine.leases import HeldStep, NoTurns
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.worker.work import Done, Ending, work
+from chordesk.tasks.worker.endings import Done, Ending
+from chordesk.tasks.worker.work import work
 from tests.patience import PATIENCE
 from tests.tasks.engine.steps import change, get, opened
 from tests.tasks.worker.steps import until
@@ -104,7 +105,7 @@ def test_one_that_has_ended_is_cancelled_as_soon_as_it_can_be() -> None:
         id="step", kind="report", role="quick", parent_id=None, subject="IBM", run_id="run",
         attempt=1, max_attempts=3, owner="worker", payload={}, claimed_at=utcnow(),
     )  # fmt: skip
-    held, cancelled = HeldStep(step, time.monotonic()), threading.Event()
+    held, cancelled = HeldStep(step, time.monotonic(), NoTurns("report")), threading.Event()
     held.end("deadline")
     held.on_end(cancelled.set)
     assert cancelled.is_set()

@@ -26,8 +26,9 @@ from chordesk.tasks.engine.owners import owner_of
 from chordesk.tasks.engine.policy import LOSSES
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.maintenance import sweep
-from chordesk.tasks.worker.work import Done, Ending, work
+from chordesk.tasks.worker.work import work
 from tests.patience import PATIENCE
 from tests.tasks.engine.steps import ago, change, claimed, get, lose, lost_before, opened, report
 from tests.tasks.worker.steps import get_run, queued

@@ -22,8 +22,9 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.desk_status import waiting_runs
 from chordesk.tasks.reading.runs import waits
 from chordesk.tasks.worker.control import adopt, with_model
+from chordesk.tasks.worker.endings import Done
 from chordesk.tasks.worker.maintenance import close_overdue
-from chordesk.tasks.worker.work import Done, take_up, work
+from chordesk.tasks.worker.work import take_up, work
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen, split_universe
 from chordesk.tools.orders.audit_reading import check_logs, last_entries

@@ -25,9 +25,9 @@ from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.worker.app import create_app
-from chordesk.tasks.worker.turns import label_of
 from chordesk.tasks.worker.work import work
 from chordesk.tasks.workflows.reporting import run_report
+from chordesk.tasks.workflows.runs import label_of
 from chordesk.tasks.workflows.screen import open_screen
 from chordesk.tasks.workflows.trade import submit_orders
 from chordesk.tools import rogue_calls

@@ -18,7 +18,8 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
-from chordesk.tasks.worker.work import Done, Ending, Handler, RetryLater, work
+from chordesk.tasks.worker.endings import Done, Ending, Handler, RetryLater
+from chordesk.tasks.worker.work import work
 from tests.tasks.engine.steps import ago, change, get, opened
 from tests.tasks.worker.steps import logged, queued
 
@@ -143,6 +144,15 @@ def test_without_attempts_left_or_a_chance_it_fails_and_frees_its_join(
     work(app, step.id, raising(error))
     assert (get(store, step.id).state, get(store, step.id).attempt) == (StepState.FAILED, 1)
     assert queued(app) == {"ops": [("desk.finish", [finish])]}
+
+
+def test_a_step_of_a_kind_without_turns_has_none(app: Celery, store: Store) -> None:
+    step = NewStep(StepKind.CONCLUDE, "", "IBM")
+    opened(store, step)
+    work(app, step.id, lambda desk, step, held: Done({"said": held.turns.run("quick", "IBM", {}).value}))
+    found = get(store, step.id)
+    assert found.state == StepState.FAILED
+    assert found.error == "usage_error: a step of the kind conclude runs no turn (give its StepSpec turn=True)"
 
 
 def test_rows_of_a_failed_attempt_are_kept(app: Celery, store: Store) -> None:
