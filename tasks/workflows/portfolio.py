@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -18,8 +19,10 @@ from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
+from chordesk.tasks.worker.endings import Done, Ending, Handler
 from chordesk.tasks.worker.order_pass import meet_past_sessions
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import account_day, day_of
@@ -135,6 +138,34 @@ def look_at(desk: Desk, context: ToolContext, symbol: str) -> HoldingSnapshot | 
             return None
     found = holdings(context, only=symbol)
     return HoldingSnapshot(context.clock.now(), found[0].price, found[0].unrealized) if found else None
+
+
+def reviewing(report: Handler) -> Handler:
+    """Let the step of a report be a review where the account holds its symbol: the figures are those from before the
+    role's turn, and the schedule has them with the report."""
+
+    @wraps(report)
+    def run(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
+        context = desk.tool_context(step.run_id)
+        look = look_at(desk, context, step.subject)
+        ending = report(desk, step, held)
+        if look is None or not isinstance(ending, Done):
+            return ending
+        written = [row for rows in ending.rows for row in rows if isinstance(row, Report)]
+        reviews = [writer for row in written if (writer := review_writer(context, step, row, look)) is not None]
+        return replace(ending, also=partial(_after, ending.also, reviews)) if reviews else ending
+
+    return run
+
+
+def _after(
+    first: Callable[[Session], object] | None, reviews: Iterable[Callable[[Session], None]], session: Session
+) -> object:
+    found = first(session) if first is not None else None
+    session.flush()  # a review refers to its report
+    for write in reviews:
+        write(session)
+    return found
 
 
 def review_writer(

@@ -21,7 +21,6 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tasks.worker.endings import Done, Ending
-from chordesk.tasks.workflows.portfolio import HoldingSnapshot, look_at, review_writer
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.questions.theses import measured, thesis_question
 from chordesk.tools.registry import ToolContext
@@ -39,7 +38,6 @@ def report_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) ->
 def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one role on one candidate, store its report, and start the roles that follow it."""
     context = desk.tool_context(step.run_id)
-    look = look_at(desk, context, step.subject)
     run = _turn(desk, step, held, context)
     grounding = _grounding(desk, step, run)
     report = _report(step, run, context, grounding)
@@ -48,7 +46,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     result = {"status": run.status, "verdict": stance, "reason": run.reason, **run.left_out_entry}
     rows = (*run.rows, [report] if report is not None else [])
     error = run.reason if run.status is ReportStatus.FAILED else None
-    return Done(result, rows, children, error=error, also=_also(step, report, context, look), cancels=cancels)
+    return Done(result, rows, children, error=error, also=_question(report, context), cancels=cancels)
 
 
 def _turn(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
@@ -139,21 +137,14 @@ def _goes_on(step: ClaimedStep, run: RoleRun) -> bool:
     return not (isinstance(run.outcome, Skipped) and run.outcome.no_data)
 
 
-def _also(
-    step: ClaimedStep, report: Report | None, context: ToolContext, look: HoldingSnapshot | None
-) -> Callable[[Session], None] | None:
-    """Return the writer of the question that scores the report's thesis, and of the review of a holding."""
-    if report is None:
-        return None
-    asked = thesis_question(context.market, context.settings, report)
-    reviewed = review_writer(context, step, report, look)
-    if asked is None and reviewed is None:
+def _question(report: Report | None, context: ToolContext) -> Callable[[Session], None] | None:
+    """Return the writer of the question that scores the report's thesis."""
+    asked = thesis_question(context.market, context.settings, report) if report is not None else None
+    if asked is None:
         return None
 
     def write(session: Session) -> None:
-        session.flush()  # what is written refers to the report
-        for writer in (asked, reviewed):
-            if writer is not None:
-                writer(session)
+        session.flush()  # the question refers to the report
+        asked(session)
 
     return write
