@@ -20,7 +20,8 @@ from chordesk.agents.subjects import (
     VoiceSubject,
 )
 from chordesk.models.analysis import ValidatorOutput
-from chordesk.models.answers import ScreenOutput, TraderOutput
+from chordesk.models.answers import ScreenOutput, TraderOutput, output_schema
+from chordesk.models.descriptions import NAME, NAME_RULE, said
 from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
 
@@ -66,6 +67,17 @@ class Role:
     def answer(self) -> type[BaseModel]:
         """The model that its answer fits as it is kept."""
         return self.completed or self.schema
+
+    def fault(self) -> str:
+        """Return why no turn of the role could begin; an empty text where it can. The desk's own are held to the same
+        by its tests."""
+        if not NAME.fullmatch(self.key):
+            return f"its role's key is {self.key!r}, and a name is {NAME_RULE}"
+        try:
+            output_schema(self.schema)
+        except Exception as error:
+            return f"the answer of its role {self.key} has no schema: {said(error, placed=False)}"
+        return next((why for tool in self.tools if (why := tool.fault())), "")
 
 
 def role_of_file(

@@ -36,7 +36,7 @@ from chordesk.models.analysis import (
 )
 from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.features import GraphRole
+from chordesk.models.features import Feature, GraphRole
 from chordesk.models.settings import LENSES, UNIFIED, Settings
 from chordesk.models.states import Mode
 from chordesk.tools.model_tools.charts import CHART_RENDER, CHART_STUDY_GET, PRICE_HISTORY_GET
@@ -172,12 +172,8 @@ def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
     found, prompts = dict(own), _prompts()
     for feature, given in features.parts("roles", kind=Role, many=True):
         roles = [role for some in given for role in some]
-        if twice := sorted(key for key, times in Counter(role.key for role in roles).items() if times > 1):
-            features.skip(feature, f"among its roles {twice[0]} is there twice")
-            continue
-        known = prompts[""] | prompts.get(feature.name, set())
-        if without := [name for role in roles for name in (role.prompt, role.question) if name not in known]:
-            features.skip(feature, f"it has no prompt {without[0]}")
+        if why := _unfit(feature, roles, prompts[""] | prompts.get(feature.name, set()), found):
+            features.skip(feature, why)
             continue
         features.add(found, feature, {role.key: role for role in roles}, "roles")
         if without := [lens for lens in feature.lenses if f"screener_{lens}" not in found]:
@@ -189,10 +185,31 @@ def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
             features.skip(feature, f"among the tools there is {', '.join(dict.fromkeys(again))} already")
         elif strange := sorted({key for keys in feature.tools.values() for key in keys} - found.keys()):
             features.skip(feature, f"its tools are for {', '.join(strange)}, and there is no such role")
+        elif not features.is_own(feature) and (faulty := [why for tool in tools if (why := tool.fault())]):
+            features.skip(feature, faulty[0])
         else:
             for tool, keys in zip(tools, feature.tools.values(), strict=True):
                 found |= {key: replace(found[key], tools=(*found[key].tools, tool)) for key in keys}
     return found
+
+
+def _unfit(feature: Feature, roles: Sequence[Role], prompts: set[str], known: Mapping[str, Role]) -> str:
+    """Return why the roles of a feature cannot be the desk's; an empty text where they can."""
+    keys = [role.key for role in roles]
+    if twice := sorted(key for key in keys if keys.count(key) > 1):
+        return f"among its roles {twice[0]} is there twice"
+    if without := [name for role in roles for name in (role.prompt, role.question) if name not in prompts]:
+        return f"it has no prompt {without[0]}"
+    if features.is_own(feature):
+        return ""
+    for role in roles:
+        if lost := [key for key in (role.after, *role.reads) if key is not None and key not in {*known, *keys}]:
+            return f"its role {role.key} follows or reads {lost[0]}, and there is no such role"
+    shared = {tool.name: tool for role in known.values() for tool in role.tools}
+    given = {tool.name: tool for role in roles for tool in role.tools}
+    if again := sorted(name for name, tool in given.items() if shared.get(name, tool) is not tool):
+        return f"among the tools there is {again[0]} already"
+    return next((why for role in roles if (why := role.fault())), "")
 
 
 ROLES: Mapping[str, Role] = _with_features(_OWN)

@@ -7,10 +7,13 @@ import linecache
 import os
 import re
 import signal
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # of a feature, and of what it adds by name
 NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
@@ -52,7 +55,7 @@ def said(error: BaseException, *, placed: bool = True, root: str = "") -> str:
     """Return an error in one line: its type, what it says, and where in the package it was raised. root: the package,
     where the error went through others before it."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).partition(" For further information visit")[0]  # pydantic's last words
     except Exception as again:  # its own text fails
         text = f"it says nothing, for {type(again).__name__}"
     if type(error).__name__ == "InvalidRequestError" and (tabled := _TABLED.match(text)):
@@ -128,32 +131,82 @@ def misfit(feature: Any) -> str:
 
 
 def _members(value: Any) -> list[tuple[str, str]]:
-    hints = get_type_hints(type(value))
+    kind: Any = type(value)
+    hints = _hints(kind)
     return [(one.name, _misfit(getattr(value, one.name), hints[one.name])) for one in fields(value)]
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """Return the annotations of a dataclass; of one that names what only type checkers load, nothing is asked."""
+    try:
+        return get_type_hints(kind)
+    except NameError:
+        there = vars(sys.modules[kind.__module__])
+        return {one.name: _evaluated(one.type, there) for one in fields(kind)}
+
+
+def _evaluated(annotation: Any, there: Mapping[str, Any]) -> Any:
+    try:
+        return eval(annotation, dict(there)) if isinstance(annotation, str) else annotation
+    except NameError:
+        return Any
 
 
 def _misfit(value: Any, hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return ""
+    if origin in (Union, UnionType):
+        found = [_misfit(value, one) for one in inner if one is not NoneType]
+        return "" if value is None or "" in found else found[0]
+    if origin is Literal:
+        return "" if value in inner else f"is {_shown(value)}, and one of {', '.join(map(repr, inner))} is due"
+    if origin is Callable:
+        return "" if callable(value) else f"is {_shown(value)}, and a function is due"
+    if origin is type:
+        return _misfit_class(value, inner[0])
     if origin is tuple and inner[-1:] == (...,):
         if isinstance(value, str):
             return f"is the text {value!r}; of one entry the tuple is ({value!r},)"
         if not isinstance(value, tuple | list):
-            return f"is {value!r}, and a tuple is due"
-        return next((f"has {one!r}, which {why}" for one in value if (why := _misfit(one, inner[0]))), "")
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            return f"is {value!r}, and a dict is due"
-        for key, one in value.items():
-            if why := _misfit(key, inner[0]):
-                return f"has the key {key!r}, which {why}"
-            if why := _misfit(one, inner[1]):
-                return f"has {key!r}, which {why}"
-        return ""
-    if not isinstance(hint, type) or isinstance(value, (int, float) if hint is float else hint):
+            return f"is {_shown(value)}, and a tuple is due"
+        return next((f"has {_shown(one)}, which {why}" for one in value if (why := _misfit(one, inner[0]))), "")
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _misfit_names(value, *inner)
+    if not isinstance(hint, type) or is_typeddict(hint) or isinstance(value, (int, float) if hint is float else hint):
         if is_dataclass(value) and not isinstance(value, type):
             return next((f"has a {name} that {why}" for name, why in _members(value) if why), "")
         return ""
-    return f"is {value!r}, and {_noun(hint)} is due"
+    return f"is {_shown(value)}, and {_noun(hint)} is due"
+
+
+def _misfit_class(value: Any, kind: Any) -> str:
+    if not isinstance(value, type):
+        return f"is {_shown(value)}, and a class is due"
+    # Of classes whose instances have no class of their own, such as a TypedDict, nothing else can be asked.
+    if isinstance(kind, type) and not is_typeddict(kind) and not issubclass(value, kind):
+        return f"is the class {value.__name__}, and a {kind.__name__} is due"
+    return ""
+
+
+def _misfit_names(value: Any, key_hint: Any, hint: Any) -> str:
+    if not isinstance(value, Mapping):
+        return f"is {_shown(value)}, and a dict is due"
+    for key, one in value.items():
+        if why := _misfit(key, key_hint):
+            return f"has the key {key!r}, which {why}"
+        if why := _misfit(one, hint):
+            return f"has {key!r}, which {why}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    """Return a value as its line has it; of an object with many members, its class is enough."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _noun(type(value))
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _noun(hint: type) -> str:
@@ -171,4 +224,9 @@ def wrong_kind(value: Any, kind: Any, place: str, *, many: bool = False) -> str:
     for one in value if many else (value,):
         if not isinstance(one, kind):
             return f"{place} {'has' if many else 'is'} {_noun(type(one))}, and {_noun(kind)} is due"
+        if is_dataclass(one):
+            named = next((str(getattr(one, name)) for name in ("key", "name", "kind") if hasattr(one, name)), "")
+            for name, why in _members(one):
+                if why:
+                    return f"{place}: the {name} of {named or kind.__name__} {why}"
     return ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
+import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +16,7 @@ from typing_extensions import TypedDict
 
 from chordesk.models.answers import RogueKind, share_symbol
 from chordesk.models.database.store import Store
+from chordesk.models.descriptions import NAME, NAME_RULE, said
 from chordesk.models.errors import DeskError
 from chordesk.models.market import Missing
 from chordesk.models.settings import Settings
@@ -125,6 +128,25 @@ class ToolSpec:
     def output_schema(self) -> dict[str, Any] | None:
         """JSON schema of the payload of a call that succeeded. Shared: do not change it."""
         return _answer_schema(self.answer) if self.answer is not None else None
+
+    def fault(self) -> str:
+        """Return why no model could be offered the tool, or its arguments could not be checked; an empty text where it
+        can. The desk's own are held to the same by its tests."""
+        if not NAME.fullmatch(self.name):
+            return f"its tool's name is {self.name!r}, and a name is {NAME_RULE}"
+        if not self.description.strip():
+            return f"its tool {self.name} has no description, which is all that a model knows of it"
+        if not issubclass(self.arguments, Arguments):
+            return f"the arguments of its tool {self.name}, {self.arguments.__name__}, derive from no Arguments"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of a default that is no JSON
+                self.arguments.model_rebuild()  # names an annotation that is nowhere
+                schemas = self.input_schema, self.output_schema
+            json.dumps(schemas)
+        except Exception as error:
+            return f"its tool {self.name} has no schema: {said(error, placed=False)}"
+        return ""
 
 
 @cache

@@ -73,6 +73,17 @@ WRONG = {
     "halfway": ("roles=('again_roles',)", "again_roles is a module, and a tuple of Role is due"),
     "mixed": ("roles=('routed_part:MIXED',)", "routed_part:MIXED has a number, and a Role is due"),
     "routeless": ("routes=('routed_part:MIXED',)", "is a tuple, and an APIRouter is due"),
+    "nested": ("tools={'tool_parts:NESTED': ('risk',)}", "tool arguments are plain values, no nested models or enums"),
+    "classless": ("tools={'tool_parts:CLASSLESS': ('risk',)}", "is the class dict, and a BaseModel is due"),
+    "unbound": ("tools={'tool_parts:UNBOUND': ('risk',)}", "tool free_get has no schema: PydanticUndefinedAnnotation"),
+    "spelled": ("tools={'tool_parts:SPELLED': ('risk',)}", "its tool's name is 'free get!', and a name is"),
+    "objects": ("tools={'tool_parts:OBJECTS': ('risk',)}", "is not JSON serializable"),
+    "untold": ("tools={'tool_parts:UNTOLD': ('risk',)}", "its tool free_get has no description"),
+    "idle": ("tools={'tool_parts:IDLE': ('risk',)}", "the function of free_get is None, and a function is due"),
+    "holding": ("roles=('tool_parts:HOLDING',)", "its tool's name is 'free get!'"),
+    "typed": ("roles=('tool_parts:TYPED',)", "the rejects of quiet is 1, and a bool is due"),
+    "astray": ("roles=('tool_parts:ASTRAY',)", "its role quiet follows or reads nobody, and there is no such role"),
+    "queued": ("workflows=('tool_parts:QUEUED',)", "has a StepSpec, which has a queue that is 'nowhere', and one of"),
     "lensed": ("lenses={'calm': 'calm names'}", "its lens calm has no role screener_calm"),
     "silent": ("roles=('again_roles:SILENT',)", "it has no prompt silent.md"),
     "folderless": ("prompts=('again_roles',)", "is no package with a folder prompts"),
@@ -116,6 +127,25 @@ PARTS = {
         "router = APIRouter()\n@router.get('/runs/{id}')\ndef run(id: str): pass\n"
         "CHECK, MIXED = CheckEntry('redis', lambda context: ok(''), 1), (1,)\n"
     ),
+    "tool_parts": """
+from dataclasses import replace
+from chordesk.plugins import Arguments, StepSpec, ToolSpec, Workflow, validator
+class Plain(Arguments):
+    days: int = 3
+class Nested(Arguments):
+    inner: Plain = Plain()
+class Unbound(Arguments):
+    days: 'Nowhere' = 3
+class Objects(Arguments):
+    days: object = object()
+FREE = ToolSpec('free_get', 'Get what is free.', Plain, lambda context, arguments: {})
+NESTED, CLASSLESS, UNBOUND, OBJECTS = (replace(FREE, arguments=one) for one in (Nested, dict, Unbound, Objects))
+SPELLED, UNTOLD, IDLE = replace(FREE, name='free get!'), replace(FREE, description=' '), replace(FREE, function=None)
+QUIET = validator('quiet', SPELLED, question='ask_validator.md')
+HOLDING = (replace(QUIET, prompt='risk.md'),)
+TYPED, ASTRAY = (replace(HOLDING[0], rejects=1),), (replace(HOLDING[0], after='nobody'),)
+QUEUED = (Workflow('quiet', steps=(StepSpec('quiet', 'nowhere', print),)),)
+""",
     "late_part": "1 / 0\n",
     "empty_part": "import typer\ncommands = typer.Typer()\n",
 }
