@@ -25,6 +25,7 @@ LONGEST = 300  # characters of what an error says
 _TABLED = re.compile(r"Table '([^']+)' is already defined")  # SQLAlchemy's words
 _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _NOUNS = {"str": "text", "int": "number", "ModuleType": "module", "Callable": "function", "type": "class"}
+_LOADERS = ("importlib", "contextlib")
 _DESK = "chordesk."  # with what begins the name of each module of the desk
 
 
@@ -102,13 +103,15 @@ def _frames(error: BaseException) -> list[_Frame]:
 
 def _where(error: BaseException, root: str = "") -> _Frame | None:
     """Return file and line: the last ones in the folder of the package, for beyond that the library's code is shown."""
-    apart = (f"{_DESK}models.features", f"{_DESK}models.descriptions", "importlib", "contextlib")
-    frames = [one for one in _frames(error) if not one.file.startswith("<") and not one.module.startswith(apart)]
+    frames = [
+        one for one in _frames(error) if not one.file.startswith("<") and one.module.split(".")[0] not in _LOADERS
+    ]
     if root:
         return next((one for one in reversed(frames) if one.is_of(root)), None)
     if not frames:
         return None
-    folder = os.path.dirname(frames[0].file)
+    outside = next((place for place, one in enumerate(frames) if not one.module.startswith(_DESK)), 0)
+    folder = os.path.dirname(frames[outside].file)
     return next(one for one in reversed(frames) if one.file.startswith(folder))
 
 

@@ -374,7 +374,7 @@ _LOADING: dict[int, str] = {}
 
 
 @contextmanager
-def _loading(what: str) -> Iterator[None]:
+def loading(what: str) -> Iterator[None]:
     """Around code of a package that is loaded. What it prints goes where errors do: a command's output may be JSON for
     a program. Ctrl-C names it, for it may be what takes so long."""
     with redirect_stdout(sys.stderr):
@@ -434,7 +434,7 @@ def _take(entry: EntryPoint, found: _Found) -> None:
         _LOADING[get_ident()] = entry.value
         why, other = _misnamed(entry, found)
         if not why:
-            with _loading(f"the feature {entry.name} of {where}"):
+            with loading(f"the feature {entry.name} of {where}"):
                 feature = entry.load()
             why, other = _wrong(entry.name, feature, found)
         remedy = other or remedy
@@ -665,7 +665,7 @@ def loaded(feature: Feature, place: str, kind: Any, *, many: bool = False) -> An
     if feature.name not in _found().places:
         return load(place)
     try:
-        with _loading(f"{place} of {_found().places[feature.name]}"):
+        with loading(f"{place} of {_found().places[feature.name]}"):
             found = load(place)
         why = wrong_kind(found, kind, place, many=many)
     except BaseException as error:

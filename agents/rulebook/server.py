@@ -36,7 +36,9 @@ from chordesk.agents.rulebook.cases import (
 )
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.runtime import ActiveRuntime, ConversationSpec, TurnResult, TurnStatus
+from chordesk.models import features
 from chordesk.models.answers import Failure, Usage
+from chordesk.models.descriptions import said
 from chordesk.models.errors import SettingError
 from chordesk.models.tables.columns import new_id
 from chordesk.models.urls import is_loopback
@@ -111,16 +113,14 @@ class RulesConversation:
         spec, outputs, read = self._spec, list[Output](), 0
         tools = [{"name": one.name} for one in spec.tools.specs()]
         case = case_of(spec.base_instructions, [{"role": "user", "content": text}], tools)
-        if (policy := POLICIES.get(case.role)) is None:
-            raise BadRequest("unknown_role", f"no rule for the role {case.role!r}")
         size = len(spec.base_instructions) + len(text)
         while True:
             if ANSWER_SECONDS:
                 await asyncio.sleep(ANSWER_SECONDS)
             read += size
-            move = policy(Case(case.role, case.subject, case.tools, outputs))
+            move = _move(Case(case.role, case.subject, case.tools, outputs), schema)
             if not isinstance(move, Call):
-                answer = orjson.dumps(fill(schema, move))
+                answer = orjson.dumps(move)
                 counted = usage(read, len(answer))
                 return answer.decode(), Usage(**{name: counted[name] for name in _COUNTS})
             given = await spec.tools.call(move.tool, move.arguments)
@@ -308,11 +308,19 @@ def _tried(request: Mapping[str, Any], items: Sequence[Payload]) -> Call | Paylo
     return plain(schema or _SAID, items, text_of)
 
 
-def _move(case: Case, schema: Payload | None) -> Call | Payload:
+def _move(case: Case, schema: Mapping[str, Any] | None) -> Call | Payload:
+    """Ask the role's policy. One that fails by the same data would fail again, so that no other try is asked for."""
     if (policy := POLICIES.get(case.role)) is None:
         raise BadRequest("unknown_role", f"no rule for the role {case.role!r}; there are {', '.join(sorted(POLICIES))}")
-    move = policy(case)
-    return move if isinstance(move, Call) or schema is None else fill(schema, move)
+    try:
+        move = policy(case)
+        return move if isinstance(move, Call) or schema is None else fill(schema, move)
+    except BadRequest:
+        raise
+    except Exception as error:
+        blamed = features.blamed(error)
+        why = str(blamed) if blamed is not None else said(error)
+        raise BadRequest("policy_failed", f"the policy of the role {case.role}: {why}") from error
 
 
 def create_app(latency_seconds: float = 0.0) -> Starlette:

@@ -7,7 +7,6 @@ Alembic would fail at a revision whose package is gone, and one package's broken
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,17 +16,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sqlalchemy import Connection, Inspector, MetaData, Table, func, inspect, select
-from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
-from chordesk.models.descriptions import is_ours
+from chordesk.models.descriptions import is_ours, said
 from chordesk.models.features import Feature, Keep, prefix
 from chordesk.models.tables.columns import Utc
 
 VERSION = "alembic_version"
-_DEFINED = re.compile(r"Table '([^']+)' is already defined")
 
 
 def version_table(name: str) -> str:
@@ -56,15 +53,14 @@ def of_features(names: tuple[str, ...], core: frozenset[str]) -> frozenset[str]:
             continue
         before = dict(SQLModel.metadata.tables)
         try:
-            for module in feature.tables:
-                features.load(module)
+            with features.loading(f"the tables of the feature {feature.name}"):
+                for module in feature.tables:
+                    features.load(module)
             why = _misnamed(feature, core | found)
         except BaseException as error:
             if is_ours(error):
                 raise
-            again = _DEFINED.search(str(error)) if isinstance(error, InvalidRequestError) else None
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            why = f"among the tables there is {again[1]} already" if again else said
+            why = said(error)
         if not why:
             found.update(of_modules(*feature.tables))
             continue

@@ -406,15 +406,14 @@ def _upgrade_features(store: Store, url: str, tell: Callable[[str], None]) -> No
     with _answering(store) as connection:
         behind = [line for line in feature_tables.lines(connection) if not line.is_current]
     feature_tables.set_unready(line for line in behind if not line.is_known)
-    if behind:
-        every_table()  # notes packages whose tables do not fit
+    every_table()  # notes packages whose tables do not fit, those that fitted once too
     for line in behind:
         if line.feature.name in features.unready():
             continue
         _unseal(url)
-        tell(f"the tables of the feature {line.feature.name} are brought to revision {line.newest}")
+        tell(f"the tables of the feature {line.feature.name} are to be brought to revision {line.newest}")
         try:
-            with store.engine.connect() as connection:
+            with store.engine.connect() as connection, features.loading(f"a migration of {line.feature.name}"):
                 with _foreign_keys_suspended(connection):
                     connection.begin()  # so that Alembic does not commit before all of it is checked
                     feature_tables.migrate(connection, line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ from chordesk.tasks.cli.shell import Json, opened, whoami
 from chordesk.tasks.cli.version import version
 
 if TYPE_CHECKING:
+    from chordesk.models.database.feature_tables import Kept
     from chordesk.models.database.store import Store
     from chordesk.tasks.backup.making import Made, Restored
     from chordesk.tasks.retention.policy import Amounts, Sizes
@@ -353,11 +355,19 @@ def upgrade(
     for line in lines:
         if made.get(line.feature.name) != line.revision:
             print_line(str(line))
-    for each in kept:
-        print_line(f"{each}; {each.remedy}")
+    _tell_kept(kept)
     if unready := features.unready():
         warn(f"{one}; {one.remedy}" for one in unready.values())
         raise typer.Exit(NOT_CURRENT)
+
+
+def _tell_kept(kept: Sequence[Kept]) -> None:
+    """Name the rows that nothing here uses, but for those of a package whose tables do not fit, of which more is
+    told."""
+    unready = {features.prefix(name) for name in features.unready()}
+    for each in kept:
+        if features.prefix(each.name) not in unready:
+            print_line(f"{each}; {each.remedy}")
 
 
 def _of_fleet(fixed: list[str]) -> Settings:
@@ -380,16 +390,20 @@ def current(as_json: Json = False) -> None:
     settings = load_settings()
     found, newest = store.current(settings.database)
     lines, kept = store.feature_lines(settings.database)
+    store.every_table()  # a table of a package may not fit, whatever the revision is
+    unready = features.unready()
     plain = {
         "database": masked(settings.database), "revision": found, "newest": newest,
         "features": [{"name": one.feature.name, "revision": one.revision, "newest": one.newest} for one in lines],
         "kept": [{"feature": one.name, "tables": dict(one.rows), "why": one.why} for one in kept],
+        "unready": [{"feature": name, "why": one.why} for name, one in unready.items()],
     }  # fmt: skip
     now = f"revision {found}" if found else "no desk has run on it yet"
     told = [f"{plain['database']}: {now}, newest {newest}", *map(str, lines)]
     told += [f"{one}; {one.remedy}" for one in kept]
+    told += [f"{one}; {one.remedy}" for one in unready.values()]
     emit(plain, lambda _: "\n".join(told), as_json=as_json)
-    if found != newest or not all(line.is_current for line in lines):
+    if found != newest or unready or not all(line.is_current for line in lines):
         raise typer.Exit(NOT_CURRENT)
 
 

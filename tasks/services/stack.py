@@ -287,6 +287,8 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
         if (warning := redis_clients.require_fit(redis_url(plan.settings))) is not None:
             notify(warning)
         store.upgrade(plan.settings.database, tell=notify)
+        for each in features.unready().values():
+            notify(f"{each}; {each.remedy}")
         presence.require_own(plan.settings)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)

@@ -189,10 +189,17 @@ def test_packages_whose_tables_do_not_fit_are_named_and_change_nothing(
     for name, (_, why) in WRONG.items():
         start = f"the feature {name} of wrong_{name} 1.0 (wrong_{name}:FEATURE) can keep nothing: {why}"
         assert start in lines, (name, upgraded.stderr)
+        assert f"{upgraded.stdout} {lines}".count(why) == 1
     with closing(sqlite3.connect(found.settings.home / "desk.db")) as connection:
         made = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
     assert made - tables == {"toy_note", "alembic_version_toy"}
-    assert desk(found, "runs", "list", **path).returncode == 0
+    # A module of tables that breaks once its migration has run is as one that never fitted.
+    for text, why in (("raise SystemExit(3)", "SystemExit: 3 (tables.py, line 1)"), ("1 / 0", "ZeroDivisionError: ")):
+        shutil.copytree(Path(toy), broken := tmp_path / f"broken{len(text)}")
+        (broken / "chordesk_toy" / "tables.py").write_text(f"{text}\n", encoding="utf-8")
+        listed, upgraded, current = commands(found, "runs list", "db upgrade", "db current", PYTHONPATH=str(broken))
+        assert (listed[0], upgraded[0], current[0]) == (0, 1, 1)
+        assert f"the feature toy of chordesk_toy 1.0 (chordesk_toy:FEATURE) can keep nothing: {why}" in current[1]
 
 
 @pytest.mark.postgres

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from chordesk.agents.rulebook.cases import Case, Payload
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.rulebook.server import build_server
 from chordesk.models.errors import SettingError
@@ -108,3 +109,13 @@ def test_only_loopback_is_served() -> None:
         with pytest.raises(SettingError, match="loopback"):
             build_server(host)
     assert build_server("::1").config.host == "::1"
+
+
+def test_a_policy_that_fails_is_named_and_not_tried_again(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(case: Case) -> Payload:
+        return {"verdict": case.subject["nowhere"]}
+
+    monkeypatch.setitem(POLICIES, "faulty", faulty)
+    answer = http.post("/responses", json=body(instructions="Role: faulty"))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "policy_failed")
+    assert answer.json()["error"]["message"].startswith("the policy of the role faulty: KeyError: 'nowhere' (")
