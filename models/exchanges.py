@@ -232,6 +232,12 @@ def shown_exchange(code: str) -> str:
     return "the New York Stock Exchange" if code == HOME else f"{code} ({EXCHANGES[code].place})"
 
 
+def clock_of(code: str) -> str:
+    """Return what the times of an exchange are, as texts say it."""
+    row = EXCHANGES[code]
+    return "UTC" if row.zone == "UTC" else f"{row.place} time"
+
+
 def pair_of(symbol: str) -> tuple[str, str] | None:
     """Return base and quote of a pair such as BTC-USD; None of any other symbol."""
     found = _PAIR.fullmatch(symbol)

@@ -1,8 +1,13 @@
-"""The schedule: the runs that start by themselves, each at its time of an exchange day, in New York.
+"""The schedule: the runs that start by themselves, each at its time of each session of the desk's exchange.
 
 The settings have the first entries. What a person changes is a row of the database, which takes the place of the
-setting of its name; beat reads it within seconds. Beat has plain crontabs; the task itself checks whether a day is a
-session of the exchange, and (schedule, slot) is unique in the database, so a tick that comes twice starts one run.
+setting of its name; beat reads it within seconds. Beat has plain crontabs in New York's time; the task itself checks
+whether a day is a session of the exchange, and (schedule, slot) is unique in the database, so a tick that comes twice
+starts one run.
+
+A time of another clock than New York's, or one that follows a session's own close, is a crontab of its next start
+alone, which beat puts in the place of the former one. It keeps one that is due for as long as its tick would be taken:
+a beat that was down then sends it late.
 """
 
 from __future__ import annotations
@@ -10,7 +15,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
@@ -18,14 +24,16 @@ from sqlmodel import Session, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NotFound, UsageError
+from chordesk.models.exchanges import clock_of, shown_exchange
 from chordesk.models.settings import Settings
+from chordesk.models.settings.types import TIME_REMEDY, TIME_RULE
 from chordesk.models.settings.variables import PREFIX
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import ScheduleEntry
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import ExchangeHours, exchange_day, exchange_hours, zone_of
 from chordesk.tools.orders import audit
 
 if TYPE_CHECKING:
@@ -33,12 +41,11 @@ if TYPE_CHECKING:
 
 MOST = 50
 NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
-TIME_RULE = r"([01]\d|2[0-3]):[0-5]\d"
 
 
 class Entry(Frozen):
-    """at: HH:MM. setting: the variable of an entry that the settings have, None of a person's own; by, changed_at: who
-    changed it last, None where it is as its setting says."""
+    """at: a time of each session (`TIME_RULE`). setting: the variable of an entry that the settings have, None of a
+    person's own; by, changed_at: who changed it last, None where it is as its setting says."""
 
     name: str
     kind: str
@@ -55,7 +62,7 @@ def of_settings(settings: Settings) -> list[Entry]:
         Entry(
             name=name,
             kind=kind,
-            at=f"{dt.datetime.strptime(at, '%H:%M'):%H:%M}",
+            at=at,
             enabled=True,
             setting=f"{PREFIX}{name.upper()}",
         )
@@ -73,24 +80,39 @@ def entries(session: Session, settings: Settings) -> list[Entry]:
     return sorted(found.values(), key=lambda one: (one.at, one.name))
 
 
-def next_start(session: Session, entry: Entry, now: dt.datetime) -> dt.datetime | None:
-    """Return the first time from now on, on a session of the exchange; None for an entry that is off. The schedule runs
+def next_start(session: Session, exchange: str, entry: Entry, now: dt.datetime) -> dt.datetime | None:
+    """Return the first time after now, on a session of the exchange; None for an entry that is off. The schedule runs
     in real time, also where the market replays a day; an entry that has had its run of a day starts none more on it."""
-    hours, today = exchange_hours(), now.astimezone(NEW_YORK).date()
+    if not entry.enabled:
+        return None
+    hours, today = exchange_hours(exchange), exchange_day(now, exchange)
     had = select(Run.id).where(Run.schedule == entry.name, Run.slot == today.isoformat())
     try:
-        if not entry.enabled:
-            return None
-        if hours.is_session(today) and (at := _at(today, entry.at)) > now and session.exec(had).first() is None:
-            return at
-        tomorrow = dt.datetime.combine(today + dt.timedelta(days=1), dt.time(), NEW_YORK)
-        return _at(hours.next_open(max(now, tomorrow)).date(), entry.at)
+        day = hours.on_or_after(today)
+        if day == today and (_at(hours, day, entry.at) <= now or session.exec(had).first() is not None):
+            day = hours.after(day, 1)
+        return _at(hours, day, entry.at)
     except MarketError:
         return None
 
 
-def _at(day: dt.date, time: str) -> dt.datetime:
-    return dt.datetime.combine(day, dt.time.fromisoformat(time), NEW_YORK)
+def _at(hours: ExchangeHours, day: dt.date, time: str) -> dt.datetime:
+    """Return a time of a session: HH:MM where the exchange is, or minutes from its open or close, on its own day: a
+    session of pairs ends at midnight."""
+    first, last = (dt.datetime.combine(day, each, hours.zone) for each in (dt.time(), dt.time(23, 59)))
+    return min(max(_unbound(hours, day, time), first), last)
+
+
+def _unbound(hours: ExchangeHours, day: dt.date, time: str) -> dt.datetime:
+    if ":" in time:
+        return dt.datetime.combine(day, dt.time.fromisoformat(time), hours.zone)
+    begins = hours.open_of(day) if time.startswith("open") else hours.close_of(day)
+    return begins + dt.timedelta(minutes=int(re.sub(r"[a-z]", "", time) or 0))
+
+
+def shown_time(at: str, exchange: str) -> str:
+    """Return a time of the session with what it is of: 12:30 New York time, close-30m of XTKS (Tokyo)."""
+    return f"{at} {clock_of(exchange)}" if ":" in at else f"{at} of {shown_exchange(exchange)}"
 
 
 def add(session: Session, settings: Settings, name: str, kind: str, at: str, by: str) -> Entry:
@@ -139,7 +161,8 @@ def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
     if row.kind not in kinds.scheduled():
         raise UsageError(f"{row.kind!r} is not started by the schedule", remedy=f"choose among {_names()}")
     if not re.fullmatch(TIME_RULE, row.at):
-        raise UsageError(f"{row.at!r} is no time of day", remedy="write it as HH:MM in New York, such as 12:30")
+        raise UsageError(f"{row.at!r} is no time of a session", remedy=TIME_REMEDY)
+    _require_own_day(row.at, settings.exchange)
     row.changed_at = utcnow()
     session.add(row)
     facts = row.model_dump(include={"name", "at", "enabled", "by"})
@@ -148,13 +171,24 @@ def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
     return _find(session, settings, row.name)
 
 
+def _require_own_day(at: str, exchange: str) -> None:
+    """Raise UsageError for a time that is not on the day of its session, by which a run has its slot: a session of
+    pairs ends at midnight."""
+    hours = exchange_hours(exchange)
+    day = hours.last_closed(utcnow())
+    moment = _unbound(hours, day, at)
+    if moment.date() != day:
+        reason = f"{shown_time(at, exchange)} is {moment:%H:%M} of another day than the session's"
+        raise UsageError(reason, remedy=TIME_REMEDY)
+
+
 def _names() -> str:
     return ", ".join(kinds.scheduled())
 
 
 def starting(session: Session, settings: Settings, now: dt.datetime) -> Sequence[tuple[Entry, dt.datetime]]:
     """Return what starts next of each entry that is on, the soonest first."""
-    found = [(one, next_start(session, one, now)) for one in entries(session, settings)]
+    found = [(one, next_start(session, settings.exchange, one, now)) for one in entries(session, settings)]
     return sorted(((one, at) for one, at in found if at is not None), key=lambda pair: pair[1])
 
 
@@ -164,17 +198,52 @@ BEAT_PREFIX = "desk:beat:"  # of its keys in Redis
 LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 
 
-def beat_schedule(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
-    """Return what beat sends, by the names of the entries that are on."""
-    return {one.name: _crontab(one, *one.at.split(":")) for one in entries if one.enabled}
+def beat_schedule(
+    entries: Iterable[Entry], exchange: str, due: Mapping[str, dt.datetime | None] = MappingProxyType({})
+) -> dict[str, dict[str, Any]]:
+    """Return what beat sends, by the names of the entries that are on. due: the next start of those whose time is not
+    one of New York's clock; one without is left out."""
+    found = {}
+    for one in (each for each in entries if each.enabled):
+        fields = _every_day(one.at) if _is_plain(one, exchange) else _once(due.get(one.name))
+        if fields is not None:
+            found[one.name] = _crontab(one, fields)
+    return found
 
 
-def _crontab(entry: Entry, hour: str, minute: str) -> dict[str, Any]:
+def beat_schedule_now(session: Session, settings: Settings, now: dt.datetime) -> dict[str, dict[str, Any]]:
+    known, since = entries(session, settings), now - dt.timedelta(seconds=TICK_EXPIRES_SECONDS)
+    due = {
+        one.name: next_start(session, settings.exchange, one, since)
+        for one in known
+        if not _is_plain(one, settings.exchange)
+    }
+    return beat_schedule(known, settings.exchange, due)
+
+
+def _is_plain(entry: Entry, exchange: str) -> bool:
+    return ":" in entry.at and zone_of(exchange) == NEW_YORK
+
+
+def _every_day(at: str) -> dict[str, str]:
+    hour, minute = map(int, at.split(":"))
+    return {"hour": str(hour), "minute": str(minute), "day_of_week": "mon-fri"}
+
+
+def _once(at: dt.datetime | None) -> dict[str, str] | None:
+    if at is None:
+        return None
+    there = at.astimezone(NEW_YORK)
+    fields = {"hour": there.hour, "minute": there.minute, "day_of_month": there.day, "month_of_year": there.month}
+    return {name: str(value) for name, value in fields.items()}
+
+
+def _crontab(entry: Entry, fields: Mapping[str, str]) -> dict[str, Any]:
     from celery.schedules import crontab  # whoever only reads the schedule has no use for it
 
     return {
         "task": kinds.task_name(kinds.scheduled()[entry.kind].kind),
-        "schedule": crontab(hour=str(int(hour)), minute=str(int(minute)), day_of_week="mon-fri"),
+        "schedule": crontab(**fields),
         "kwargs": {"schedule": entry.name},
         "options": {"expires": TICK_EXPIRES_SECONDS},
     }

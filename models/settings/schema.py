@@ -381,7 +381,9 @@ class Settings(BaseModel):
     graphs: ModuleNames = of_desk((), "modules of `desk graph`, by comma; they run code", "my.graphs")
     graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini,local:qwen3:8b")
 
-    episode: ClockTime = of_desk("off", "New York time of the daily episode, or off", "09:45")
+    episode: ClockTime = of_desk(
+        "off", "time of the daily episode where the exchange is (09:45, close-30m), or off", "09:45"
+    )
     rounds: int = of_run(0, "rounds of voices before a screen's trader", "1", ge=0, le=2)
     voices: RoleNames | None = of_run(None, "voices that take part, by comma; all by default", "weaver,auditor")
     questions: int = of_run(10, "most questions of one episode", "5", ge=1, le=40)
@@ -397,8 +399,12 @@ class Settings(BaseModel):
     )
     venues: VenueNames = of_run((), "event markets, by comma; hyperliquid has funding rates", "manifold,kalshi")
 
-    premarket: ClockTime = of_desk("08:30", "New York time of the pre-market screen, or off", "off")
-    midday: ClockTime = of_desk("12:30", "New York time of the mid-day screen, or off", "off")
+    premarket: ClockTime = of_desk(
+        "08:30", "time of the first screen where the exchange is (08:30, open+15m), or off", "off"
+    )
+    midday: ClockTime = of_desk(
+        "12:30", "time of the second screen where the exchange is (12:30, close-30m), or off", "off"
+    )
     lease_seconds: Seconds = of_desk(9.0, "hold of a worker on a step; renewed every third of it", "20")
     drain_seconds: float = of_process(20.0, "time that a stopping worker gives its turns", "60", ge=0, le=600)
 

@@ -60,12 +60,18 @@ def _anywhere(universe: str) -> str:
         return universe
 
 
+# A time of each session: HH:MM where the exchange is, or so many minutes from the session's own open or close.
+TIME_RULE = r"([01]\d|2[0-3]):[0-5]\d|(open|close)([+-]\d{1,3}m)?"
+TIME_REMEDY = "write HH:MM, or minutes from the session's own open or close: 12:30, open+15m, close-30m"
+
+
 def _clock_time(value: str) -> str:
+    if value == "off" or re.fullmatch(TIME_RULE, value):
+        return value
     try:
-        dt.datetime.strptime("00:00" if value == "off" else value, "%H:%M")
+        return f"{dt.datetime.strptime(value, '%H:%M'):%H:%M}"
     except ValueError:
-        raise ValueError("must be HH:MM or off") from None
-    return value
+        raise ValueError("must be HH:MM, minutes from the open or close (open+15m, close-30m), or off") from None
 
 
 def _currency(value: str) -> str:

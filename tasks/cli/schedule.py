@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordesk.models.exchanges import clock_of
 from chordesk.models.text import utc_seconds
 from chordesk.tasks.cli.output import emit, paragraph, print_line, table
 from chordesk.tasks.cli.shell import Json, looks, opened, whoami
 
 if TYPE_CHECKING:
+    from chordesk.models.settings import Settings
     from chordesk.tasks.schedules import Entry
 
 commands = typer.Typer(
     name="schedule", help="Runs that start by themselves, at a time of each exchange day.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="Name of the entry, such as premarket.")]
-Time = Annotated[str, typer.Argument(help="HH:MM in New York.")]
+Time = Annotated[str, typer.Argument(help="HH:MM where the exchange is, or open+15m, close-30m.")]
 Kind = Annotated[str, typer.Option(help="What it starts: screen or episode.")]
 
 
@@ -31,7 +33,15 @@ def list_entries(as_json: Json = False) -> None:
     with store.read() as session:
         rows = schedules.entries(session, settings)
     plain = [row.model_dump(mode="json") for row in rows]
-    emit(plain, lambda _: table(_COLUMNS, map(_row, rows)) if rows else "nothing is scheduled", as_json=as_json)
+    emit(
+        plain,
+        lambda _: (
+            table(("Name", "Starts", clock_of(settings.exchange), "State", "From"), map(_row, rows))
+            if rows
+            else "nothing is scheduled"
+        ),
+        as_json=as_json,
+    )
 
 
 @commands.command()
@@ -41,7 +51,7 @@ def add(name: Name, at: Time, kind: Kind = "screen") -> None:
 
     settings, store = opened()
     with store.session() as session:
-        _print(schedules.add(session, settings, name, kind, at, whoami()))
+        _print(schedules.add(session, settings, name, kind, at, whoami()), settings)
 
 
 @commands.command("set")
@@ -78,15 +88,15 @@ def _change(name: str, at: str | None = None, enabled: bool | None = None) -> No
 
     settings, store = opened()
     with store.session() as session:
-        _print(schedules.change(session, settings, name, whoami(), at, enabled))
+        _print(schedules.change(session, settings, name, whoami(), at, enabled), settings)
 
 
-def _print(entry: Entry) -> None:
+def _print(entry: Entry, settings: Settings) -> None:
+    from chordesk.tasks.schedules import shown_time
+
+    when = shown_time(entry.at, settings.exchange)
     state = "" if entry.enabled else ", off"
-    print_line(f"{entry.name}: {entry.kind} at {entry.at} New York time{state}; beat takes it over within seconds")
-
-
-_COLUMNS = ("Name", "Starts", "New York", "State", "From")
+    print_line(f"{entry.name}: {entry.kind} at {when}{state}; beat takes it over within seconds")
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

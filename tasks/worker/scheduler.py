@@ -17,8 +17,9 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from chordesk.models.errors import DeskError
+from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life
-from chordesk.tasks.schedules import beat_schedule, entries
+from chordesk.tasks.schedules import beat_schedule_now
 from chordesk.tasks.worker import celery_fixes
 
 log = structlog.get_logger(__name__)
@@ -82,7 +83,7 @@ class WatchedScheduler(RedBeatScheduler):  # type: ignore[misc]
         self._looked, desk = time.monotonic(), self.app.desk
         try:
             with desk.store.read() as session:
-                found = beat_schedule(entries(session, desk.settings))
+                found = beat_schedule_now(session, desk.settings, utcnow())
         except (DeskError, SQLAlchemyError) as error:
             log.warning("beat.schedule_not_read", error=type(error).__name__)
             return False

@@ -24,7 +24,6 @@ from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit, Step
-from chordesk.models.text import NEW_YORK
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
@@ -35,7 +34,7 @@ from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.portfolio import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.risk.exposure import underlying_of
@@ -76,15 +75,15 @@ def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[s
     }
 
 
-def session_slot(now: dt.datetime | None = None) -> str | None:
-    """Return the slot of a scheduled screen, the date in New York; None when the exchange is closed all day."""
-    today = (now or dt.datetime.now(dt.UTC)).astimezone(NEW_YORK).date()
-    return today.isoformat() if exchange_hours().is_session(today) else None
+def session_slot(exchange: str, now: dt.datetime | None = None) -> str | None:
+    """Return the slot of a scheduled screen, the date where the exchange is; None when it is closed all day."""
+    today = exchange_day(now or dt.datetime.now(dt.UTC), exchange)
+    return today.isoformat() if exchange_hours(exchange).is_session(today) else None
 
 
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
     """None when the exchange is closed today or the slot has its run already."""
-    slot = session_slot()
+    slot = session_slot(app.desk.settings.exchange)
     run = open_screen(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 

@@ -78,7 +78,7 @@ def open_episode(
 
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
     """None when the exchange is closed today or the slot has its run already."""
-    slot = session_slot()
+    slot = session_slot(app.desk.settings.exchange)
     run = open_episode(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 

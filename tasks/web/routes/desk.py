@@ -14,15 +14,17 @@ from pydantic import Field, StrictBool, StringConstraints
 from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
+from chordesk.models.exchanges import clock_of
 from chordesk.models.settings.running_desk import differing, snapshot, standing_of
 from chordesk.models.settings.sources import load
+from chordesk.models.settings.types import TIME_RULE
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life, schedules
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
-from chordesk.tasks.schedules import NAME_RULE, TIME_RULE, Entry
+from chordesk.tasks.schedules import NAME_RULE, Entry
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptWorkers, kept_status_type
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.page.assets import page_tag
@@ -194,17 +196,18 @@ class ScheduledEntry(Entry):
 
 class Schedule(Frozen):
     """The schedule by time of day. beat: whether a beat runs, null where Redis does not answer; why: why nothing starts
-    by itself now, null where it does. kinds: what can be scheduled."""
+    by itself now, null where it does. clock: of the times, such as New York time. kinds: what can be scheduled."""
 
     beat: bool | None
     why: str | None
+    clock: str
     kinds: list[str]
     entries: list[ScheduledEntry]
 
 
 class EntryBody(Frozen):
     by: Person
-    at: Annotated[str, StringConstraints(pattern=f"^{TIME_RULE}$")] | None = None
+    at: Annotated[str, StringConstraints(pattern=f"^(?:{TIME_RULE})$")] | None = None
     enabled: StrictBool | None = None
 
 
@@ -212,7 +215,7 @@ class NewEntry(Frozen):
     by: Person
     name: EntryName
     kind: Annotated[str, StringConstraints(max_length=40)] = "screen"
-    at: Annotated[str, StringConstraints(pattern=f"^{TIME_RULE}$")]
+    at: Annotated[str, StringConstraints(pattern=f"^(?:{TIME_RULE})$")]
 
 
 class RemovedEntry(Frozen):
@@ -229,14 +232,20 @@ def schedule(context: Context) -> Schedule:
     sent = {one.name: one.last for one in queues.beat.entries} if queues is not None else {}
     with context.store.read() as session:
         found = [
-            ScheduledEntry(**dict(one), next=schedules.next_start(session, one, now), last=sent.get(one.name))
+            ScheduledEntry(
+                **dict(one),
+                next=schedules.next_start(session, context.settings.exchange, one, now),
+                last=sent.get(one.name),
+            )
             for one in schedules.entries(session, context.settings)
         ]
     beat = queues.beat.running if queues is not None else None
     lives = [f"beat is {one}" for one in life.of_desk(context.settings) if one.role == "beat"]
     absent = "no beat runs: `desk up` or `desk beat` starts one"
     why = None if beat else "; ".join(lives) or absent if beat is False else trouble
-    return Schedule(beat=beat, why=why, kinds=list(kinds.scheduled()), entries=found)
+    return Schedule(
+        beat=beat, why=why, clock=clock_of(context.settings.exchange), kinds=list(kinds.scheduled()), entries=found
+    )
 
 
 @schedule_router.post("/schedule", status_code=HTTPStatus.CREATED)

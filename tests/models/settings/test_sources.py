@@ -146,7 +146,7 @@ def test_the_json_may_be_inline_or_a_file(here: Path) -> None:
         ({"AUTONOMOUS_TRADER_OPTIONS_MODE": "x"}, r"AUTONOMOUS_TRADER_OPTIONS_MODE='x'.*'stocks-only'"),
         ({"DESK_LENSES": "technical,psychic"}, r"DESK_LENSES.*choose among technical"),
         ({"DESK_RESEARCH_ROLES": ","}, r"DESK_RESEARCH_ROLES=',' \(from environment\).*name at least one role"),
-        ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM or off"),
+        ({"DESK_PREMARKET": "25:00"}, r"DESK_PREMARKET='25:00' \(from environment\): must be HH:MM, minutes from"),
         (
             {"DESK_TURN_SECONDS": "1500"},
             r"DESK_TURN_SECONDS='1500' \(from environment\), DESK_STEP_DEADLINE_SECONDS=1500.0 \(default\)",

@@ -14,6 +14,7 @@ from celery.schedules import crontab
 from sqlmodel import select
 
 from chordesk.models.database.store import Store
+from chordesk.models.exchanges import HOME
 from chordesk.models.tables.runs import Run, Step
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
@@ -69,13 +70,13 @@ def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], mo
     opening = of_feature("chordesk.tasks.board.episode.opening")
     app = make_app(episode="16:30")
     app.loader.import_default_modules()
-    monkeypatch.setattr(opening, "session_slot", lambda: session_slot(FRIDAY))
+    monkeypatch.setattr(opening, "session_slot", lambda exchange: session_slot(exchange, FRIDAY))
     first = app.tasks["desk.brief"](schedule="episode")
     assert app.tasks["desk.brief"](schedule="episode") is None
     (run,) = runs(app.desk.store)
     assert (run.id, run.kind, run.schedule, run.slot) == (first, "episode", "episode", "2026-11-20")
     assert [name for name, _ in queued(app)["ops"]] == ["desk.brief"]
-    monkeypatch.setattr(opening, "session_slot", lambda: None)
+    monkeypatch.setattr(opening, "session_slot", lambda exchange: None)
     assert app.tasks["desk.brief"](schedule="episode") is None, "the exchange is closed"
 
 
@@ -89,11 +90,11 @@ def test_an_episode_is_opened_once_a_session(make_app: Callable[..., Celery], mo
     ],
 )
 def test_a_slot_is_a_session_of_the_exchange(day: str, slot: str | None) -> None:
-    assert session_slot(dt.datetime.fromisoformat(f"{day}T08:30").replace(tzinfo=NEW_YORK)) == slot
+    assert session_slot(HOME, dt.datetime.fromisoformat(f"{day}T08:30").replace(tzinfo=NEW_YORK)) == slot
 
 
 def on(monkeypatch: pytest.MonkeyPatch, now: dt.datetime) -> None:
-    monkeypatch.setattr(screen, "session_slot", lambda: session_slot(now))
+    monkeypatch.setattr(screen, "session_slot", lambda exchange: session_slot(exchange, now))
 
 
 def tick(app: Celery, name: str) -> str | None:

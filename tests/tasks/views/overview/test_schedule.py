@@ -1,4 +1,4 @@
-"""The schedule: settings give its first entries, people change them; each starts on sessions, in New York time."""
+"""The schedule: settings give its first entries, people change them; each starts on sessions of the exchange."""
 
 from __future__ import annotations
 
@@ -44,6 +44,35 @@ def test_the_next_run_is_on_a_session(
         assert starts(session, Settings(), now) == {"premarket": premarket, "midday": midday}
 
 
+@pytest.mark.parametrize(
+    ("exchange", "given", "now", "then"),
+    [
+        # From 15:30 on Wednesday to Thanksgiving's eve and a session that ends at 13:00.
+        ("XNYS", "close-30m", "2026-11-25T15:29-05:00", "2026-11-25T15:30-05:00"),
+        ("XNYS", "close-30m", "2026-11-25T15:30-05:00", "2026-11-27T12:30-05:00"),
+        ("XLON", "close-30m", "2026-12-23T20:00+00:00", "2026-12-24T12:00+00:00"),
+        ("XHKG", "close-5m", "2026-12-23T20:00+08:00", "2026-12-24T11:55+08:00"),
+        ("XTKS", "open+15m", "2026-11-26T09:15+09:00", "2026-11-27T09:15+09:00"),
+        ("XTKS", "12:45", "2026-11-20T12:45+09:00", "2026-11-24T12:45+09:00"),  # over a weekend and a holiday
+        ("XLON", "08:00", "2026-03-27T12:00+00:00", "2026-03-30T08:00+01:00"),  # into summer time
+        ("CRYPTO", "close-5m", "2026-11-28T23:54+00:00", "2026-11-28T23:55+00:00"),  # a Saturday
+        ("CRYPTO", "close-5m", "2026-11-28T23:55+00:00", "2026-11-29T23:55+00:00"),
+        ("CRYPTO", "close+30m", "2026-11-28T12:00+00:00", "2026-11-28T23:59+00:00"),  # of a setting
+    ],
+)
+def test_a_time_is_of_each_sessions_own_hours(store: Store, exchange: str, given: str, now: str, then: str) -> None:
+    """And beat's crontab, in New York's time, is of that start alone: also when beat was down for some minutes."""
+    settings = Settings(exchange=exchange, premarket=given, midday="off")
+    asked, due = dt.datetime.fromisoformat(now), dt.datetime.fromisoformat(then)
+    with store.read() as session:
+        assert starts(session, settings, asked) == {"premarket": due}
+        late = schedules.beat_schedule_now(session, settings, due + dt.timedelta(minutes=20))
+    there = due.astimezone(NEW_YORK)
+    fields = {"minute": there.minute, "hour": there.hour, "day_of_month": there.day, "month_of_year": there.month}
+    found = late["premarket"]["schedule"]
+    assert {name: getattr(found, name) for name in fields} == {name: {value} for name, value in fields.items()}
+
+
 def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> None:
     settings = Settings(midday="18:00")
     with store.session() as session:
@@ -69,9 +98,16 @@ def test_a_day_that_has_its_run_gets_no_second(store: Store) -> None:
 def test_what_does_not_fit_is_refused_with_its_value(store: Store) -> None:
     settings = Settings()
     with store.session() as session:
-        for wrong in (("Late", "screen", "15:00"), ("late", "research", "15:00"), ("late", "screen", "24:00"),
-                      ("midday", "screen", "15:00")):  # fmt: skip
-            with pytest.raises(UsageError, match=r"Late|research|24:00|midday"):
+        with pytest.raises(UsageError, match="00:30 of another day"):
+            schedules.add(session, Settings(exchange="CRYPTO"), "late", "screen", "close+30m", "ann")
+        times = [("late", "screen", time) for time in ("24:00", "noon", "close-30")]
+        for wrong in (
+            ("Late", "screen", "15:00"),
+            ("late", "research", "15:00"),
+            *times,
+            ("midday", "screen", "15:00"),
+        ):
+            with pytest.raises(UsageError, match=r"Late|research|24:00|midday|noon|close-30"):
                 schedules.add(session, settings, *wrong, "ann")
         with pytest.raises(NotFound, match="nightly"):
             schedules.change(session, settings, "nightly", "ann", "15:00", None)

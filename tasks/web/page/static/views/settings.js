@@ -46,16 +46,16 @@ function Schedule() {
   const [edited, setEdited] = useState(null); // an entry, or {} for a new one
   const add = html`<button type="button" onClick=${() => setEdited({})}>Add…</button>`;
   return html`<${Panel} title="Schedule" tools=${add}>
-    <${Loaded} from=${found} what="the schedule">${({ why, entries, kinds }) => html`
+    <${Loaded} from=${found} what="the schedule">${({ why, clock, entries, kinds }) => html`
       ${why && html`<p class="notice warn" role="status">${badgeOf('nothing starts', 'warn')} ${textOf(why)}</p>`}
-      <${Table} label="Schedule" columns=${entryColumns(!why, setEdited, found.reload)} rows=${entries} rowKey="name"
+      <${Table} label="Schedule" columns=${entryColumns(clock, !why, setEdited, found.reload)} rows=${entries} rowKey="name"
         empty="Nothing is scheduled" />
-      ${edited && html`<${Edit} entry=${edited} kinds=${kinds} done=${found.reload} onClose=${() =>
+      ${edited && html`<${Edit} entry=${edited} clock=${clock} kinds=${kinds} done=${found.reload} onClose=${() =>
         setEdited(null)} />`}`}<//><//>`;
 }
 
-const entryColumns = (runs, edit, done) => [
-  column('Starts', textOf, 'kind'), column('Name'), ['New York', (row) => numOf(row.at), '', 'at'],
+const entryColumns = (at, runs, edit, done) => [
+  column('Starts', textOf, 'kind'), column('Name'), [at, (row) => numOf(row.at), '', 'at'],
   ['Next', (row) => (!row.enabled ? badgeOf('off') : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '',
     'next'],
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
@@ -70,7 +70,7 @@ const entryColumns = (runs, edit, done) => [
         children: html`<p>It starts no ${row.kind} at ${row.at} any more.</p>` }} />`}</span>`, 'unseen'],
 ];
 
-function Edit({ entry, kinds, done, onClose }) {
+function Edit({ entry, clock, kinds, done, onClose }) {
   const fresh = !entry.name;
   const [text, setText, forget] = useDraft(`schedule:${entry.name ?? ''}`, '{}');
   const typed = { name: '', kind: kinds[0], at: entry.at ?? '', ...JSON.parse(text) };
@@ -87,7 +87,8 @@ function Edit({ entry, kinds, done, onClose }) {
     ${fresh && html`<${Field} label="Name" value=${typed.name} onText=${set('name')} placeholder="early-screen"
         maxlength="40" autocomplete="off" spellcheck="false" />
       <${Choice} label="Starts" values=${kinds} value=${typed.kind} none=${null} onChange=${set('kind')} />`}
-    <${Field} label="Time in New York, on each exchange day" type="time" value=${typed.at} onText=${set('at')} /><//>`;
+    <${Field} label=${`${clock} on each exchange day, or open+15m, close-30m`} value=${typed.at}
+      onText=${set('at')} placeholder="12:30" maxlength="12" autocomplete="off" spellcheck="false" /><//>`;
 }
 
 function Limits() {
