@@ -8,7 +8,8 @@ import json
 import threading
 from http.server import ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from curl_cffi import requests
 
@@ -62,7 +63,7 @@ class FarYahoo(ThreadingHTTPServer):
         self.reports: dict[str, list[tuple[str, str, str]]] = {}
         self.articles: dict[str, list[dict[str, Any]]] = {}
         self.options: dict[str, dict[str, Any]] = {}
-        self.listed: dict[str, dict[str, str]] = {}
+        self.listed: dict[str, dict[str, Any]] = {}
         self.trouble: dict[str, tuple[int, str]] = {}
 
     def start(self) -> None:
@@ -78,7 +79,7 @@ class FarYahoo(ThreadingHTTPServer):
         for start, answer in self.trouble.items():
             if path.startswith(start):
                 return answer
-        name = path.rsplit("/", 1)[-1]
+        name = unquote(path.rsplit("/", 1)[-1])
         if path.endswith("/getcrumb"):
             return 200, "crumb"
         if path.startswith("/v8/finance/chart/"):
@@ -136,7 +137,9 @@ class FarYahoo(ThreadingHTTPServer):
         rows = self.charts.get(symbol)
         if rows is None:
             return self._no_chart()
-        stamps = [int(dt.datetime.combine(row[0], dt.time(9, 30), NEW_YORK_OFFSET).timestamp()) for row in rows]
+        zone = self.listed.get(symbol, {}).get("exchangeTimezoneName")
+        opens, there = (dt.time(8), ZoneInfo(zone)) if zone else (dt.time(9, 30), NEW_YORK_OFFSET)
+        stamps = [int(dt.datetime.combine(row[0], opens, there).timestamp()) for row in rows]
         return self._table(symbol, stamps, rows, {})
 
     def _table(self, symbol: str, stamps: list[int], rows: Any, more: dict[str, Any]) -> tuple[int, str]:

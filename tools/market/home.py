@@ -10,7 +10,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import CRYPTO, EXCHANGES, HOME, MONEY, PLACES, exchange_of, suffix_of
 
 HOME_REMEDY = (
-    "the desk trades US dollars in New York alone: name the US listing, if there is one, such as AZN for AZN.L; a "
+    "this is of US dollars in New York alone: name the US listing, if there is one, such as AZN for AZN.L; a "
     "class of US shares is written with a hyphen, such as LEN-B"
 )
 TRADED_REMEDY = (
@@ -48,7 +48,7 @@ _JOINED = re.compile(rf"[A-Z0-9]{{2,10}}?({MONEY})")
 _SHORTEST_JOINED = 6  # characters: a US symbol without a class has five letters at most
 _PERPETUAL = re.compile(r"[A-Z0-9]{1,10}[-_/]?(?:PERP|SWAP)")
 _MONEY = frozenset(MONEY.split("|")) | {row.currency for row in EXCHANGES.values()}
-_PENCE = {"USD": ("USX", "USc"), "GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
+MINOR_UNITS = {"USD": ("USX", "USc"), "GBP": ("GBp", "GBX"), "ZAR": ("ZAc", "ZAX"), "ILS": ("ILA", "ILX")}
 # Bloomberg's marks of exchanges of other places, after a space: AZN LN, 7203 JT Equity.
 _BLOOMBERG: Mapping[str, str] = {
     mark: place
@@ -135,7 +135,7 @@ def require_traded(symbol: str, **stated: object) -> None:
 def major_of(currency: str) -> tuple[str, int] | None:
     """Return the currency of a price, and how many of the stated unit are one of it: GBp is ("GBP", 100). None where
     it is not known: then a price is worth nothing that could be booked."""
-    for whole, parts in _PENCE.items():
+    for whole, parts in MINOR_UNITS.items():
         if currency in parts:
             return whole, 100
     written = {"US$": "USD", "$": "USD", "€": "EUR", "£": "GBP"}.get(currency, currency.upper())
@@ -183,7 +183,7 @@ def _stated(currency: object, zone: object, exchange: object, kind: object) -> l
     if sort.upper() in _KINDS:
         found.append(_KINDS[sort.upper()])
     if money and money not in ("USD", "usd", "US$", "$"):
-        whole = next((one for one, parts in _PENCE.items() if money in parts), None)
+        whole = next((one for one, parts in MINOR_UNITS.items() if money in parts), None)
         found.append(f"priced in {money[:12]}" + (f", a hundredth of {whole}" if whole else ""))
     if place and place not in (HOME_ZONE, "US/Eastern", "EST", "EDT", "EST5EDT"):
         found.append(f"traded by the clock of {place[:40]}")

@@ -27,7 +27,7 @@ from chordesk.models.company import (
     Timing,
 )
 from chordesk.models.errors import DeskError, MarketError, NotConfigured
-from chordesk.models.exchanges import exchange_code
+from chordesk.models.exchanges import HOME, currency_of, exchange_code, shown_exchange
 from chordesk.models.features import require_source
 from chordesk.models.market import Headline, Listing, OptionChain, Quote, parse_contract, root_of
 from chordesk.models.money import FxRate, parse_pair
@@ -37,9 +37,10 @@ from chordesk.tools.market.actions import is_split
 from chordesk.tools.market.clock import LiveClock, day_of, exchange_hours, usual_close, usual_open, zone_of
 from chordesk.tools.market.factory import MARKETS_OWN, build_chains
 from chordesk.tools.market.fetching import AgedCache, Kept
-from chordesk.tools.market.home import require_home
+from chordesk.tools.market.home import require_traded
 from chordesk.tools.market.prices import MINUTES, STALE_DAYS, IntradayInterval, intraday_of
 from chordesk.tools.market.protocol import Action, Bars, Floats, Intraday, MarketClock, OptionMarket, Shares
+from chordesk.tools.market.units import has_parts
 from chordesk.tools.market.yahoo import wire as shapes
 from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, plain, section_of
 
@@ -49,7 +50,6 @@ from chordesk.tools.market.yahoo.wire import Section, YahooWire, headlines_of, p
 W = TypeVar("W", bound=Wire)
 Row = Mapping[str, Any]
 
-_OPEN = dt.time(9, 30)
 _REPORTS = {"eps_estimate": "EPS Estimate", "eps_actual": "Reported EPS"}
 _CHANGES = {
     "firm": "Firm", "rating": "ToGrade", "prior_rating": "FromGrade", "action": "Action",
@@ -90,6 +90,11 @@ def _made(kind: type[W], rows: Iterable[Row], **common: Any) -> list[W]:
         with suppress(ValidationError):
             made.append(kind.model_validate({**common, **row}))
     return made
+
+
+def _without_targets(row: Section, symbol: str) -> Section:
+    """Yahoo does not say whether a broker's target of a share that is quoted in pence is in pence."""
+    return {**row, "target": None, "prior_target": None} if has_parts(currency_of(symbol)) else row
 
 
 def _dated(rows: Iterable[Row]) -> list[Section]:
@@ -173,7 +178,8 @@ class YahooCompanies:
     def listing(self, symbol: str) -> Listing:
         info = self._info(symbol).value
         name = info.get("longName") or info.get("shortName")
-        return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"))
+        kind = {"kind": "etf"} if info.get("quoteType") == "ETF" and exchange_code(symbol) != HOME else {}
+        return Listing(symbol=symbol, name=name, sector=info.get("sector"), industry=info.get("industry"), **kind)
 
     def headlines(self, symbol: str, limit: int) -> list[Headline]:
         stream = self._cache.get(f"news-{symbol}", NEWS_AGE, lambda: self._wire.news(symbol, _NEWS_COUNT)).value
@@ -222,7 +228,7 @@ class YahooCompanies:
         return [
             made
             for at, row in ((row["at"], {name: row[name] or None for name in _CHANGES}) for row in kept.value)
-            for made in _made(RatingChange, [row], symbol=symbol, known_at=_utc(at))
+            for made in _made(RatingChange, [_without_targets(row, symbol)], symbol=symbol, known_at=_utc(at))
         ]
 
     def price_targets(self, symbol: str) -> list[PriceTargets]:
@@ -382,7 +388,18 @@ class YahooMarket(YahooCompanies):
     def universe(self, name: str) -> list[Listing]:
         if name != "sp500":
             raise MarketError(f"no universe named {name!r}; there is sp500")
+        if (own := self.clock.exchange) != HOME:
+            reason = f"{name} is of New York, and this run is of {shown_exchange(own)}"
+            raise MarketError(reason, remedy="set DESK_UNIVERSE to symbols by comma, or to a file with one a line")
         return list(_sp500())
+
+    def listing(self, symbol: str) -> Listing:
+        """Return what Yahoo says of a symbol, in the currency of its prices, which may be another than its exchange's:
+        CSPX.L is in dollars."""
+        found = super().listing(symbol)
+        if found.exchange == HOME:
+            return found
+        return found.model_copy(update={"currency": self._history(symbol, BARS_AGE).value["currency"]})
 
     def sessions(self, count: int) -> Sequence[dt.date]:
         return exchange_hours(self.clock.exchange).until(self.clock.session(), count)
@@ -420,7 +437,8 @@ class YahooMarket(YahooCompanies):
     def _bars(self, symbol: str, sessions: int) -> tuple[Bars, Floats]:
         kept = self._history(symbol, BARS_AGE).value
         dates = [dt.date.fromisoformat(day) for day in kept["date"]]
-        end = sum(day <= self.clock.session() for day in dates)
+        last = self.clock.session(exchange_code(symbol))
+        end = sum(day <= last for day in dates)
         if end == 0:
             raise MarketError(f"unknown symbol {symbol}: Yahoo has no prices of it")
         rows = slice(max(end - sessions, 0), end)
@@ -435,18 +453,21 @@ class YahooMarket(YahooCompanies):
         kept = self._cache.get(
             f"{interval}-{symbol}",
             INTRADAY_AGE,
-            lambda: shapes.intraday_of(self._wire.intraday(symbol, minutes, _INTRADAY_DAYS[interval])),
+            lambda: self._wire.intraday(symbol, minutes, _INTRADAY_DAYS[interval]),
         )
         if not kept.value["start"]:
             raise MarketError(f"Yahoo has no intraday bars of {symbol}")
-        starts = [dt.datetime.fromisoformat(start).astimezone(NEW_YORK) for start in kept.value["start"]]
+        starts = [
+            dt.datetime.fromisoformat(start).astimezone(zone_of(exchange_code(symbol))) for start in kept.value["start"]
+        ]
         until = min(kept.at, self.clock.now())
         return intraday_of(symbol, kept.value, starts, minutes, sessions, until, self.clock.day is None)
 
     def quote(self, symbol: str) -> Quote:
         """The newest price; within a session that of the fetch, at most a minute and Yahoo's delay old."""
         kept = self._history(symbol, QUOTE_AGE)
-        now = self.clock.now().astimezone(NEW_YORK)
+        exchange = exchange_code(symbol)
+        now = self.clock.now().astimezone(zone_of(exchange))
         rows = zip(kept.value["date"], kept.value["close"], strict=True)
         day, price = max(((day, price) for day, price in rows if day <= str(now.date())), default=(None, None))
         if day is None or price is None:
@@ -454,7 +475,7 @@ class YahooMarket(YahooCompanies):
         last = dt.date.fromisoformat(day)
         if (now.date() - last).days > STALE_DAYS:
             raise MarketError(f"{symbol} has not traded since {last}")
-        at = min(kept.at, usual_close(last, exchange_code(symbol)), now).astimezone(NEW_YORK)
+        at = min(kept.at, usual_close(last, exchange), now).astimezone(now.tzinfo)
         return Quote(symbol=symbol, price=price, at=at, source=self.name)
 
     def rate(self, pair: str, at: dt.datetime | None = None) -> FxRate:
@@ -506,8 +527,8 @@ class YahooMarket(YahooCompanies):
             self._history(symbol, BARS_AGE)
 
     def _history(self, symbol: str, age: dt.timedelta) -> Kept:
-        require_home(symbol)  # also of bars that were kept before
-        return self._cache.get(f"daily-{symbol}", age, lambda: shapes.bars_of(self._wire.history(symbol)))
+        require_traded(symbol)  # also of bars that were kept before
+        return self._cache.get(f"daily-{symbol}", age, lambda: self._wire.history(symbol))
 
     def _fetch_options(self, symbol: str) -> Section | None:
         expiries = self._wire.expiries(symbol)

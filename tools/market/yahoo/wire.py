@@ -21,7 +21,8 @@ from chordesk.models.market import ChainRow, Headline, parse_contract
 from chordesk.models.money import COINS
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
-from chordesk.tools.market.home import require_home
+from chordesk.tools.market.home import major_of, require_home, require_traded
+from chordesk.tools.market.units import require_one_unit
 
 T = TypeVar("T")
 
@@ -48,14 +49,16 @@ class YahooWire:
         self._library: Any | None = None
         self._lock = threading.Lock()
 
-    def history(self, symbol: str) -> Any:
+    def history(self, symbol: str) -> Rows:
+        """Return the daily bars by column (`bars_of`), and their `currency`: the major one, to which what Yahoo has in
+        pence or cents is brought here."""
+
         def request(ticker: Any) -> tuple[Any, Section]:
             frame = ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS)
             return frame, _stated(ticker)
 
         frame, stated = self._request(symbol, request)
-        _require_dollars(symbol, stated)
-        return frame
+        return _in_major(symbol, bars_of(frame), stated)
 
     def rate(self, currency: str, base: str) -> Section:
         """Return the last rate of a pair, and `day` of its bar or `at`, where Yahoo states the second of it."""
@@ -78,8 +81,8 @@ class YahooWire:
     def info(self, symbol: str) -> dict[str, Any]:
         found = self._request(symbol, lambda ticker: dict(ticker.info))
         names = {"currency": "currency", "zone": "exchangeTimezoneName", "exchange": "exchange", "kind": "quoteType"}
-        require_home(symbol, **{ours: found.get(theirs) for ours, theirs in names.items()})
-        return found
+        require_traded(symbol, **{ours: found.get(theirs) for ours, theirs in names.items()})
+        return info_in_major(found)
 
     def news(self, symbol: str, count: int) -> list[dict[str, Any]]:
         return self._request(symbol, lambda ticker: list(ticker.get_news(count=count)))
@@ -104,8 +107,8 @@ class YahooWire:
             return self._request(symbol, lambda ticker: (ticker.insider_transactions, ticker.institutional_holders))
         return None, None
 
-    def intraday(self, symbol: str, minutes: int, days: int) -> Any:
-        """Return the bars of regular hours of so many calendar days, adjusted for splits: a frame."""
+    def intraday(self, symbol: str, minutes: int, days: int) -> Rows:
+        """Return the bars of regular hours of so many calendar days, adjusted for splits, as `history` does."""
         start = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
 
         def request(ticker: Any) -> Any:
@@ -120,13 +123,14 @@ class YahooWire:
             return frame, _stated(ticker)
 
         frame, stated = self._request(symbol, request)
-        _require_dollars(symbol, stated)
-        return frame
+        return _in_major(symbol, intraday_of(frame), stated)
 
     def expiries(self, symbol: str) -> tuple[str, ...]:
+        require_home(symbol)
         return self._request(symbol, lambda ticker: tuple(ticker.options))
 
     def chain(self, symbol: str, expiry: str) -> tuple[Any, Any]:
+        require_home(symbol)
         chain = self._request(symbol, lambda ticker: ticker.option_chain(expiry))
         for frame in (chain.calls, chain.puts):
             for currency in frame["currency"].dropna().unique() if "currency" in frame else ():
@@ -136,7 +140,7 @@ class YahooWire:
     def _request(self, symbol: str, request: Callable[[Any], T], *, pair: bool = False) -> T:
         """pair: the symbol is of an exchange rate, which is not traded."""
         if not pair:
-            require_home(symbol)
+            require_traded(symbol)
         library = self._yfinance()
         self._source.wait()
         try:
@@ -174,16 +178,46 @@ def _stated(ticker: Any) -> Section:
         "zone": "exchangeTimezoneName",
         "exchange": "exchangeName",
         "kind": "instrumentType",
+        "last": "regularMarketPrice",
     }
     return {ours: plain(meta.get(theirs)) for ours, theirs in names.items()}
 
 
-def _require_dollars(symbol: str, stated: Section) -> None:
-    """Raise MarketError for a chart that is not US dollars in New York, and for one that does not say its currency."""
-    require_home(symbol, **stated)
-    if stated["currency"] is None:
+Rows = dict[str, Any]
+
+
+def _in_major(symbol: str, rows: Rows, stated: Section) -> Rows:
+    """Return rows of a chart in the major unit of their currency, which is told with them. Raises MarketError for what
+    no exchange of the table trades, for a chart that does not say its currency, and for one that mixes units."""
+    last = stated.pop("last")
+    require_traded(symbol, **stated)
+    currency = stated["currency"]
+    found = major_of(currency) if isinstance(currency, str) else None
+    if found is None:
         remedy = "leave it out, or wait until Yahoo states it: prices without a currency are not traded on"
         raise MarketError(f"Yahoo states no currency of {symbol}", remedy=remedy)
+    major, parts = found
+    require_one_unit(symbol, rows, major, last)
+    if parts != 1:
+        for name in _MONEY_COLUMNS & rows.keys():
+            rows[name] = [value / parts for value in rows[name]]
+    return {**rows, "currency": major}
+
+
+_MONEY_COLUMNS = {"open", "high", "low", "close", "adjusted", "dividend"}
+_TARGET_FIELDS = ("targetMeanPrice", "targetMedianPrice", "targetHighPrice", "targetLowPrice")
+# Yahoo states these of a share that is quoted in pence now in pence and now in pounds.
+_UNIT_UNKNOWN = ("trailingEps", "forwardEps", "dividendRate")
+
+
+def info_in_major(info: dict[str, Any]) -> dict[str, Any]:
+    """Return a company's page in the major unit of its currency, without the figures whose unit is not known."""
+    currency = info.get("currency")
+    major, parts = (major_of(currency) if isinstance(currency, str) else None) or (None, 1)
+    if parts == 1:
+        return info
+    targets = {name: value / parts for name in _TARGET_FIELDS if isinstance(value := plain(info.get(name)), float)}
+    return {**info, "currency": major, **targets, **dict.fromkeys(_UNIT_UNKNOWN)}
 
 
 def yahoo_symbol(symbol: str) -> str:

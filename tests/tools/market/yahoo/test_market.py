@@ -15,6 +15,7 @@ from chordesk.tools.market import fetching
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.fetching import Pace, Source
 from chordesk.tools.market.fx import rate_into
+from chordesk.tools.market.home import TRADED_REMEDY
 from chordesk.tools.market.prices import chain_of, quote_of, share_of
 from chordesk.tools.market.protocol import Action, ChainSource, ClosedSet, OptionSource, Prefetching
 from chordesk.tools.market.replay import market as replay_data
@@ -382,10 +383,10 @@ def test_a_chart_that_is_not_dollars_in_new_york_prices_nothing(
     for ask in (market.quote, market.fill_price, lambda symbol: market.bars(symbol, 5)):
         with pytest.raises(MarketError, match=f"AAPL is {says}") as caught:
             ask("AAPL")
-        assert "New York" in caught.value.remedy
-    with pytest.raises(MarketError, match="BTC-USD is a pair"):
-        market.quote("BTC-USD")
-    assert far.asked_for("/v8/finance/chart/BTC-USD") == 0, "a name that tells by itself is not asked for"
+        assert caught.value.remedy == TRADED_REMEDY
+    with pytest.raises(MarketError, match="EURUSD=X is an exchange rate"):
+        market.quote("EURUSD=X")
+    assert far.asked_for("/v8/finance/chart/EURUSD=X") == 0, "a name that tells by itself is not asked for"
 
 
 def test_a_chart_without_a_currency_prices_nothing(market: YahooMarket, far: FarYahoo) -> None:
