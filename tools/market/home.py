@@ -121,9 +121,14 @@ def untraded(
     if place and place != row.zone:
         found.append(f"traded by the clock of {place[:40]}, and {row.code} by that of {row.zone}")
     places = ("crypto", "currencies") if row.code == CRYPTO else (row.place,)
-    if (city := _EXCHANGES.get(code.upper()) or _named(code)) not in (None, *places):
+    if (city := place_of_exchange(code)) not in (None, *places):
         found.append(f"on the exchange {code[:40]} ({city})")
     return f"{symbol.strip()[:40]} is {', '.join(found)}" if found else None
+
+
+def place_of_exchange(exchange: str) -> str | None:
+    """Return the place of an exchange by its code or its name; None of New York's and of what is not known."""
+    return _EXCHANGES.get(exchange.upper()) or _named(exchange)
 
 
 def require_traded(symbol: str, **stated: object) -> None:
@@ -187,7 +192,7 @@ def _stated(currency: object, zone: object, exchange: object, kind: object) -> l
         found.append(f"priced in {money[:12]}" + (f", a hundredth of {whole}" if whole else ""))
     if place and place not in (HOME_ZONE, "US/Eastern", "EST", "EDT", "EST5EDT"):
         found.append(f"traded by the clock of {place[:40]}")
-    if (city := _EXCHANGES.get(code.upper()) or _named(code)) is not None:
+    if (city := place_of_exchange(code)) is not None:
         found.append(f"on the exchange {code[:40]} ({city})")
     return found
 

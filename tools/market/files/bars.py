@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chordesk.models.answers import spelled
-from chordesk.models.exchanges import HOME, exchange_code, shown_exchange
+from chordesk.models.exchanges import HOME, currency_of, exchange_code, shown_exchange
 from chordesk.models.market import Listing
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.files.tables import (
@@ -32,6 +32,7 @@ from chordesk.tools.market.files.tables import (
 )
 from chordesk.tools.market.prices import STALE_DAYS, moves_like_splits
 from chordesk.tools.market.protocol import Action, Floats
+from chordesk.tools.market.units import has_parts, is_flip
 
 PRICES = ("open", "high", "low", "close")
 
@@ -232,6 +233,15 @@ def class_spellings(symbols: Iterable[str], listed: Iterable[str]) -> dict[str, 
     members = set(listed)
     classes = {member.replace(".", ""): member for member in members if "." in member}
     return {one: classes[one] for one in symbols if one in classes and one not in members}
+
+
+def in_major(rows: Rows, parts: Sequence[int]) -> Rows:
+    """Return the rows with prices in the major unit of their currency. parts: by symbol, how many of the written unit
+    are one of it."""
+    if not len(rows.day) or set(parts) <= {1}:
+        return rows
+    by = np.array(parts, dtype=float)[rows.owner]
+    return rows._replace(**{name: getattr(rows, name) / by for name in (*PRICES, "adjusted")})
 
 
 def priced(
@@ -546,6 +556,7 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int32], problem
         before, after = rows.close[at - 1], rows.close[at]
         message = f"{name} closed at {after:g} on {rows.day_at(at)}, at {before:g} before: more than {MOST_FOLD}-fold"
         problems.error(rows.files[rows.file[at]], f"{message} is a mistake", int(rows.row[at]), "close")
+    _units(rows, name, problems)
     with np.errstate(invalid="ignore"):
         wide = rows.high > MOST_FOLD * rows.low
     _report(rows, wide, problems, f"the high is more than {MOST_FOLD} times the low", "high")
@@ -556,6 +567,18 @@ def _symbol(rows: Rows, adjusted: bool, sessions: npt.NDArray[np.int32], problem
         problems.warn(file, f"{message}{f'; {len(jumps)} such moves' if len(jumps) > 1 else ''}", int(rows.row[at]))
     _bases(rows, adjusted, problems)
     _flat(rows, name, file, problems)
+
+
+def _units(rows: Rows, name: str, problems: Problems) -> None:
+    """Note bars of which some are in pence and some in pounds, where the exchange quotes in hundredths."""
+    if exchange_code(name) == HOME or not has_parts(currency_of(name)):
+        return
+    within = is_flip(rows.low, rows.high)
+    _report(rows, within, problems, "the high is some hundred times the low, as if in pence and pounds", "high")
+    for at in (np.flatnonzero(is_flip(rows.close[:-1], rows.close[1:])) + 1).tolist():
+        message = f"{name} closed at {rows.close[at]:g} on {rows.day_at(at)}, at {rows.close[at - 1]:g} before"
+        why = f"{message}: pence in one of them and pounds in the other"
+        problems.error(rows.files[rows.file[at]], why, int(rows.row[at]), "close")
 
 
 def _bases(rows: Rows, adjusted: bool, problems: Problems) -> None:

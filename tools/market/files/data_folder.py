@@ -8,6 +8,7 @@ import hashlib
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ import numpy as np
 
 from chordesk.models.answers import spelled
 from chordesk.models.errors import SettingError
-from chordesk.models.exchanges import HOME
+from chordesk.models.exchanges import HOME, shown_exchange
+from chordesk.models.market import Listing
 from chordesk.models.money import pair_name
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
@@ -33,11 +35,13 @@ from chordesk.tools.market.files.bars import (
     Rows,
     checked,
     corporate_actions,
+    in_major,
     is_a_guess,
     priced,
     read_universe,
 )
 from chordesk.tools.market.files.chains import check_chains, read_chains
+from chordesk.tools.market.files.listings import StatedListing, read_listings, units_of, with_stated
 from chordesk.tools.market.files.name_changes import CHANGE_COLUMNS, Stated, carried, name_changes
 from chordesk.tools.market.files.news_and_earnings import read_earnings, read_headlines, read_statements
 from chordesk.tools.market.files.rates import read_fx
@@ -56,11 +60,12 @@ CHANGES = ("changes.csv",)
 ACTIONS = ("actions.csv",)
 STATEMENTS = ("statements.csv", "statements.parquet")
 FX = ("fx.csv",)
+LISTINGS = ("listings.csv",)
 ABOUT = "about.txt"
 SET_ASIDE = "set-aside.csv"  # of an import: the rows that it left out
 FORMS = (
     "bars/SYMBOL.csv or bars.csv, and if you have them universe.csv, changes.csv, actions.csv, headlines.csv, "
-    "chains.csv, earnings.csv, statements.csv, fx.csv"
+    "chains.csv, earnings.csv, statements.csv, listings.csv, fx.csv"
 )
 _VERSION_DIGITS = 8
 
@@ -82,6 +87,7 @@ class DataFolder:
     changes: Path | None = None
     actions: Path | None = None
     fx: Path | None = None
+    listings: Path | None = None
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
@@ -97,6 +103,7 @@ class DataFolder:
             self.earnings,
             self.statements,
             self.fx,
+            self.listings,
         )
         yield from filter(None, (self.bars, *further))
 
@@ -150,6 +157,7 @@ _NAMES = {
     "changes": CHANGES,
     "actions": ACTIONS,
     "fx": FX,
+    "listings": LISTINGS,
 }
 
 
@@ -346,7 +354,9 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
         reader.read(path, folder.name(path), symbol)
     if folder.bars is not None:
         reader.read(folder.bars, folder.name(folder.bars), None)
-    rows, adjusted = priced(reader.rows(_listed(folder)), reader.columns, kind, problems)
+    written, stated = reader.rows(_listed(folder)), read_stated(folder, problems)
+    units = units_of(written.symbols, stated, problems, LISTINGS[0])
+    rows, adjusted = priced(in_major(written, units), reader.columns, kind, problems)
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
     changes = [] if problems.errors else name_changes(rows, *_stated_changes(folder, rows, problems), problems)
     rows, adjusted = carried(rows, adjusted, changes)
@@ -358,7 +368,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     columns = Columns(symbols, np.r_[first, len(rows.day)], rows.day, *figures)
     factored = _any(~adjusted & ~np.isnan(rows.adjusted), columns.start)
     shown = _actions(columns, rows, factored, problems)
-    found = with_stated(shown, folder, columns, factored, problems)
+    found = with_stated_actions(shown, folder, columns, factored, stated, problems)
     _note_guesses(shown, found, problems)
     _note_late(columns, shown, problems)
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
@@ -465,11 +475,12 @@ def _note_late(columns: Columns, shown: Sequence[tuple[str, Action]], problems: 
                 break
 
 
-def with_stated(
+def with_stated_actions(
     found: Sequence[tuple[str, Action]],
     folder: DataFolder,
     columns: Columns,
     factored: np.ndarray[Any, Any],
+    listings: Mapping[str, StatedListing],
     problems: Problems,
 ) -> list[tuple[str, Action]]:
     """Return the actions, those that actions.csv states in place of what the closes show, in ascending order of symbol
@@ -480,6 +491,8 @@ def with_stated(
     place = {symbol: at for at, symbol in enumerate(columns.symbols.tolist())}
     for row, values, _ in rows_of(folder.actions, name, ACTION_COLUMNS, problems):
         symbol, stated = values["symbol"], StatedAction(**{key: values[key] for key in StatedAction._fields})
+        if symbol in listings and stated.dividend:
+            stated = stated._replace(dividend=stated.dividend / listings[symbol].parts)
         at = place.get(symbol)
         if at is None or not factored[at]:
             why = "has no bars" if at is None else "has no adjusted closes, which say what its prices lost"
@@ -504,9 +517,15 @@ def _actions_in(prices: Prices) -> dict[str, list[Action]]:
 
 
 def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems) -> Members:
-    if folder.universe is None:
-        return Members({}, {})
-    return read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)
+    found = Members({}, {})
+    if folder.universe is not None:
+        found = read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)
+    stated = read_stated(folder, Problems(most=0))
+    return found._replace(listings=with_stated(found.listings, stated)) if stated else found
+
+
+def read_stated(folder: DataFolder, problems: Problems) -> dict[str, StatedListing]:
+    return read_listings(folder.listings, folder.name(folder.listings), problems) if folder.listings else {}
 
 
 def _lost(days: np.ndarray[tuple[int], np.dtype[np.int32]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -558,11 +577,12 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
     if symbols:
         yield f"bars: {_bars_line(prices)}"
     listings = read_members(folder, symbols, problems).listings
-    if listings:
+    if folder.universe is not None and listings:
         yield f"universe: {len(listings)} symbols, {len({one.sector for one in listings.values()} - {None})} sectors"
     without = sum(name not in listings or listings[name].sector is None for name in symbols)
     if without:
         yield f"{without} of {len(symbols)} symbols have no sector, and count as one; universe.csv can state theirs"
+    yield from _exchanges_line(symbols, listings)
     with_bars = frozenset(symbols)
     for old, new in prices.renamed.tolist():
         yield f"name changes: {old} trades as {new}, which has its history"
@@ -583,6 +603,15 @@ def _contents(folder: DataFolder, prices: Prices, problems: Problems) -> Iterato
         moments = [at for known, _ in rates.rows.values() for at in known]
         pairs = ", ".join(pair_name(*pair) for pair in sorted(rates.rows))
         yield f"exchange rates: {len(moments):,} of {pairs}, {min(moments):%Y-%m-%d} to {max(moments):%Y-%m-%d}"
+
+
+def _exchanges_line(symbols: Sequence[str], listings: Mapping[str, Listing]) -> Iterator[str]:
+    """Yield how many symbols there are of each exchange and in which currency, where any is not of New York."""
+    rows = [listings.get(symbol) or Listing(symbol=symbol) for symbol in symbols]
+    counted = Counter((row.exchange, row.currency) for row in rows)
+    if set(counted) - {(HOME, "USD")}:
+        shown = (f"{count} of {shown_exchange(code)} in {money}" for (code, money), count in sorted(counted.items()))
+        yield f"exchanges: {', '.join(shown)}"
 
 
 def _span(first: dt.datetime, last: dt.datetime) -> str:

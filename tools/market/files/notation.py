@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.market.home import HOME_REMEDY, foreign
+from chordesk.tools.market.home import foreign
 
 # session: a day on which the exchange may be open; count: a number that is whole, such as a volume
 Kind = Literal["text", "number", "count", "day", "session", "moment"]
@@ -627,7 +627,7 @@ class Survey:
                 money = _written(one.abroad.text)
                 code = ((money["money"] or money["money2"]) if money else "").upper()
                 why = foreign(one.abroad.text, currency=_CODES.get(code, code))
-                raise Ambiguous(f"{why}; {HOME_REMEDY}", one.abroad)
+                raise Ambiguous(f"{why}; write amounts alone, and state their currency in listings.csv", one.abroad)
             own = one.proven() if one.kind == "count" else None
             marks[name] = mark = own or decimal
             doubtful = one.either.get(mark)

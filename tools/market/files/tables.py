@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from chordesk.models.errors import NotConfigured
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.exchanges import currency_of
 from chordesk.models.outside import (
     MOST_BYTES,
     MOST_CELL,
@@ -35,7 +36,8 @@ from chordesk.tools.market.files.known_exports import PRICES, Wide, flat_header,
 from chordesk.tools.market.files.layout import CURRENCY, Form, csv_lines, encoding_of, first_lines, form_of, no_text
 from chordesk.tools.market.files.notation import DAYS, EMPTY, Ambiguous, Kind, Survey, kinds_of
 from chordesk.tools.market.files.symbols import listed
-from chordesk.tools.market.home import HOME_REMEDY, foreign
+from chordesk.tools.market.home import TRADED_REMEDY, foreign, major_of, untraded
+from chordesk.tools.market.units import has_parts
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 T = TypeVar("T")
@@ -142,9 +144,10 @@ def text_of(text: str) -> str | None:
 
 
 def symbol_of(text: str) -> str:
-    if (abroad := foreign(text.strip().upper())) is not None:
-        raise Unreadable(f"{abroad}; {HOME_REMEDY}")
     symbol = listed(text)
+    # What is written as of New York's exchanges is: AAPL US Equity, NASDAQ:AAPL.
+    if (strange := untraded(text if foreign(symbol) is not None else symbol)) is not None:
+        raise Unreadable(f"{strange}; {TRADED_REMEDY}")
     if not is_symbol(symbol):
         raise Unreadable(f"{text.strip()[:40]!r} is no symbol: {SYMBOL_RULE}")
     return symbol
@@ -387,7 +390,7 @@ def _places(header: Sequence[str], columns: Columns, name: str, problems: Proble
             unit is not None
             and (abroad := foreign(header[place].strip(), currency=unit.replace("€", "EUR"))) is not None
         ):
-            problems.error(name, f"{abroad}; {HOME_REMEDY}", 1, header[place].strip())
+            problems.error(name, f"{abroad}; {_STATE_IT}", 1, header[place].strip())
             return None
     used = {*found.values(), *(at for others in again.values() for at in others)}
     unread = tuple(cell.strip() for at, cell in enumerate(header) if at not in used and cell.strip())
@@ -620,7 +623,8 @@ def _cells(arrow: Any, column: Any, kind: Kind) -> Cells:
 _PARTS = {PARQUET: _parquet_parts, JSON_LINES: _json_parts}
 
 
-# What a table may say of the market of its rows; where it says nothing they are US dollars in New York.
+_STATE_IT = "name the column without a currency, and state it in listings.csv"
+# What a table may say of the market of its rows; where it says nothing it is as `listings.csv` and their symbols say.
 _LISTED: Columns = {
     "stated_currency": Column(CURRENCY),
     "stated_exchange": Column(("exchange", "mic", "exchangecode", "primaryexchange", "stockexchange")),
@@ -628,19 +632,17 @@ _LISTED: Columns = {
 
 
 def _at_home(part: Part, problems: Problems) -> Part:
-    """Return the part without the columns that name its market, and without the rows of another currency or exchange,
-    each of which is a problem."""
+    """Return the part without the columns that name its market, and without the rows of another currency or exchange
+    than their symbol's, each of which is a problem: `listings.csv` states the unit of prices, once a symbol."""
     if not part.cells.keys() & _LISTED.keys():
         return part
-    symbols = part.texts("symbol")
-    listed = list(zip(part.texts("stated_currency"), part.texts("stated_exchange"), strict=True))
-    abroad = {one for one in set(listed) if foreign("", currency=text_of(one[0]), exchange=text_of(one[1]))}
-    home = np.array([one not in abroad for one in listed], dtype=bool)
+    stated = (part.texts(column) for column in ("symbol", "stated_currency", "stated_exchange"))
+    listed = list(zip(*stated, strict=True))
+    faults = {one: found for one in set(listed) if (found := _fault(*one)) is not None}
+    home = np.array([one not in faults for one in listed], dtype=bool)
     for at in np.flatnonzero(~home).tolist():
-        name, (currency, exchange) = symbols[at].strip().upper() or "the row", listed[at]
-        column = "stated_currency" if foreign("", currency=text_of(currency)) else "stated_exchange"
-        found = foreign(name, currency=text_of(currency), exchange=text_of(exchange))
-        part.unreadable(Unreadable(f"{found}; {HOME_REMEDY}"), at, column, problems)
+        column, why = faults[listed[at]]
+        part.unreadable(Unreadable(f"{why}; leave the column out, and state it in listings.csv"), at, column, problems)
     cells = {
         ours: each[home] if isinstance(each, np.ndarray) else list(compress(each, home))
         for ours, each in part.cells.items()
@@ -648,6 +650,24 @@ def _at_home(part: Part, problems: Problems) -> Part:
     }
     written = {ours: theirs for ours, theirs in part.written.items() if ours not in _LISTED}
     return replace(part, cells=cells, rows=part.rows[home], written=written)
+
+
+def _fault(symbol: str, currency: str, exchange: str) -> tuple[str, str] | None:
+    """Return (column, reason) where a row says another currency or exchange than its symbol does."""
+    name, money, place = symbol.strip().upper(), text_of(currency), text_of(exchange)
+    shown = name or "the row"
+    if not name or foreign(name) is None:
+        found = foreign(shown, currency=money, exchange=place)
+        column = "stated_currency" if foreign("", currency=money) else "stated_exchange"
+        return (column, found) if found is not None else None
+    try:
+        own = currency_of(name)
+    except MarketError:
+        return None  # the symbol itself is a problem
+    if money is not None and (major_of(money) != (own, 1) or has_parts(own)):
+        return "stated_currency", f"{shown} is priced in {money[:12]}"
+    why = untraded(name, exchange=place)
+    return ("stated_exchange", why) if why is not None else None
 
 
 def columns_in(path: Path, kinds: Sequence[Columns]) -> list[set[str]]:

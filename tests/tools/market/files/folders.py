@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from chordesk.models.exchanges import HOME
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.market import FilesMarket, build
@@ -25,10 +26,10 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Row], delimite
     return path
 
 
-def sessions(first: str, count: int) -> tuple[dt.date, ...]:
-    """The exchange's sessions from a day on."""
+def sessions(first: str, count: int, exchange: str = HOME) -> tuple[dt.date, ...]:
+    """An exchange's sessions from a day on."""
     start = dt.date.fromisoformat(first)
-    return tuple(day for day in exchange_hours().sessions if day >= start)[:count]
+    return tuple(day for day in exchange_hours(exchange).sessions if day >= start)[:count]
 
 
 def walk(days: Sequence[dt.date], start: float = 100.0) -> list[Row]:

@@ -70,8 +70,8 @@ def test_a_row_that_cannot_be_used_is_an_error_and_the_market_is_refused(
 
 
 def test_a_file_of_a_foreign_name_is_an_error_that_says_where_it_is_listed(tmp_path: Path) -> None:
-    folder = one_file(tmp_path, "date,close,currency\n2020-01-02,10,\n", "AZN.L.csv")
-    assert "AZN.L is listed in London (.L); the desk trades US dollars in New York" in found(folder, "error")[0]
+    folder = one_file(tmp_path, "date,close,currency\n2020-01-02,10,\n", "SAP.F.csv")
+    assert "SAP.F is listed in Frankfurt (.F), which the desk does not know; leave it out" in found(folder, "error")[0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_file_of_a_foreign_name_is_an_error_that_says_where_it_is_listed(tmp_p
         (b"<!DOCTYPE html>", "bars/A.csv: is a web page or XML, and no table; export CSV"),
         (
             "date,close (EUR)\n2020-01-02,10\n",
-            "row 1, column close (EUR): close (EUR) is priced in EUR; the desk trades",
+            "row 1, column close (EUR): close (EUR) is priced in EUR; name the column without",
         ),
         ("date,high,close\n2020-01-02,10,10\n", "row 1: has high and no open and low; give all three, or the close"),
         (b"date,close\n2020-01-02,10\xff\n", "bars/A.csv, row 2, column close: '10\u00ff' is no number"),
