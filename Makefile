@@ -28,7 +28,7 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 
 # What looks at the code, tests it and writes its documents does not see the desk, keys, proxies, interpreter options
 # and folders of the shell it is started in.
-FOREIGN := DESK_% TRADER_% PYTHON% XDG_% CODEX_% OPENAI_% ANTHROPIC_% ALPACA_% %_PROXY %_proxy %_API_KEY SSL_CERT_% NODE_OPTIONS
+FOREIGN := DESK_% TRADER_% PYTHON% XDG_% CODEX_% OPENAI_% ANTHROPIC_% ALPACA_% IBKR_% %_PROXY %_proxy %_API_KEY SSL_CERT_% NODE_OPTIONS
 APART := env $(addprefix -u ,$(filter-out DESK_TEST_% PYTHON,$(filter $(FOREIGN),$(.VARIABLES))))
 
 SAMPLE := $(VENV)/samples/msft-chain

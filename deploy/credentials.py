@@ -31,7 +31,7 @@ DATABASE = "postgresql+psycopg://{user}:{password}@postgres:5432/desk"
 # .env names it.
 BROUGHT = (
     "provider_key", "sec_identity", "notify_channels",
-    "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key",
+    "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key", "ibkr_account",
     "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
     "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",
 )  # fmt: skip

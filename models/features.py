@@ -106,6 +106,7 @@ OWN = (
     "chordesk.tools.samples.feature",
     "chordesk.tools.measure.feature",
     "chordesk.tools.holdings.feature",
+    "chordesk.tools.ibkr.feature",
 )
 
 

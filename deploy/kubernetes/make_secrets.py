@@ -37,7 +37,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 NEEDS = {"notify": "DESK_NOTIFY_CHANNELS"}  # a pod that has nothing to do without it
 # Keys that no setting holds, by pod: each is a file, which a variable names.
-ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY")
+ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY", "IBKR_ACCOUNT")
 DATA = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 PROVIDERS = (
     "ANTHROPIC_API_KEY",

@@ -22,6 +22,7 @@ OFF: dict[str, tuple[str | None, str | None, dict[str, str]]] = {
     "notifications": ("notify", None, {"DESK_NOTIFY_CHANNELS": "me=json://localhost"}),
     "samples": ("demo", None, {}),
     "holdings": ("holdings", "/holdings", {"DESK_BOOK": "off"}),
+    "ibkr": (None, None, {"DESK_BROKER": "ibkr-paper"}),
 }
 LOOK = """
 import json, os, sys
@@ -107,4 +108,4 @@ def test_a_run_under_a_mask_has_no_turn_where_nothing_masks(monkeypatch: pytest.
 def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
     refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
     assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
-    assert "choose among board, graphs, holdings, litellm, measure" in refused.stderr
+    assert "choose among board, graphs, holdings, ibkr, litellm, measure" in refused.stderr

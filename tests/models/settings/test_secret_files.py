@@ -100,12 +100,13 @@ def test_a_halt_goes_on_beside_such_a_file(tmp_path: Path) -> None:
     assert [each for each in problems if "DESK_PROVIDER_KEY_FILE" in each] == problems != []
 
 
-def test_alpacas_keys_come_from_files(tmp_path: Path) -> None:
+def test_the_keys_of_brokers_come_from_files(tmp_path: Path) -> None:
     environ = {}
     for name in (*BROKER_KEYS, *Settings.DATA_CREDENTIALS):
         (tmp_path / name).write_text(f"value-of-{name}\n", encoding="utf-8")
         environ[f"{name}_FILE"] = str(tmp_path / name)
-    assert broker_keys("alpaca-live", environ) == {name: f"value-of-{name}" for name in BROKER_KEYS}
+    told = {**broker_keys("alpaca-live", environ), **broker_keys("ibkr-live", environ)}
+    assert told == {name: f"value-of-{name}" for name in BROKER_KEYS}
     assert astuple(data_credentials(environ)) == tuple(f"value-of-{name}" for name in Settings.DATA_CREDENTIALS)
 
 

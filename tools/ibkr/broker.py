@@ -1,0 +1,249 @@
+"""The Interactive Brokers broker, paper and live: shares, each order sent once, over one connection to IB Gateway.
+
+An order is looked up by its reference in three lists: open orders, orders that ended today, today's fills. None of them
+having it says that it is not there only on a connection that is younger than the send, on the day of the send.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.ibkr.settings import IbkrSettings
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerState, OrderTicket
+from chordesk.models.settings import Settings
+from chordesk.models.settings.schema import own_settings
+from chordesk.models.settings.variables import broker_keys
+from chordesk.models.tables.orders import Preview
+from chordesk.models.text import NEW_YORK
+from chordesk.tools.ibkr import shapes
+from chordesk.tools.ibkr.gateway import Gateway, Place
+from chordesk.tools.ibkr.inbox import GatewayRefused, GatewaySilent
+from chordesk.tools.ibkr.turn import Turn
+from chordesk.tools.market.protocol import MarketClock, MarketData
+
+PORTS = {"ibkr-paper": 4002, "ibkr-live": 4001}
+REQUEST_SECONDS = 10.0  # of one question, from the first byte to the last
+TURN_SECONDS = 45.0  # another process ends what it does with the connection in this time
+LOOK_SECONDS = 0.25  # between two looks for another process that waits
+AGAIN_SECONDS = 5.0  # from a stream that was lost to the next try
+
+log = structlog.get_logger(__name__)
+
+
+def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> IbkrBroker:
+    """No request is made. Raises SettingError when IBKR_ACCOUNT is missing."""
+    return IbkrBroker(settings, market.clock, environ)
+
+
+class IbkrBroker:
+    """An account at Interactive Brokers. Threads share it, and one of them asks at a time."""
+
+    def __init__(self, settings: Settings, clock: MarketClock, environ: Mapping[str, str]) -> None:
+        own = own_settings(settings, IbkrSettings)
+        (account,) = broker_keys(settings.broker, environ).values()
+        self.name = settings.broker
+        self.real_money = settings.real_money
+        self._clock, self._account, self._client_id = clock, account, own.client_id
+        port = own.port or PORTS[settings.broker]
+        place = Place(own.host, port, own.client_id, account, paper=not settings.real_money)
+        self._gateway = Gateway(place, REQUEST_SECONDS, self._tell)
+        self._turn = Turn(settings.home, own.client_id)
+        self._lock = threading.RLock()
+        self._shares: dict[str, Any] = {}  # contracts with their price steps, by our symbol
+        self._ended = threading.Event()
+        self._watch: threading.Thread | None = None
+        self._changed: Callable[[str], None] | None = None
+        self._teller = ThreadPoolExecutor(1, thread_name_prefix="ibkr-changed")
+
+    def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
+        try:
+            wanted = shapes.share_wanted(ticket)
+        except shapes.NotOrderable as error:
+            return _rejected(str(error))
+        with self._connected() as gateway:
+            try:
+                share = self._share(ticket.symbol, wanted)
+                shapes.require_steps(ticket, share.minTick)
+            except shapes.NotOrderable as error:
+                return _rejected(str(error))
+            # IBKR takes a reference as often as it is sent.
+            if (earlier := self._looked_up(ticket)) is not None:
+                return earlier
+            gateway.require_link()  # nothing is sent that would wait for the link
+            refused = gateway.place(share.contract, shapes.order_of(ticket, self._account))
+        found = self._looked_up(ticket)
+        if refused is None and found is None:
+            raise GatewaySilent(f"the Gateway tells nothing of order {ticket.order_id}, and has it in no list yet")
+        if refused is None and found is not None:
+            return found
+        return self._refused(ticket, refused, found)
+
+    def _refused(self, ticket: OrderTicket, refused: GatewayRefused | None, found: BrokerAnswer | None) -> BrokerAnswer:
+        """The number by which an error comes is no identity, and some errors leave an order where it is: what is in
+        the lists decides. One that was refused and is kept is cancelled, so that nobody sends it on."""
+        reason = str(refused.args[0]) if refused is not None else ""
+        if found is None or (found.status in ("rejected", "cancelled", "expired") and not found.fills):
+            with self._connected() as gateway:
+                row = shapes.order_in(ticket, gateway.lists(), self._account)
+                if row is not None and row.status == "Inactive":
+                    gateway.cancel(row)
+            return _rejected(reason)
+        return found.model_copy(update={"message": reason})
+
+    def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
+        found = self._looked_up(ticket)
+        if found is None:
+            self._require_today(ticket)
+        return found
+
+    def _require_today(self, ticket: OrderTicket) -> None:
+        """Raise GatewaySilent for an order of an earlier day that the lists do not have: they do not go back so far."""
+        day = _day(ticket.placed_at)
+        if day < _day(self._clock.now()):
+            reason = f"IBKR's lists go back to today, and have no order {ticket.order_id}, which is of {day}"
+            remedy = "look for it in the account's statement; `desk reconcile --adopt` takes over what it did"
+            raise GatewaySilent(reason, remedy=remedy)
+
+    def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
+        with self._connected() as gateway:
+            found = self._looked_up(ticket)
+            if found is None:
+                self._require_today(ticket)
+                return None
+            row = shapes.order_in(ticket, gateway.lists(), self._account)
+            if found.status not in shapes.WORKING or row is None or row.status in shapes.ENDED:
+                return found
+            if row.order.clientId != self._client_id:
+                other = row.order.clientId
+                reason = f"order {ticket.order_id} was placed by the client number {other}, which alone can cancel it"
+                raise GatewaySilent(reason, remedy=f"cancel it in TWS, or set DESK_IBKR_CLIENT_ID={other}")
+            gateway.cancel(row)
+        return self._looked_up(ticket) or found
+
+    def _looked_up(self, ticket: OrderTicket) -> BrokerAnswer | None:
+        """None where no list has it, asked twice: an end that comes doubled would close the next list too early."""
+        with self._connected() as gateway, _readable():
+            for _ in range(2):
+                found = shapes.answer_in(ticket, gateway.lists(), self._account)
+                gateway.require_link()
+                if found is not None:
+                    return found
+        return None
+
+    def state(self) -> BrokerState:
+        midnight = self._clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
+        with self._connected() as gateway:
+            values, positions, lists = gateway.values(), gateway.positions(), gateway.lists()
+            gateway.require_link()
+        with _readable():
+            pairs = [pair for pair in lists.executions if pair[1].time >= midnight]
+            worth = values.get(("NetLiquidation", shapes.MONEY))
+            return BrokerState(
+                account=self.name,
+                cash=shapes.cash_of(values),
+                equity=shapes.number(worth) if worth else None,
+                positions=[shapes.position_of(*row) for row in positions],
+                open_orders=[shapes.open_order_of(row) for row in lists.open if row.status not in shapes.ENDED],
+                fills=shapes.account_fills(pairs, lists.fees),
+                blocked=shapes.blocked_of(values, positions),
+            )
+
+    def listen(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+        self._start_watch()
+
+    def close(self) -> None:
+        self._changed = None
+        self._ended.set()
+        with self._lock:
+            self._leave()
+            self._gateway.close()
+
+    def _tell(self, reference: str) -> None:
+        """Called by the connection's thread, which a question by the listener would wait for."""
+        if (changed := self._changed) is not None:
+            self._teller.submit(changed, reference)
+
+    def _share(self, symbol: str, wanted: Any) -> Any:
+        """Return what IBKR knows of a share. Raises NotOrderable."""
+        if symbol not in self._shares:
+            self._shares[symbol] = shapes.chosen(symbol, self._gateway.details(wanted))
+        return self._shares[symbol]
+
+    # The connection
+
+    @contextmanager
+    def _connected(self) -> Iterator[Gateway]:
+        with self._lock:
+            self._start_watch()
+            self._turn.take(TURN_SECONDS)
+            try:
+                self._gateway.connect()
+            except DeskError:
+                self._leave()
+                raise
+            yield self._gateway
+
+    def _leave(self) -> None:
+        self._gateway.disconnect()
+        self._turn.leave()
+
+    def _start_watch(self) -> None:
+        with self._lock:
+            if self._watch is None or not self._watch.is_alive():
+                self._ended.clear()
+                self._watch = threading.Thread(target=self._watching, name="ibkr-turn", daemon=True)
+                self._watch.start()
+
+    def _watching(self) -> None:
+        """Leave the connection to a process that waits for it, and connect again for a listener."""
+        again = 0.0
+        while not self._ended.wait(LOOK_SECONDS):
+            if not self._lock.acquire(blocking=False):
+                continue
+            try:
+                if self._turn.held and (self._turn.wanted() or not self._gateway.connected):
+                    self._leave()
+                elif self._changed is not None and not self._turn.held and time.monotonic() > again:
+                    self._connect_idle()
+            except DeskError as error:
+                log.warning("fill_stream.ended", instead="fills are polled for", error=str(error))
+                again = time.monotonic() + AGAIN_SECONDS
+            finally:
+                self._lock.release()
+
+    def _connect_idle(self) -> None:
+        if self._turn.wanted() or not self._turn.try_take():
+            return
+        try:
+            self._gateway.connect()
+        except DeskError:
+            self._leave()
+            raise
+
+
+def _rejected(message: str) -> BrokerAnswer:
+    return BrokerAnswer(status="rejected", broker_order_id=None, fills=[], message=message)
+
+
+def _day(at: dt.datetime) -> dt.date:
+    return at.astimezone(NEW_YORK).date()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise GatewaySilent for an answer that is not of the known shape."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+        raise GatewaySilent(f"an answer of IBKR could not be read: {type(error).__name__}") from None
