@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -79,6 +79,7 @@ class Tws:
     forgets_executions: bool = False
     torn: int = 0  # a kind of message that comes with fields missing
     read_only: bool = False
+    listings: dict[str, int] = field(default_factory=dict)  # by symbol: how many shares have it, one by default
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -132,6 +133,16 @@ class Tws:
         old = row.fills[-1]
         exec_id = f"{old.exec_id.rpartition('.')[0]}.02"
         row.fills.append(Execution(exec_id, old.quantity, price, old.total, old.at, old.commission, old.currency))
+
+    def repeat(self, ref: str) -> None:
+        """The order is there a second time, as after a send that was repeated."""
+        self.orders.append(replace(self.order(ref), perm_id=self._number("perm") + 1_553_500_000, fills=[]))
+
+    def new_day(self) -> None:
+        """Ended orders and the fills of before are listed no more."""
+        self.orders = [row for row in self.orders if row.works]
+        for row in self.orders:
+            row.listed_from = len(row.fills)
 
     def report_fees(self) -> None:
         with self._lock:
@@ -310,6 +321,8 @@ class Tws:
             self.logged_in = fault != "logout"
             self.cut()
         else:
+            if fault == "blamed":
+                line.write(messages.error(order_id, 201, "Order rejected - reason: of another order"))
             if fault == "warned":
                 line.write(messages.error(order_id, 399, "Order Message: it is not sent to the exchange until 09:30."))
             self._taken(line, order_id, wanted)
@@ -383,7 +396,7 @@ class Tws:
 
     def _executions(self, line: Line, fields: list[str]) -> Iterator[bytes]:
         request = int(fields[2])
-        fills = [(row, made) for row in (*self.orders, *self.strangers) for made in row.fills]
+        fills = [(row, made) for row in (*self.orders, *self.strangers) for made in row.fills[row.listed_from :]]
         for row, made in () if self.forgets_executions else fills:
             yield messages.execution(request, row, made)
         yield messages.frame(55, 1, request)
@@ -416,7 +429,9 @@ class Tws:
     def _details(self, line: Line, fields: list[str]) -> Iterator[bytes]:
         request, symbol = int(fields[2]), fields[4]
         if symbol in self.shares:
-            yield messages.details(request, self.shares[symbol])
+            for number in range(self.listings.get(symbol, 1)):
+                share = self.shares[symbol]
+                yield messages.details(request, replace(share, con_id=share.con_id + 1000 * number))
             yield messages.frame(52, 1, request)
         else:
             yield messages.error(request, 200, "No security definition has been found for the request")

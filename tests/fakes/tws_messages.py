@@ -68,6 +68,7 @@ class FarOrder:
     status: str = "PreSubmitted"
     why: str = ""
     fills: list[Execution] = field(default_factory=list)
+    listed_from: int = 0  # the fills before it are of an earlier day
 
     @property
     def filled(self) -> Decimal:

@@ -28,6 +28,7 @@ from chordesk.models.text import NEW_YORK
 from chordesk.tools.ibkr import shapes
 from chordesk.tools.ibkr.gateway import Gateway, Place
 from chordesk.tools.ibkr.inbox import GatewayRefused, GatewaySilent
+from chordesk.tools.ibkr.journal import Journal
 from chordesk.tools.ibkr.turn import Turn
 from chordesk.tools.market.protocol import MarketClock, MarketData
 
@@ -42,13 +43,13 @@ log = structlog.get_logger(__name__)
 
 def build(settings: Settings, market: MarketData, store: Store, environ: Mapping[str, str]) -> IbkrBroker:
     """No request is made. Raises SettingError when IBKR_ACCOUNT is missing."""
-    return IbkrBroker(settings, market.clock, environ)
+    return IbkrBroker(settings, market.clock, store, environ)
 
 
 class IbkrBroker:
     """An account at Interactive Brokers. Threads share it, and one of them asks at a time."""
 
-    def __init__(self, settings: Settings, clock: MarketClock, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, clock: MarketClock, store: Store, environ: Mapping[str, str]) -> None:
         own = own_settings(settings, IbkrSettings)
         (account,) = broker_keys(settings.broker, environ).values()
         self.name = settings.broker
@@ -57,6 +58,7 @@ class IbkrBroker:
         port = own.port or PORTS[settings.broker]
         place = Place(own.host, port, own.client_id, account, paper=not settings.real_money)
         self._gateway = Gateway(place, REQUEST_SECONDS, self._tell)
+        self._journal = Journal(store)
         self._turn = Turn(settings.home, own.client_id)
         self._lock = threading.RLock()
         self._shares: dict[str, Any] = {}  # contracts with their price steps, by our symbol
@@ -132,13 +134,16 @@ class IbkrBroker:
 
     def _looked_up(self, ticket: OrderTicket) -> BrokerAnswer | None:
         """None where no list has it, asked twice: an end that comes doubled would close the next list too early."""
+        reference = str(ticket.order_id)
+        kept = self._journal.fills(reference)
+        found = None
         with self._connected() as gateway, _readable():
             for _ in range(2):
-                found = shapes.answer_in(ticket, gateway.lists(), self._account)
+                found = found or shapes.answer_in(ticket, gateway.lists(), self._account, kept)
                 gateway.require_link()
-                if found is not None:
-                    return found
-        return None
+        if found is not None and (new := [fill for fill in found.fills if fill.id not in kept]):
+            self._journal.keep(reference, int(found.broker_order_id or 0), new)
+        return found
 
     def state(self) -> BrokerState:
         midnight = self._clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -153,7 +158,7 @@ class IbkrBroker:
                 cash=shapes.cash_of(values),
                 equity=shapes.number(worth) if worth else None,
                 positions=[shapes.position_of(*row) for row in positions],
-                open_orders=[shapes.open_order_of(row) for row in lists.open if row.status not in shapes.ENDED],
+                open_orders=shapes.open_orders(lists, self._account),
                 fills=shapes.account_fills(pairs, lists.fees),
                 blocked=shapes.blocked_of(values, positions),
             )

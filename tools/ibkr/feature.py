@@ -16,5 +16,7 @@ FEATURE = Feature(
         ),
         "ibkr-live": Broker(f"{_TOOLS}.broker", credentials=_KEYS, options=False, knows_within=_KNOWS),
     },
+    tables=("chordesk.models.ibkr.tables",),
+    migrations="chordesk.models.ibkr.migrations",
     settings_schema="chordesk.models.ibkr.settings:IbkrSettings",
 )

@@ -124,18 +124,9 @@ def _price(value: Any) -> Decimal | None:
 
 
 def fills_of(executions: Iterable[tuple[Any, Any]], fees: Mapping[str, Any]) -> dict[str, BrokerFill | None]:
-    """Return fills by their ids, the earliest first; None for one whose commission has not come. Raises GatewaySilent
-    for a fill that IBKR corrected: what was booked is another price or quantity."""
-    found: dict[str, BrokerFill | None] = {}
-    stems: dict[str, str] = {}
-    for contract, execution in sorted(executions, key=lambda pair: (pair[1].cumQty, pair[1].time)):
-        stem = execution.execId.rpartition(".")[0]
-        if stem and stems.setdefault(stem, execution.execId) != execution.execId:
-            reason = f"IBKR corrected the fill {stems[stem]} to {execution.execId}"
-            remedy = "compare the order with the account's statement, then `desk reconcile --adopt`"
-            raise GatewaySilent(reason, remedy=remedy)
-        found[execution.execId] = _fill(contract, execution, fees.get(execution.execId))
-    return found
+    """Return fills by their ids, the earliest of an order first; None for one whose commission has not come."""
+    ordered = sorted(executions, key=lambda pair: (pair[1].cumQty, pair[1].time))
+    return {execution.execId: _fill(contract, execution, fees.get(execution.execId)) for contract, execution in ordered}
 
 
 def _fill(contract: Any, execution: Any, fee: Any) -> BrokerFill | None:
@@ -167,8 +158,11 @@ def order_in(ticket: OrderTicket, lists: Lists, account: str) -> Told | None:
     return found
 
 
-def answer_in(ticket: OrderTicket, lists: Lists, account: str) -> BrokerAnswer | None:
-    """Return what the lists have of a ticket, None where none of them has it. Raises as `order_in`."""
+def answer_in(
+    ticket: OrderTicket, lists: Lists, account: str, kept: Mapping[str, tuple[int, BrokerFill]]
+) -> BrokerAnswer | None:
+    """Return what the lists have of a ticket, None where none of them has it. kept: the fills that were told earlier,
+    by id, each with IBKR's number of its order. Raises as `order_in`."""
     reference = str(ticket.order_id)
     told = order_in(ticket, lists, account)
     pairs = [pair for pair in lists.executions if pair[1].orderRef == reference]
@@ -177,12 +171,30 @@ def answer_in(ticket: OrderTicket, lists: Lists, account: str) -> BrokerAnswer |
         raise GatewaySilent(f"IBKR has a fill of another order as {reference}")
     rows = (row.order for row in (*lists.open, *lists.completed) if row.order.orderRef == reference)
     numbers = {order.permId for order in (*rows, *(pair[1] for pair in pairs))} - {0}
+    numbers |= {perm_id for perm_id, _ in kept.values()}
     if len(numbers) > 1:
         remedy = "cancel one of them in TWS, then `desk reconcile --adopt`"
         raise GatewaySilent(f"IBKR has {len(numbers)} orders as {reference}: {sorted(numbers)}", remedy=remedy)
-    if told is None and not pairs:
+    fills = {**{id_: fill for id_, (_, fill) in kept.items()}, **fills_of(pairs, lists.fees)}
+    _require_uncorrected(fills)
+    if told is None and not pairs and total(fills.values()) != exact(ticket.quantity):
         return None
-    return answer_of(ticket, told, numbers.pop() if numbers else None, fills_of(pairs, lists.fees))
+    return answer_of(ticket, told, numbers.pop() if numbers else None, fills)
+
+
+def total(fills: Iterable[BrokerFill | None]) -> Decimal:
+    return sum((exact(fill.quantity) for fill in fills if fill is not None), Decimal(0))
+
+
+def _require_uncorrected(ids: Iterable[str]) -> None:
+    """Raise GatewaySilent for a fill that IBKR corrected, which has the same id but for its last digits: what was
+    booked is another price or quantity."""
+    stems: dict[str, str] = {}
+    for id_ in ids:
+        stem = id_.rpartition(".")[0]
+        if stem and stems.setdefault(stem, id_) != id_:
+            remedy = "compare the order with the account's statement, then `desk reconcile --adopt`"
+            raise GatewaySilent(f"IBKR corrected the fill {stems[stem]} to {id_}", remedy=remedy)
 
 
 def answer_of(
@@ -191,7 +203,7 @@ def answer_of(
     """told: as a list of orders has it, None where the fills alone name the order. Its end is told only with all its
     fills and their commissions: until then it works."""
     known = [fill for fill in fills.values() if fill is not None]
-    filled = sum((exact(fill.quantity) for fill in known), Decimal(0))
+    filled = total(known)
     whole = exact(ticket.quantity)
     status = told.status if told else "Filled" if filled == whole else ""
     there = exact(told.filled) if told and told.filled is not None else filled
@@ -232,7 +244,12 @@ def symbol_here(contract: Any) -> str:
     return f"{contract.secType} {contract.localSymbol or contract.symbol}"
 
 
-def open_order_of(told: Told) -> BrokerOrder:
+def open_orders(lists: Lists, account: str) -> list[BrokerOrder]:
+    rows = (row for row in lists.open if row.order.account == account and row.status not in ENDED)
+    return [_open_order(row) for row in rows]
+
+
+def _open_order(told: Told) -> BrokerOrder:
     order = told.order
     return BrokerOrder(
         client_id=str(order.orderRef or f"IBKR {order.permId}"),
@@ -247,6 +264,7 @@ def open_order_of(told: Told) -> BrokerOrder:
 def account_fills(pairs: Iterable[tuple[Any, Any]], fees: Mapping[str, Any]) -> list[AccountFill]:
     """Raises GatewaySilent for a fill whose commission has not come: without it, a position would have no reason."""
     rows = {execution.execId: (contract, execution) for contract, execution in pairs}
+    _require_uncorrected(rows)
     found = []
     for id_, fill in fills_of(rows.values(), fees).items():
         if fill is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, cast
 from unittest.mock import patch
 
+from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import BROKERS
 from chordesk.testing.broker import ClockAlone, Far, FarOrder, Fault
@@ -25,11 +26,13 @@ TYPES = {
 }  # fmt: skip
 
 
-def built(tws: Tws, home: Path, account: str | None = ACCOUNT, name: str = "ibkr-paper", **settings: Any) -> Broker:
+def built(
+    tws: Tws, store: Store, home: Path, account: str | None = ACCOUNT, name: str = "ibkr-paper", **settings: Any
+) -> module.IbkrBroker:
     values = {"broker": name, "home": home, "ibkr_port": tws.port, **settings}
     given = Settings.model_validate(values)
     environ = {} if account is None else {"IBKR_ACCOUNT": account}
-    return module.build(given, cast("Any", ClockAlone()), cast("Any", None), environ)
+    return module.build(given, cast("Any", ClockAlone()), store, environ)
 
 
 class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
@@ -38,7 +41,8 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
     keys: Mapping[str, str] = {"IBKR_ACCOUNT": ACCOUNT}
     symbols: tuple[str, str] = ("AAPL", "BRK.B")
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, store: Store, home: Path) -> None:
+        self._store = store
         self._stack = ExitStack()
         self._home = home
         self.tws = self._stack.enter_context(serving())
@@ -53,13 +57,28 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
             broker.close()
         self._stack.close()
 
-    def connect(self, keys: Mapping[str, str] | None = None, seconds: float | None = None) -> Broker:
+    def connect(
+        self,
+        keys: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+        name: str = "ibkr-paper",
+        home: str = "home",
+    ) -> Broker:
         if seconds is not None:
-            self._stack.enter_context(patch.object(module, "REQUEST_SECONDS", seconds))
+            self.limit(seconds)
         given = self.keys if keys is None else keys
-        made = built(self.tws, self._home, given.get("IBKR_ACCOUNT"))
+        made = built(self.tws, self._store, self._home / home, given.get("IBKR_ACCOUNT"), name)
         self._built.append(made)
         return made
+
+    def limit(self, seconds: float) -> None:
+        """The limit of each question from now on."""
+        self._stack.enter_context(patch.object(module, "REQUEST_SECONDS", seconds))
+        for broker in self._built:
+            broker._gateway._seconds = seconds
+
+    def again(self, seconds: float) -> None:
+        self._stack.enter_context(patch.object(module, "AGAIN_SECONDS", seconds))
 
     def order(self, order_id: str) -> FarOrder | None:
         rows = [row for row in self.tws.orders if row.ref == order_id]
@@ -114,7 +133,4 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
 
     def away(self) -> None:
         self.tws.away = True
-        self._stack.enter_context(patch.object(module, "REQUEST_SECONDS", 0.5))
-        for broker in self._built:
-            with suppress(AttributeError):
-                broker._gateway._seconds = 0.5
+        self.limit(0.5)
