@@ -14,7 +14,6 @@ from chordesk.models.market import OptionContract, parse_contract
 from chordesk.models.settings import Settings
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, Order, Position
-from chordesk.tools.brokers.paper import PaperBroker
 from chordesk.tools.ledger import account_money, value
 from chordesk.tools.market.clock import ReplayClock, clock_day, day_of, exchange_hours
 from chordesk.tools.market.prices import actions_of, previous_session, renamed, vanished
@@ -35,6 +34,7 @@ def meet_sessions(context: SubmissionContext) -> None:
     Does nothing in real time, where a broker reports what came of orders. Raises FencedOff when another process submits
     for the account.
     """
+    from chordesk.tools.brokers.paper import PaperBroker  # one broker of several
 
     broker, market = context.broker, context.market
     if not isinstance(broker, PaperBroker) or not isinstance(market, RecordedSessions):
@@ -57,6 +57,7 @@ def meet_sessions(context: SubmissionContext) -> None:
 
 def to_next_session(store: Store, settings: Settings) -> dt.date | None:
     """Bring the books to the end of the next session of the data, and return its day; None where the data end."""
+    from chordesk.tools.brokers.paper import PaperBroker
 
     market = account_market(store, settings)
     assert isinstance(market, RecordedSessions)

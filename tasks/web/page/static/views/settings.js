@@ -48,8 +48,8 @@ function Schedule() {
   return html`<${Panel} title="Schedule" tools=${add}>
     <${Loaded} from=${found} what="the schedule">${({ why, clock, entries, kinds }) => html`
       ${why && html`<p class="notice warn" role="status">${badgeOf('nothing starts', 'warn')} ${textOf(why)}</p>`}
-      <${Table} label="Schedule" columns=${entryColumns(clock, !why, setEdited, found.reload)} rows=${entries} rowKey="name"
-        empty="Nothing is scheduled" />
+      <${Table} label="Schedule" columns=${entryColumns(clock, !why, setEdited, found.reload)} rows=${entries}
+        rowKey="name" empty="Nothing is scheduled" />
       ${edited && html`<${Edit} entry=${edited} clock=${clock} kinds=${kinds} done=${found.reload} onClose=${() =>
         setEdited(null)} />`}`}<//><//>`;
 }
