@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic.alias_generators import to_camel
 
-from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models.analysis import (
     WRITES,
     ChartAnalysis,

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from chordesk.agents.answers import Completion, Evidence
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import (
     AnalystSubject,
@@ -19,6 +18,7 @@ from chordesk.agents.subjects import (
     TraderSubject,
     VoiceSubject,
 )
+from chordesk.agents.turn_answers import Completion, Evidence
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import ScreenOutput, TraderOutput, output_schema
 from chordesk.models.descriptions import NAME, NAME_RULE, said

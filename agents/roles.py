@@ -18,11 +18,11 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
-from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
 from chordesk.agents.thesis_pooling import rule_of
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models import features
 from chordesk.models.analysis import (
     PLANNERS,

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import orjson
 from sqlmodel import SQLModel
 
-from chordesk.agents.answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
@@ -45,6 +44,7 @@ from chordesk.agents.runtime import (
     has_history,
 )
 from chordesk.agents.thesis_pooling import kept
+from chordesk.agents.turn_answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import (
     Completed,

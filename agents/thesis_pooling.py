@@ -8,7 +8,7 @@ from statistics import median_low
 from typing import Any, Literal, NamedTuple
 
 from chordesk.agents.analysts import figure, levels_of, market_day, rows
-from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models.answers import Rating
 from chordesk.models.errors import SettingError
 from chordesk.models.thesis import Direction, KeptThesis, Pooled, PooledRow, Thesis, day_of

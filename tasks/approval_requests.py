@@ -14,8 +14,8 @@ from sqlalchemy import and_, or_, update
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session, col, select
 
-from chordesk.agents.answers import storable
 from chordesk.agents.runtime import NOT_APPROVED, ApprovalDecision, ApprovalRequest, Scope
+from chordesk.agents.turn_answers import storable
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import ACTS, by_prefix

@@ -56,7 +56,7 @@ from chordesk.tools.brokers.protocol import Broker, MarketPriced, Streaming, bui
 from chordesk.tools.market.factory import MarketKey, build_market, configured_market, market_at
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.accounts import FencingLease, books_market, last_mark_day
-from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.stored_questions import known_until
 from chordesk.tools.registry import Disguise, ToolContext
 from chordesk.tools.scoring.verdict_calibration import weights
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
-from chordesk.agents.board.board import Board, one_line
+from chordesk.agents.board.board_text import Board, one_line
 from chordesk.agents.grounding import ground
+from chordesk.agents.grounding.figure_sources import Datum, Index, Place, concepts_in, field_of, index_of, places
 from chordesk.agents.grounding.figures import Figure, Reading, read
 from chordesk.agents.grounding.matching import comparable
-from chordesk.agents.grounding.sources import Datum, Index, Place, concepts_in, field_of, index_of, places
 from chordesk.models.board.forecasts import concerns
 from chordesk.models.questions import BoardQuestion, CitationStance, CitedSignal, SignalState, VoicePosition
 from chordesk.models.tables.board import Signal

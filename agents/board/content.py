@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chordesk.agents.board.board import Board, one_line, percent
+from chordesk.agents.board.board_text import Board, one_line, percent
 from chordesk.agents.board.citations import NOTE, JudgedCitation, compare
 from chordesk.agents.board.karma import (
     BoardConsensus,

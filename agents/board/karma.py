@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import pstdev
 
-from chordesk.agents.board.board import Board
+from chordesk.agents.board.board_text import Board
 from chordesk.agents.board.citations import NOTE, QUOTE, JudgedCitation, compare
 from chordesk.models.board.forecasts import SKILL_OF_ALPHA, Conduct, coherent
 from chordesk.models.questions import VoicePosition, log_odds
 from chordesk.models.tables.board import Forecast
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import alpha
-from chordesk.tools.scoring.voices import (
+from chordesk.tools.scoring.voice_scores import (
     BLIND,
     INFORMED,
     Agreement,

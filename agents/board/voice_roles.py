@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chordesk.agents.answers import RecordedCall
 from chordesk.agents.board.voices import VOICES
 from chordesk.agents.role import Role
 from chordesk.agents.subjects import VoiceSubject
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.board.forecasts import VoiceOutput
 from chordesk.models.questions import SignalState
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chordesk.agents.board.board import Board, one_line
+from chordesk.agents.board.board_text import Board, one_line
 from chordesk.models.board.forecasts import VoiceOutput, coherent
 from chordesk.models.errors import SettingError
 from chordesk.models.questions import CitedSignal, VoiceForecast

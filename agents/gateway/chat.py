@@ -19,7 +19,6 @@ import aiohttp
 import orjson
 import structlog
 
-from chordesk.agents.answers import answer_in, continued
 from chordesk.agents.calls.call_arguments import is_json
 from chordesk.agents.calls.call_reader import MadeCall
 from chordesk.agents.calls.call_texts import may_be_call
@@ -44,6 +43,7 @@ from chordesk.agents.gateway.stream import (
 from chordesk.agents.gateway.translation import CHARS_A_TOKEN, Plan, Reply, plan
 from chordesk.agents.providers.completions import same_model
 from chordesk.agents.providers.liveness import Liveness
+from chordesk.agents.turn_answers import answer_in, continued
 from chordesk.models.errors import DeskError, kind_of
 from chordesk.models.urls import masked
 

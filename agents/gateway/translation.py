@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import structlog
 
-from chordesk.agents.answers import answer_in
 from chordesk.agents.calls.call_reader import MadeCall, OfferedTools, fits
 from chordesk.agents.calls.call_texts import calls_in
 from chordesk.agents.gateway.facts import Keywords, ServerFacts
 from chordesk.agents.gateway.stream import CALL_CHARS, SHORT_CHARS, ChatAnswer, new_call_id, shortened
 from chordesk.agents.providers.completions import function_tool, is_object, sendable
+from chordesk.agents.turn_answers import answer_in
 from chordesk.models.answers import CHOICES
 
 # The input of a Responses request as the messages of chat completions.

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
+from chordesk.agents.grounding.figure_sources import PART_OF, Datum, Index, NamedRows, Place, chain, stem
 from chordesk.agents.grounding.figures import Figure
-from chordesk.agents.grounding.sources import PART_OF, Datum, Index, NamedRows, Place, chain, stem
 
 # Most probable chance fit, by what joins figure and field: terms beside the figure, terms of the sentence, or nothing.
 NEAR_CHANCE = 0.35

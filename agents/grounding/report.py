@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from chordesk.agents.answers import RecordedCall
+from chordesk.agents.grounding.figure_sources import (
+    Datum,
+    Mentions,
+    NamedRows,
+    Place,
+    Row,
+    index_of,
+    mentions,
+    places,
+    symbol_of,
+)
 from chordesk.agents.grounding.figures import MOST_FIGURES, PartialDate, Reading, months_in, read
 from chordesk.agents.grounding.matching import (
     CONTRADICTED,
@@ -21,17 +31,7 @@ from chordesk.agents.grounding.matching import (
     fit,
     part_of,
 )
-from chordesk.agents.grounding.sources import (
-    Datum,
-    Mentions,
-    NamedRows,
-    Place,
-    Row,
-    index_of,
-    mentions,
-    places,
-    symbol_of,
-)
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.answers import Citation, Completed, Confidence, Grounding, Outcome, Stance, Unsupported
 
 # Figures that a text names by their row and by no term: those of a row that its sentence cites or names, those of a

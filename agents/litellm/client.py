@@ -16,7 +16,6 @@ from typing import Any, Literal
 import orjson
 import structlog
 
-from chordesk.agents.answers import answer_in
 from chordesk.agents.calls.call_reader import CallPieces, MadeCall, OfferedTools, fits
 from chordesk.agents.calls.call_texts import calls_in
 from chordesk.agents.gateway.translation import Messages
@@ -38,6 +37,7 @@ from chordesk.agents.litellm.library import (
 from chordesk.agents.providers.completions import Apart, function_tool, is_object, same_model, sendable
 from chordesk.agents.providers.liveness import Liveness, TurnLimits, failure
 from chordesk.agents.role_models import missing_keys
+from chordesk.agents.turn_answers import answer_in
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.tables.columns import new_id
 from chordesk.models.text import environment_secrets

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import orjson
 import structlog
 
-from chordesk.agents.answers import answer_in
 from chordesk.agents.litellm.client import (
     ANSWER,
     Answered,
@@ -48,6 +47,7 @@ from chordesk.agents.runtime import (
     TurnResult,
     TurnStatus,
 )
+from chordesk.agents.turn_answers import answer_in
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.events import (
     EventType,

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-from chordesk.agents.answers import RecordedCall
 from chordesk.agents.grounding.figures import read
 from chordesk.agents.grounding.report import capped, ground, lack
 from chordesk.agents.roles import GRAPH_ROLES, forecasts, rejecting
 from chordesk.agents.thesis_pooling import EVEN, Basis, Rule, StatedThesis, arithmetic, pool, rated
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.analysis import PLANNERS, RoleReport, VerdictResult
 from chordesk.models.answers import (
     ROGUE_CONFIDENCE,

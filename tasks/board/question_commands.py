@@ -41,7 +41,7 @@ def list_(
 ) -> None:
     """List questions: open ones by their closing, then the newest outcomes."""
     from chordesk.tasks.board.question_display import question_list
-    from chordesk.tools.questions.reading import list_questions
+    from chordesk.tools.questions.stored_questions import list_questions
 
     with opened()[1].read() as session:
         subject = about.strip().upper() if about else None
@@ -145,7 +145,7 @@ def import_(
         return
     from chordesk.tasks.board.question_display import import_report
     from chordesk.tools.board.venue_questions import import_one, import_term
-    from chordesk.tools.board.venues.factory import build_venue
+    from chordesk.tools.board.venues.named_venues import build_venue
 
     if (term is None) == (id_ is None):
         given = "neither" if term is None else "both"
@@ -190,7 +190,7 @@ def export(
 ) -> None:
     """Write questions to a CSV, with their criteria and background."""
     from chordesk.tools.board.question_files import export_csv
-    from chordesk.tools.questions.reading import list_questions
+    from chordesk.tools.questions.stored_questions import list_questions
 
     with opened()[1].read() as session:
         rows = list_questions(session, state=state, source=source, limit=None)
@@ -299,7 +299,7 @@ def _venues(store: Store) -> dict[str, EventVenue]:
     """Return the wires of venues of which there are questions to look at; a person asks, so all venues are read."""
     from chordesk.models.tables.columns import utcnow
     from chordesk.tools.board.venue_questions import watched
-    from chordesk.tools.board.venues.factory import build_venue
+    from chordesk.tools.board.venues.named_venues import build_venue
 
     with store.read() as session:
         names = {question.source for question in watched(session, VENUES, utcnow())}
@@ -321,7 +321,7 @@ def pairs(
 ) -> None:
     """Show pairs of questions that are the same, or may be."""
     from chordesk.tasks.board.question_display import pairs_report, survey_report
-    from chordesk.tools.board.venues.factory import build_venues
+    from chordesk.tools.board.venues.named_venues import build_venues
     from chordesk.tools.board.venues.pairs import (
         CONFIRMED,
         REJECTED,

@@ -15,7 +15,7 @@ from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tools.board.event_positions import MOST_HEAT, EventLedger, HeldEvent
 from chordesk.tools.scoring.inference import LEAST_SPANS, Estimate, reach_text
 from chordesk.tools.scoring.verdict_calibration import LEAST_DATES, VerdictOdds
-from chordesk.tools.scoring.voices import LEAST_RESOLVED
+from chordesk.tools.scoring.voice_scores import LEAST_RESOLVED
 
 if TYPE_CHECKING:
     from chordesk.models.tables.board import Forecast, Question

@@ -30,7 +30,7 @@ from chordesk.tasks.web.schemas import (
     Ticker,
 )
 from chordesk.tasks.web.security import JsonRoute
-from chordesk.tools.questions.reading import list_questions
+from chordesk.tools.questions.stored_questions import list_questions
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.events.feed import Feed
     from chordesk.tasks.reading.run_details import RunDetail
-    from chordesk.tasks.reports.schema import Document, Format
+    from chordesk.tasks.reports.report_schema import Document, Format
     from chordesk.tasks.worker.control import Stop
 
 commands = typer.Typer()
@@ -312,7 +312,7 @@ def _document(desk: Desk, run: str | None, day: str | None, symbol: str | None) 
 
 
 def _format(wanted: str) -> Format:
-    from chordesk.tasks.reports.schema import Format
+    from chordesk.tasks.reports.report_schema import Format
 
     if wanted not in get_args(Format):
         raise UsageError(f"--format {wanted!r} is no format", remedy=f"there are {', '.join(get_args(Format))}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chordesk.models.database.feature_tables import Kept
     from chordesk.models.database.store import Store
     from chordesk.tasks.backup.making import Made, Restored
-    from chordesk.tasks.retention.policy import Amounts, Sizes
+    from chordesk.tasks.retention.retention_policy import Amounts, Sizes
     from chordesk.tools.market.files.data_folder import FolderReport
 
 commands = typer.Typer()
@@ -48,7 +48,7 @@ def bytes_text(count: int) -> str:
 
 
 def amounts_table(amounts: Amounts, *, dry_run: bool) -> RenderableType:
-    from chordesk.tasks.retention.policy import total
+    from chordesk.tasks.retention.retention_policy import total
 
     if not amounts:
         return "nothing is due"
@@ -105,7 +105,7 @@ def gc(
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.retention import collection
-    from chordesk.tasks.retention.policy import measure, policy_of
+    from chordesk.tasks.retention.retention_policy import measure, policy_of
 
     settings, store = opened()
     if sizes:

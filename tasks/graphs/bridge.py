@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import orjson
 from sqlmodel import Session, col, select
 
-from chordesk.agents.answers import answer_in, cut_off, storable
 from chordesk.agents.graphs.langchain.ephemeral_turns import (
     ChatAnswer,
     ChatCall,
@@ -34,6 +33,7 @@ from chordesk.agents.graphs.tradingagents.data import EMPTY
 from chordesk.agents.role_models import RULES, RoleModel, default_model, limits_of, models_in_use
 from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun, rogue_call
 from chordesk.agents.runtime import Conversation, RogueCall, Scope, TurnResult
+from chordesk.agents.turn_answers import answer_in, cut_off, storable
 from chordesk.models import event_log
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused, RogueKind, plain_name
 from chordesk.models.database.store import insert_rows
@@ -44,7 +44,7 @@ from chordesk.models.tables.runs import ToolCall, Turn
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.worker.turns import note_once
+from chordesk.tasks.worker.step_turns import note_once
 
 _LENIENT = orjson.OPT_NON_STR_KEYS
 

@@ -34,13 +34,13 @@ from langgraph.types import Command
 from pydantic import BaseModel
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.answers import storable
 from chordesk.agents.graphs.langchain.ephemeral_turns import CallInterrupted, ChatError, RateLimited, using
 from chordesk.agents.graphs.langchain.graph_store import DeskStore
 from chordesk.agents.graphs.tradingagents.project import ROLE
 from chordesk.agents.providers.liveness import failure
 from chordesk.agents.role_models import RoleModel
 from chordesk.agents.runtime import ApprovalRequest, Scope
+from chordesk.agents.turn_answers import storable
 from chordesk.models.errors import (
     BudgetUsed,
     DeskError,
@@ -67,7 +67,7 @@ from chordesk.tasks.graphs.bridge import Record, StepBridge
 from chordesk.tasks.graphs.checkpoints import GraphReader, StepSaver
 from chordesk.tasks.graphs.graph_factory import load_graph, names_of, only_async
 from chordesk.tasks.worker.endings import Done, Ending, RetryLater, attempts_of, postponed
-from chordesk.tasks.worker.turns import park, rests, why_not_wait
+from chordesk.tasks.worker.step_turns import park, rests, why_not_wait
 
 if TYPE_CHECKING:
     from chordesk.models.database.store import Store

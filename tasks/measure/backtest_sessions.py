@@ -39,7 +39,7 @@ from chordesk.tasks.engine.budgets import RULES, cost_of, runs_of_backtest, was_
 from chordesk.tasks.engine.steps import ChildRun, NewStep, named_step
 from chordesk.tasks.engine.summary import BLOCKED
 from chordesk.tasks.reading.runs import backtest_rows, blocked, blocked_rows
-from chordesk.tasks.workflows.portfolio import SCREENED
+from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params

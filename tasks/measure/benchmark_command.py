@@ -215,7 +215,7 @@ def _held(app: DeskApp, board: Board, rounds: int, stack: Stack, *, quiet: bool)
     """Hold an episode on those of a board's questions that are open on its day, and return its run; none without."""
     from chordesk.models.tables.board import Question
     from chordesk.tasks.board.episode.opening import open_episode
-    from chordesk.tools.questions.reading import askable
+    from chordesk.tools.questions.stored_questions import askable
 
     desk = app.desk
     market = desk.market_for(board.day)

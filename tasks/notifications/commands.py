@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chordesk.models.database.store import Store
     from chordesk.models.tables.runtime import Notification
     from chordesk.tasks.notifications.channel_checks import Trial
-    from chordesk.tasks.notifications.messages import ChannelRow, NotificationsState
+    from chordesk.tasks.notifications.outbox import ChannelRow, NotificationsState
 
 NOTHING = "nothing was sent yet"
 NO_CHANNEL = "no process has sent yet: set DESK_NOTIFY_CHANNELS and start `desk up`, or `desk notify run`"
@@ -38,19 +38,19 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List messages, the newest first: sent, waiting, merged or given up."""
-    from chordesk.tasks.notifications import messages
+    from chordesk.tasks.notifications import outbox
 
     with opened()[1].read() as session:
-        rows = messages.sent(session, limit, channel)
+        rows = outbox.sent(session, limit, channel)
     emit(rows, lambda _: _messages(rows) if rows else NOTHING, as_json=as_json)
 
 
 def overview(as_json: Json = False) -> None:
     """Show the channels, without their URLs, and how each one stands."""
-    from chordesk.tasks.notifications import messages
+    from chordesk.tasks.notifications import outbox
 
     with opened()[1].read() as session:
-        found = messages.state(session)
+        found = outbox.state(session)
     emit(found, lambda _: _overview(found) if found.channels else NO_CHANNEL, as_json=as_json)
 
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from chordesk.models.database.store import Store, current
 from chordesk.models.settings import running_desk
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, not_made, ok, warn
-from chordesk.tasks.notifications import channel_checks, messages
-from chordesk.tasks.notifications.messages import NotificationsState
+from chordesk.tasks.notifications import channel_checks, outbox
+from chordesk.tasks.notifications.outbox import NotificationsState
 
 
 def notifications(context: CheckContext) -> Check:
@@ -19,7 +19,7 @@ def notifications(context: CheckContext) -> Check:
     if not_made(context) or len(set(current(settings.database))) > 1:
         return ok(shown)
     with closing(Store(settings.database)) as store, store.read() as session:
-        found = messages.state(session)
+        found = outbox.state(session)
     if given_up := [one for one in found.channels if one.given_up]:
         counts = ", ".join(f"{one.given_up} to {one.name}" for one in given_up)
         detail = f"{shown}; given up in the last 24 hours: {counts}"

@@ -15,7 +15,7 @@ FEATURE = Feature(
     },
     shown={
         "notifications": Shown(
-            "chordesk.tasks.notifications.messages:part_of_status",
+            "chordesk.tasks.notifications.outbox:part_of_status",
             "status",
             text="chordesk.tasks.notifications.commands:status_lines",
         )

@@ -25,10 +25,10 @@ from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks import life
-from chordesk.tasks.notifications import messages
+from chordesk.tasks.notifications import outbox
 from chordesk.tasks.notifications.apprise_wire import Answer, ChannelWire
 from chordesk.tasks.notifications.channels import Channel
-from chordesk.tasks.notifications.messages import HourLimit, Message
+from chordesk.tasks.notifications.outbox import HourLimit, Message
 from chordesk.tasks.notifications.wording import Wording
 
 # The lease of the one process that sends, a row of the database. Others wait beside it and take over when it runs
@@ -142,9 +142,9 @@ class Sender:
                 return
             for message, error in self._unwritten:
                 self._write(session, message, error)
-            messages.take(session, self._channels, self._wording(), WINDOW_SECONDS, now)
+            outbox.take(session, self._channels, self._wording(), WINDOW_SECONDS, now)
             free = [one for one in self._channels if self._is_free(one.name)]
-            begun = [messages.next_of(session, one, self._limits, self._owner, now) for one in free]
+            begun = [outbox.next_of(session, one, self._limits, self._owner, now) for one in free]
         # Only now, since the transaction may have failed.
         self._unwritten = []
         for one in begun:
@@ -164,7 +164,7 @@ class Sender:
             return False
         if found is SenderHold.TAKEN:
             services = {name: wire.service for name, wire in self._wires.items()}
-            messages.begin(session, self._channels, services, now)
+            outbox.begin(session, self._channels, services, now)
             log.info("notify.sends", channels=sorted(services))
         self._waits = False
         return True
@@ -216,7 +216,7 @@ class Sender:
         self._unwritten.append((attempt.message, error))
 
     def _write(self, session: Session, message: Message, error: str | None) -> None:
-        state = messages.ended(session, message, self._owner, error, utcnow())
+        state = outbox.ended(session, message, self._owner, error, utcnow())
         facts = {"id": message.id, "channel": message.channel, "attempt": message.attempt}
         if state is NotificationState.SENT:
             log.info("notify.sent", **facts)

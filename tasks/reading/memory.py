@@ -24,7 +24,7 @@ from chordesk.models.tables.runs import Analysis, Decision, Report, Run, ScreenH
 from chordesk.tools.market.prices import names_of
 from chordesk.tools.model_tools.reports import seen_runs
 from chordesk.tools.orders.drafting import last_notes
-from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.stored_questions import known_until
 from chordesk.tools.registry import ToolContext
 
 MEMORY_TOKENS = 400  # most tokens of a prompt's memory

@@ -51,7 +51,7 @@ from chordesk.tools.scoring.verdict_calibration import (
     side_of,
     thesis_forecasts,
 )
-from chordesk.tools.scoring.voices import crowd, last_positions, revision_gain
+from chordesk.tools.scoring.voice_scores import crowd, last_positions, revision_gain
 
 ScoreKind = Literal["voice", "tool", "lens", "role", "rating", "thesis"]
 KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)

@@ -52,7 +52,7 @@ from chordesk.tasks.reading.run_list import RunFilter, RunRow, run_page, run_row
 from chordesk.tasks.reading.runs import ActionRow
 from chordesk.tasks.reading.symbol_history import Gap, SymbolDetail, candles, list_symbols, listing_of, symbol_detail
 from chordesk.tasks.reports.formats import marked
-from chordesk.tasks.reports.schema import (
+from chordesk.tasks.reports.report_schema import (
     ChartMark,
     DayDocument,
     DayVerdict,

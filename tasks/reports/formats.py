@@ -24,7 +24,7 @@ from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
 from chordesk.tasks.reading.runs import BacktestView
 from chordesk.tasks.reading.symbol_history import Candle
-from chordesk.tasks.reports.schema import (
+from chordesk.tasks.reports.report_schema import (
     FORMAT,
     ChartMark,
     Document,

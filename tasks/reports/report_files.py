@@ -14,7 +14,7 @@ from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import run_document
 from chordesk.tasks.reports.formats import OWN_BYTES, is_own, rendered
-from chordesk.tasks.reports.schema import Dossier, Format, RunDocument, SymbolFile
+from chordesk.tasks.reports.report_schema import Dossier, Format, RunDocument, SymbolFile
 
 _PART = ".part"
 

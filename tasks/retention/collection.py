@@ -12,8 +12,8 @@ from chordesk.models.database.store import AWAY
 from chordesk.models.errors import DeskError
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.retention import event_trimming, old_files, runs
-from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, policy_of, total
+from chordesk.tasks.retention import event_trimming, old_files, run_deletion
+from chordesk.tasks.retention.retention_policy import Amount, Amounts, Policy, added, policy_of, total
 
 PICTURES, ROLLOUT_FILES = "picture (file)", "rollout (file)"
 THREADS, ROLLOUTS, BLOBS = "thread", "rollout", "blob"
@@ -27,7 +27,8 @@ class Pass:
 
 def due(desk: Desk, policy: Policy) -> Pass:
     rows = added(
-        runs.due_rows(desk.store, policy), runs.due(desk.store, policy, event_trimming.emptied(desk.store, policy))
+        run_deletion.due_rows(desk.store, policy),
+        run_deletion.due(desk.store, policy, event_trimming.emptied(desk.store, policy)),
     )
     rollouts = total(Amount(1, size) for _, size in old_files.old_rollouts(desk.settings, policy))
     pictures = old_files.due_pictures(desk.store, desk.settings.home, policy)
@@ -37,8 +38,8 @@ def due(desk: Desk, policy: Policy) -> Pass:
 
 def collect(desk: Desk, policy: Policy) -> Pass:
     """Delete what is due. Safe beside a desk at work and beside itself, and again after an end at any moment."""
-    trimmed, aged = event_trimming.trim(desk.store, policy), runs.collect_rows(desk.store, policy)
-    rows = added(aged, runs.collect(desk.store, policy))
+    trimmed, aged = event_trimming.trim(desk.store, policy), run_deletion.collect_rows(desk.store, policy)
+    rows = added(aged, run_deletion.collect(desk.store, policy))
     pictures = old_files.prune_pictures(desk.store, desk.settings.home, policy)
     done = added(rows, trimmed, {PICTURES: pictures, ROLLOUT_FILES: old_files.prune_rollouts(desk.settings, policy)})
     return _with_threads(desk, policy, done, counting=False)
@@ -79,8 +80,8 @@ def _collect_runs_daily(desk: Desk) -> None:
     try:
         if desk.redis_client.set(RUNS_KEY, desk.owner, nx=True, ex=DAY_SECONDS):
             policy = policy_of(desk.settings, utcnow())
-            aged = runs.collect_rows(desk.store, policy, lambda: desk.drain.requested)
-            done = added(aged, runs.collect(desk.store, policy, lambda: desk.drain.requested))
+            aged = run_deletion.collect_rows(desk.store, policy, lambda: desk.drain.requested)
+            done = added(aged, run_deletion.collect(desk.store, policy, lambda: desk.drain.requested))
             gone = total(done.values())
             log.info("runs.gc", rows=gone.rows, bytes=gone.bytes, **{name: one.rows for name, one in done.items()})
             if desk.drain.requested:

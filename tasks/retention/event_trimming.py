@@ -17,7 +17,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeItem, RuntimeTurn
 from chordesk.tasks.events import lifecycles
-from chordesk.tasks.retention.policy import Amount, Amounts, Policy, added, chosen, policy_of, total
+from chordesk.tasks.retention.retention_policy import Amount, Amounts, Policy, added, chosen, policy_of, total
 
 log = structlog.get_logger(__name__)
 

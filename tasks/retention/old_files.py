@@ -24,7 +24,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, Turn
 from chordesk.models.tables.runtime import KeptThread, Rollout
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.retention.policy import HOUR, LEAST_RUN_AGE, Amount, Policy, policy_of, total
+from chordesk.tasks.retention.retention_policy import HOUR, LEAST_RUN_AGE, Amount, Policy, policy_of, total
 
 log = structlog.get_logger(__name__)
 

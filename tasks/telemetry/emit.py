@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from chordesk.agents.answers import fault
+from chordesk.agents.turn_answers import fault
 from chordesk.models.answers import Failed, Grounding, Usage
 from chordesk.models.errors import SettingError
 from chordesk.models.home import make_folder

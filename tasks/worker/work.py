@@ -45,7 +45,7 @@ from chordesk.tasks.worker.endings import (
     retry_when_enough,
 )
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
-from chordesk.tasks.worker.turns import StepTurns
+from chordesk.tasks.worker.step_turns import StepTurns
 
 # Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
 #

@@ -38,7 +38,7 @@ from chordesk.tasks.engine.steps import NewStep
 from chordesk.tasks.reading.accounts import PLANS, DueReason
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.concluding import reduce_to_verdict
-from chordesk.tasks.workflows.portfolio import plan_portfolio, reviewing
+from chordesk.tasks.workflows.holding_reviews import plan_portfolio, reviewing
 from chordesk.tasks.workflows.reporting import report_step, run_report
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools.market.universe import resolve_universe

@@ -31,7 +31,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.workflows.portfolio import SCREENED
+from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools.market.clock import exchange_day, exchange_hours

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from chordesk.agents.answers import GO_ON, answer_in, continued, fault, judge, next_text
 from chordesk.agents.runtime import TurnResult
+from chordesk.agents.turn_answers import GO_ON, answer_in, continued, fault, judge, next_text
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import Completed, Failed, Usage
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from chordesk.agents import role_models
-from chordesk.agents.answers import recorded
 from chordesk.agents.role_models import (
     RoleModel,
     check_web_search,
@@ -27,6 +26,7 @@ from chordesk.agents.role_models import (
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import RoleRun, Runner
 from chordesk.agents.runtime import WebSearch
+from chordesk.agents.turn_answers import recorded
 from chordesk.models.errors import SettingError
 from chordesk.models.features import Runtime
 from chordesk.models.settings import Settings

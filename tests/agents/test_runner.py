@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import redis
 
-from chordesk.agents.answers import GO_ON, storable
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, OpenGate, RoleRun, Runner
 from chordesk.agents.subjects import validator_subject
+from chordesk.agents.turn_answers import GO_ON, storable
 from chordesk.models.answers import Completed, Failed, ReportStatus
 from chordesk.models.errors import Postponed
 from chordesk.models.settings import Settings

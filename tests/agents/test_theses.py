@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from chordesk.agents.answers import AnswerError, RecordedCall
 from chordesk.agents.thesis_pooling import kept
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models.thesis import Invalidation, Thesis
 from chordesk.tools.registry import ToolAnswer
 

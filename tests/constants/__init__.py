@@ -19,7 +19,7 @@ PLACES = {
     "REQUEST_SECONDS": ("chordesk.tools.market.fetching", "REQUEST_SECONDS"),
     "STEP_ATTEMPTS": ("chordesk.tasks.engine.policy", "STEP_ATTEMPTS"),
     "SWEEP_SECONDS": ("chordesk.tasks.engine.leases", "SWEEP_SECONDS"),
-    "VENUES": ("chordesk.tools.board.venues.factory", "ADDRESSES"),
+    "VENUES": ("chordesk.tools.board.venues.named_venues", "ADDRESSES"),
     "WINDOW_SECONDS": ("chordesk.tasks.notifications.sender", "WINDOW_SECONDS"),
 }
 

@@ -118,7 +118,7 @@ class FarVenues(ThreadingHTTPServer):
         self.predicted: Any = []
         self.paid: dict[str, list[dict[str, Any]]] = {}
         self.ended = threading.Event()
-        addresses = of_feature("chordesk.tools.board.venues.factory:ADDRESSES")
+        addresses = of_feature("chordesk.tools.board.venues.named_venues:ADDRESSES")
         self._instead = patch.dict(addresses, dict.fromkeys(addresses, self.url))
 
     def settings(self, home: Path) -> Settings:

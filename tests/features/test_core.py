@@ -31,7 +31,7 @@ def worker():
     from chordesk.agents import runner
     from chordesk.tasks import bootstrap
     from chordesk.tasks.engine import kinds
-    from chordesk.tasks.worker import app, control, maintenance, order_pass, turns, work
+    from chordesk.tasks.worker import app, control, maintenance, order_pass, step_turns, work
     kinds.run_kinds()
     return seen()
 

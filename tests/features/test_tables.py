@@ -114,13 +114,13 @@ import json
 from chordesk.models.database.store import open_current
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.retention import runs
-from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention import run_deletion
+from chordesk.tasks.retention.retention_policy import policy_of
 settings = load_settings()
 store = open_current(settings.database)
 policy = policy_of(settings, utcnow())
-due = [runs.due_rows(store, policy), runs.due(store, policy)]
-done = [runs.collect_rows(store, policy), runs.collect(store, policy)]
+due = [run_deletion.due_rows(store, policy), run_deletion.due(store, policy)]
+done = [run_deletion.collect_rows(store, policy), run_deletion.collect(store, policy)]
 assert due == done, (due, done)
 with store.read() as session:
     left = [row[0] for row in session.connection().exec_driver_sql("select text from toy_note order by text")]

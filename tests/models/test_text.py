@@ -51,7 +51,7 @@ RENDERERS: dict[str, Callable[[str], str]] = {
     "event": an_event,
     "document": visible,
     "markdown": marked,
-    "board": lambda text: of_feature("chordesk.agents.board.board:outside")(text, 200),
+    "board": lambda text: of_feature("chordesk.agents.board.board_text:outside")(text, 200),
     "tally": lambda text: of_feature("chordesk.agents.board.content:escaped")(text),
     "page": clean,
     "tool": plain_text,

@@ -677,7 +677,7 @@ def episode_findings(desk: FaultDesk, run_id: str) -> Findings:
         found.doubled += _twice("signal", labels)
         found.lost += [
             f"signals of {tool}"
-            for tool in of_feature("chordesk.tools.board.registry:HARVESTERS")
+            for tool in of_feature("chordesk.tools.board.harvesters:HARVESTERS")
             if f"{tool}-1" not in labels
         ]
         cited = [(row.forecast_id, row.ordinal) for row in _rows(session, SignalCitation, run_id)]

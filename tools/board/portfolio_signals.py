@@ -12,12 +12,12 @@ from sqlmodel import col
 from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.questions import BoardQuestion, QuestionSource
 from chordesk.models.tables.board import Question, SignalFinding
-from chordesk.tools.board.context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.event_positions import EVENT_BANKROLL, KELLY_FRACTION, event_ledger
+from chordesk.tools.board.harvest_context import Finding, HarvestContext, asleep, listed, named
 from chordesk.tools.board.question_sets import LAG, LEVELS, MARKETS, Asked, Known, Record, Series
 from chordesk.tools.portfolio.size_bounds import HeatBook, contract_heat, heat_book, kelly_bet, room
 from chordesk.tools.prices.price_panel import CORRELATION_SESSIONS, mean_of_pairs
-from chordesk.tools.questions.reading import known_column
+from chordesk.tools.questions.stored_questions import known_column
 from chordesk.tools.scoring.track_records import PRIOR, resolved
 
 _NAME_CHARS = 24

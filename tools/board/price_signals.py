@@ -17,7 +17,7 @@ from chordesk.models.errors import DeskError
 from chordesk.models.tables.board import SignalDirection, SignalFinding
 from chordesk.models.tables.orders import Position
 from chordesk.models.text import without_secrets
-from chordesk.tools.board.context import (
+from chordesk.tools.board.harvest_context import (
     EarlierVote,
     Finding,
     HarvestContext,
@@ -48,7 +48,7 @@ from chordesk.tools.prices.price_panel import (
 )
 from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate
-from chordesk.tools.scoring.voices import Agreement, agreement, consensus
+from chordesk.tools.scoring.voice_scores import Agreement, agreement, consensus
 
 LEAST_SYMBOLS = 3
 ALARM = 0.5  # of the consensus beyond chance

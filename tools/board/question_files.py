@@ -48,7 +48,7 @@ from chordesk.tools.questions.asking import (
     stored_questions,
 )
 from chordesk.tools.questions.person import moment_of, outcome_of, question_key, question_text, symbols_of
-from chordesk.tools.questions.reading import FROM_FILE, known_at
+from chordesk.tools.questions.stored_questions import FROM_FILE, known_at
 
 BATCH = 500  # questions of one transaction
 PATIENCE_SECONDS = 60.0

@@ -14,7 +14,7 @@ from chordesk.models.company import EarningsDate
 from chordesk.models.errors import NotConfigured
 from chordesk.models.market import MODELLED, Headline
 from chordesk.models.tables.board import SignalFinding
-from chordesk.tools.board.context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
+from chordesk.tools.board.harvest_context import Finding, HarvestContext, LensHit, asleep, best, each, listed, named
 from chordesk.tools.market.clock import ExchangeHours, clock_day, exchange_hours
 from chordesk.tools.market.earnings import split
 from chordesk.tools.market.protocol import EarningsSource

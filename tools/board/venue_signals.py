@@ -12,9 +12,9 @@ from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.errors import DeskError, MarketUnavailable
 from chordesk.models.questions import BoardQuestion
 from chordesk.models.tables.board import SignalDirection, SignalFinding
-from chordesk.tools.board.context import Finding, HarvestContext, asleep, best, compose, named
-from chordesk.tools.board.venues.factory import build_funding, build_venues
+from chordesk.tools.board.harvest_context import Finding, HarvestContext, asleep, best, compose, named
 from chordesk.tools.board.venues.funding import DAYS, OWN, FundingFigures, funding_figures
+from chordesk.tools.board.venues.named_venues import build_funding, build_venues
 from chordesk.tools.board.venues.pairs import (
     CONFIRMED,
     ComparedPair,

@@ -47,11 +47,11 @@ from chordesk.tools.model_tools.company_data import (
     source_of,
     trades_of,
 )
+from chordesk.tools.model_tools.company_statements import fundamentals_part, statements_part, valuation_part
 from chordesk.tools.model_tools.news import every_headline, index_row
 from chordesk.tools.model_tools.peers import peers_of
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
-from chordesk.tools.model_tools.statements import fundamentals_part, statements_part, valuation_part
 from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.prices.price_panel import CORRELATION_SESSIONS, correlations, log_returns, panel_of
 from chordesk.tools.registry import DISTINCT, Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload

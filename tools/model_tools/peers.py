@@ -14,7 +14,7 @@ from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.protocol import MarketData, RecordedSessions, StatementSource
 from chordesk.tools.market.universe import NAMED, same_company
 from chordesk.tools.model_tools.company_data import known
-from chordesk.tools.model_tools.statements import ratios_now
+from chordesk.tools.model_tools.company_statements import ratios_now
 from chordesk.tools.registry import ToolContext
 
 LEAST_PEERS = 5  # names behind a median

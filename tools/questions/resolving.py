@@ -30,7 +30,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.medians import Pending, RelativeOutcomes, Resolution, Resolved
-from chordesk.tools.questions.reading import FROM_FILE, known_column, known_until
+from chordesk.tools.questions.stored_questions import FROM_FILE, known_column, known_until
 from chordesk.tools.questions.theses import watch
 
 log = structlog.get_logger(__name__)

@@ -21,7 +21,7 @@ from chordesk.tools.market.clock import exchange_hours, hours_of
 from chordesk.tools.market.prices import name_now
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.questions.asking import question_writer, relative_rows, universe_of_verdicts
-from chordesk.tools.questions.reading import known_until
+from chordesk.tools.questions.stored_questions import known_until
 
 log = structlog.get_logger(__name__)
 _SPARE_BARS = 5

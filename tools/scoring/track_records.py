@@ -30,10 +30,10 @@ from chordesk.models.tables.board import (
 from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
 from chordesk.tools.market.clock import day_of, exchange_day
 from chordesk.tools.questions.asking import RELATIVE
-from chordesk.tools.questions.reading import known_column
+from chordesk.tools.questions.stored_questions import known_column
 from chordesk.tools.scoring.inference import TOO_FEW, Observation, estimate
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, alpha, mean_of
-from chordesk.tools.scoring.voices import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
+from chordesk.tools.scoring.voice_scores import VoiceRecord, compute_shares, extinct, last_positions, plan_turns
 
 # Of questions that closed before that nothing is learned: an episode in the tenth year reads as much as in the second.
 LEARNED = dt.timedelta(days=365)

@@ -17,11 +17,11 @@ from chordesk.models.tables.board import Calibration, Question, ThesisQuestion
 from chordesk.models.tables.runs import CandidateHit, Report, Run, ScreenHit, Verdict
 from chordesk.models.thesis import kept_thesis
 from chordesk.tools.market.clock import day_of
-from chordesk.tools.questions.reading import known_column
+from chordesk.tools.questions.stored_questions import known_column
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds
 from chordesk.tools.scoring.statistics import CODE, ScoredForecast, mean_of
 from chordesk.tools.scoring.track_records import resolved, verdict_judgements, voice_records
-from chordesk.tools.scoring.voices import compute_shares
+from chordesk.tools.scoring.voice_scores import compute_shares
 
 LEAST_THESES = 30  # resolved ones from which on a role's own record weighs
 

@@ -22,7 +22,6 @@ import structlog
 from langchain_core.messages.tool import ToolCall, tool_call
 from langchain_core.utils.json import parse_partial_json
 
-from chordesk.agents.answers import GO_ON, Fits, answer_in, continued, cut_off, loaded, repair_text
 from chordesk.agents.calls.call_arguments import problem_in
 from chordesk.agents.calls.call_reader import MadeCall, OfferedTools
 from chordesk.agents.calls.call_texts import calls_in
@@ -30,6 +29,7 @@ from chordesk.agents.gateway.server_requests import KEY_REMEDY
 from chordesk.agents.graphs.langchain.strict_schemas import Decoder, StrictSchema, problems, strict
 from chordesk.agents.providers.provider_limits import LIMITS, NO_CREDIT
 from chordesk.agents.runtime import Conversation, ConversationSpec, Runtime, TurnResult
+from chordesk.agents.turn_answers import GO_ON, Fits, answer_in, continued, cut_off, loaded, repair_text
 from chordesk.models.answers import Failure, Usage
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, kind_of
 from chordesk.tools.registry import ToolAnswer, ToolSpec, failed

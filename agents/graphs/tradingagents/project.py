@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from chordesk.agents.answers import storable
 from chordesk.agents.role_models import RULES_MODEL
+from chordesk.agents.turn_answers import storable
 from chordesk.models.answers import (
     Confidence,
     GraphDebate,

@@ -15,8 +15,8 @@ from functools import cache
 
 import orjson
 
+from chordesk.agents.measure.mask.known_names import is_plain, names_of
 from chordesk.agents.measure.mask.mask import Mask
-from chordesk.agents.measure.mask.names import is_plain, names_of
 from chordesk.models.answers import Frozen
 from chordesk.models.outside import inflated
 from chordesk.models.settings.types import MaskKind

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from chordesk.agents.measure.mask.names import Dates, invented_word, is_plain, kept_names, names_of, plain_words
+from chordesk.agents.measure.mask.known_names import Dates, invented_word, is_plain, kept_names, names_of, plain_words
 from chordesk.models.market import Listing, parse_contract
 from chordesk.models.settings.types import MaskKind
 from chordesk.models.text import delimited, fenced, undelimited

@@ -29,14 +29,14 @@ from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import session_slot
-from chordesk.tools.board.context import listed
+from chordesk.tools.board.harvest_context import listed
 from chordesk.tools.board.venues.pairs import CONFIRMED, list_pairs
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.prices.daily_bars import histories
 from chordesk.tools.questions.asking import relative_questions, store_relative, unaskable
-from chordesk.tools.questions.reading import Chosen, askable, choose, unused_tools
+from chordesk.tools.questions.stored_questions import Chosen, askable, choose, unused_tools
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.risk.exposure import underlying_of
 from chordesk.tools.scoring.track_records import precisions, voice_plans

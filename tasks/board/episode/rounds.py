@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import and_
 from sqlmodel import Session, col, func, select
 
-from chordesk.agents.board.board import Board, PastRecord, board_text, voice_memory
+from chordesk.agents.board.board_text import Board, PastRecord, board_text, voice_memory
 from chordesk.agents.board.voices import VOICES, AcceptedOutput, accept, owner_of, voice_of
 from chordesk.agents.role_models import tier_of
 from chordesk.agents.subjects import CitedFinding, SymbolForecast, VoiceSubject, voice_subject
@@ -43,12 +43,12 @@ from chordesk.tasks.engine import policy
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.endings import Done, Ending, RetryLater, TryAgain, attempts_of
-from chordesk.tools.board.context import harvest_context
-from chordesk.tools.board.registry import HARVESTERS, Tombstone, run_harvester
+from chordesk.tools.board.harvest_context import harvest_context
+from chordesk.tools.board.harvesters import HARVESTERS, Tombstone, run_harvester
 from chordesk.tools.market.clock import clock_day
 from chordesk.tools.scoring.statistics import ScoredForecast, alpha, brier, mean_of
 from chordesk.tools.scoring.track_records import Precision, VoicePlan, voice_forecasts
-from chordesk.tools.scoring.voices import BLIND, error_correlation, last_positions
+from chordesk.tools.scoring.voice_scores import BLIND, error_correlation, last_positions
 
 FACTIONS = {voice.key: voice.faction for voice in VOICES.values()}
 OWN_RECORDS = "the desk"  # source of what code states about a tool

@@ -53,14 +53,14 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tools.board.event_positions import settle_event_positions, stake_run
 from chordesk.tools.board.venue_questions import VenueResolver
-from chordesk.tools.board.venues.factory import build_venues
 from chordesk.tools.board.venues.markets import EventVenue
+from chordesk.tools.board.venues.named_venues import build_venues
 from chordesk.tools.market.clock import exchange_day
-from chordesk.tools.questions.reading import known_at
 from chordesk.tools.questions.resolving import OnResolved, is_under_way, resolve_due
+from chordesk.tools.questions.stored_questions import known_at
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.track_records import aggregates, voice_forecasts, voice_records
-from chordesk.tools.scoring.voices import BLIND, INFORMED, crowd
+from chordesk.tools.scoring.voice_scores import BLIND, INFORMED, crowd
 
 log = structlog.get_logger(__name__)
 

@@ -25,7 +25,7 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.graphs.chapters import Chapter
 from chordesk.tasks.graphs.tradingagents.ticker_opening import DEPTH
 from chordesk.tasks.worker.endings import Done, Ending
-from chordesk.tasks.workflows.portfolio import look_at, review_writer
+from chordesk.tasks.workflows.holding_reviews import look_at, review_writer
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.market.protocol import MarketData

@@ -22,7 +22,7 @@ from chordesk.tasks.reading.report_view import ReportDetail, VerdictDetail, list
 from chordesk.tasks.reading.run_details import Timeline, course, course_type, detail, detail_type, timeline
 from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits
-from chordesk.tasks.reports.schema import MEDIA_TYPES, Format, run_document_type
+from chordesk.tasks.reports.report_schema import MEDIA_TYPES, Format, run_document_type
 from chordesk.tasks.web.context import Context, ServiceContext
 from chordesk.tasks.web.idempotency import WriteRoute, decided_once
 from chordesk.tasks.web.schemas import (

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chordesk.agents.answers import RecordedCall
 from chordesk.agents.roles import ROLES
 from chordesk.agents.subjects import analyst_subject, validator_subject
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.settings import Settings
 from chordesk.tools.market.protocol import MarketData

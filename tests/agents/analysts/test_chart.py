@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.analysts import complete_chart, has_chart
-from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models.analysis import ChartAnalysis, ChartOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.charts.samples import apple_market

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.analysts import NEEDED, complete_options, has_chain
-from chordesk.agents.answers import AnswerError, RecordedCall
+from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models.analysis import OptionsAnalysis, OptionsOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.options.chains import fair_chain, known_bars, market, row

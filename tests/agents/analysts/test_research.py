@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.agents.analysts import complete_research, has_source
-from chordesk.agents.answers import RecordedCall
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.analysis import ResearchAnalysis, ResearchOutput
 from tests.agents.analysts.kit import altered, recorded, subject
 from tests.tools.charts.samples import apple_market

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from chordesk.agents.board.board import Board
+from chordesk.agents.board.board_text import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.agents.board.karma import ConductNote, conduct
 from chordesk.models.questions import (

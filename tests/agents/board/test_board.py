@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from chordesk.agents.board.board import MOST_CHARS, Board, PastRecord, board_text, voice_memory
+from chordesk.agents.board.board_text import MOST_CHARS, Board, PastRecord, board_text, voice_memory
 from chordesk.agents.board.voices import (
     BECAUSE_CHARS,
     CLAIM_CHARS,

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from chordesk.agents.board.board import Board
+from chordesk.agents.board.board_text import Board
 from chordesk.agents.board.citations import JudgedCitation, judge
 from chordesk.models.questions import CitedSignal
 from chordesk.models.tables.board import Signal

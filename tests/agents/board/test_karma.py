@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordesk.agents.board.board import Board
+from chordesk.agents.board.board_text import Board
 from chordesk.agents.board.karma import (
     aggregate,
     board_consensus,
@@ -21,7 +21,7 @@ from chordesk.agents.board.karma import (
 from chordesk.models.questions import VoicePosition
 from chordesk.models.tables.board import Forecast
 from chordesk.tools.scoring.inference import TOO_FEW, Estimate, known_estimate
-from chordesk.tools.scoring.voices import pooled
+from chordesk.tools.scoring.voice_scores import pooled
 from tests.agents.board.kit import (
     AUDIT,
     BOARD,

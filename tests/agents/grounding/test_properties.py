@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.grounding import ground
-from chordesk.agents.grounding.sources import index_of
+from chordesk.agents.grounding.figure_sources import index_of
 from tests.agents.grounding.corpus import answers
 from tests.examples import examples
 

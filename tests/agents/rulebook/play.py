@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from chordesk.agents.answers import RecordedCall
 from chordesk.agents.prompting import render
 from chordesk.agents.role import Role
 from chordesk.agents.roles import ROLES
@@ -16,6 +15,7 @@ from chordesk.agents.rulebook import thresholds
 from chordesk.agents.rulebook.cases import MAX_CALLS, Call, Case, Output, Payload, case_of, fill
 from chordesk.agents.rulebook.policies import POLICIES
 from chordesk.agents.rulebook.policies.screeners import _TITLES
+from chordesk.agents.turn_answers import RecordedCall
 from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 from chordesk.tools.market.factory import build_market

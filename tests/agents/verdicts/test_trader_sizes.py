@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordesk.agents.answers import AnswerError
 from chordesk.agents.roles import complete_plan
+from chordesk.agents.turn_answers import AnswerError
 from chordesk.agents.verdicts.trader_sizes import bounded_actions
 from chordesk.models.answers import TraderAction
 from chordesk.models.plans import DecidedAction

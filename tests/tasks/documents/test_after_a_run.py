@@ -8,7 +8,7 @@ import pytest
 
 from chordesk.models.tables.runs import RunDocumentCopy
 from chordesk.tasks.reading.run_details import written_document
-from chordesk.tasks.reports.schema import run_document_type
+from chordesk.tasks.reports.report_schema import run_document_type
 from chordesk.tasks.workflows.research import open_research
 from tests.stack import processes, wait_for
 from tests.tasks.documents.reading import read

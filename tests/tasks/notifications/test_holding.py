@@ -15,10 +15,10 @@ from chordesk.models.events import Envelope
 from chordesk.models.notice_channels import NoticeKind, QuietHours
 from chordesk.models.tables.runtime import Notification
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.notifications import messages as dispatch
-from chordesk.tasks.notifications import messages as intake
+from chordesk.tasks.notifications import outbox as dispatch
+from chordesk.tasks.notifications import outbox as intake
 from chordesk.tasks.notifications.channels import Channel
-from chordesk.tasks.notifications.messages import HourLimit, Message
+from chordesk.tasks.notifications.outbox import HourLimit, Message
 from chordesk.tasks.notifications.wording import Wording
 from tests.tasks.notifications.conftest import ended, filled, halted, unknown
 

@@ -13,7 +13,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.notice_channels import NotificationState
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
-from chordesk.tasks.notifications import messages, sender
+from chordesk.tasks.notifications import outbox, sender
 from chordesk.tasks.notifications import sender as lease
 from chordesk.tasks.notifications.apprise_wire import wires
 from chordesk.tasks.notifications.channels import channels
@@ -69,9 +69,9 @@ def test_hostile_text_and_secrets_are_not_in_a_message(floor: Floor) -> None:
 
 
 def test_failures_are_tried_again_and_then_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(messages, "LONGEST_PAUSE_SECONDS", 0.002)
-    monkeypatch.setattr(messages, "ATTEMPTS", 3)
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE_SECONDS", 0.002)
+    monkeypatch.setattr(outbox, "ATTEMPTS", 3)
     floor.far.status["phone"] = [500, 429, 503]
     floor.sender()
     floor.happens(filled())
@@ -81,14 +81,14 @@ def test_failures_are_tried_again_and_then_given_up(floor: Floor, monkeypatch: p
     assert row.error is not None
     assert "503" in row.error
     with floor.store.read() as session:
-        (channel,) = messages.state(session).channels
+        (channel,) = outbox.state(session).channels
     assert (channel.given_up, channel.sent, channel.waiting) == (1, 0, 0)
     assert channel.error == row.error
 
 
 def test_a_halt_is_never_given_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(messages, "ATTEMPTS", 2)
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(outbox, "ATTEMPTS", 2)
     floor.far.status["phone"] = [500] * 5 + [200]
     floor.sender()
     floor.happens(halted())
@@ -211,7 +211,7 @@ def test_messages_that_wait_for_a_channel_that_is_gone_are_given_up(store: Store
     (row,) = rows(store)
     assert (row.state, row.error) == (NotificationState.GIVEN_UP, "the channel is not set any more")
     with store.read() as session:
-        assert [one.name for one in messages.state(session).channels] == ["new"]
+        assert [one.name for one in outbox.state(session).channels] == ["new"]
 
 
 def test_a_stop_waits_for_what_is_on_its_way(floor: Floor) -> None:

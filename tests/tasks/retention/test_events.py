@@ -18,9 +18,9 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import EventBatch, EventHead, RuntimeConversation, RuntimeItem, RuntimeTurn
 from chordesk.tasks.retention import event_trimming as retention
-from chordesk.tasks.retention import policy
+from chordesk.tasks.retention import retention_policy
 from chordesk.tasks.retention.event_trimming import trim_hourly
-from chordesk.tasks.retention.policy import Amount, policy_of
+from chordesk.tasks.retention.retention_policy import Amount, policy_of
 from tests.tasks.events.kit import RedisServer, a_note, ended, opened, sequences, write
 
 DAY = dt.timedelta(days=1)
@@ -86,7 +86,7 @@ def test_of_a_long_run_the_newest_are_kept(store: Store, settings: Settings, mon
     monkeypatch.setattr(retention, "CHUNK", 30)
     run_id = opened(store)
     write(store, *(a_note(run_id, number) for number in range(249)))
-    monkeypatch.setattr(policy, "EVENTS_PER_RUN", 100)
+    monkeypatch.setattr(retention_policy, "EVENTS_PER_RUN", 100)
     assert trim(store, settings, utcnow()) == 150
     assert left(store, run_id) == list(range(151, 251))
     assert trim(store, settings, utcnow()) == 0

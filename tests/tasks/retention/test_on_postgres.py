@@ -6,7 +6,7 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
-from chordesk.tasks.retention.policy import measure
+from chordesk.tasks.retention.retention_policy import measure
 from tests.tasks.retention import test_runs as cases
 from tests.tasks.retention.test_runs import policy
 

@@ -16,7 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Artifact, Run, ToolCall
 from chordesk.tasks.retention import old_files
 from chordesk.tasks.retention.old_files import prune_hourly
-from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention.retention_policy import policy_of
 from tests.tasks.events.kit import ended, opened
 from tests.tools.ledger_rows import add, add_turn
 

@@ -18,7 +18,7 @@ from chordesk.models.tables.runs import Run, ToolCall
 from chordesk.models.tables.runtime import Blob
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.retention import collection
-from chordesk.tasks.retention.policy import (
+from chordesk.tasks.retention.retention_policy import (
     EVIDENCE,
     LASTING,
     OF_EVENTS,

@@ -16,8 +16,8 @@ from chordesk.models.states import RunKind, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run, Step
 from chordesk.tasks.engine.steps import PARENT_STEP
-from chordesk.tasks.retention import runs
-from chordesk.tasks.retention.policy import EVIDENCE, Policy, policy_of, total
+from chordesk.tasks.retention import run_deletion
+from chordesk.tasks.retention.retention_policy import EVIDENCE, Policy, policy_of, total
 from tests.builders import MARKET_NOW, a_run, a_step
 from tests.patience import PATIENCE
 from tests.tasks.retention import histories
@@ -49,7 +49,7 @@ def test_nothing_that_anything_rests_on_is_deleted(seed: int, store: Store, poli
     orders = {key for key in before if key[0] in {"order", "preview", "role_schedule"}}
     must_stay = reachable(before, of_runs(before, made.whole) | orders)
     scored = reachable(before, of_runs(before, made.scored))
-    counted, gone = runs.due(store, policy), runs.collect(store, policy)
+    counted, gone = run_deletion.due(store, policy), run_deletion.collect(store, policy)
     assert {name: one.rows for name, one in gone.items()} == {name: one.rows for name, one in counted.items()}
     # PostgreSQL's size of a row depends on the plan that reads it.
     assert total(gone.values()).bytes == pytest.approx(
@@ -61,7 +61,7 @@ def test_nothing_that_anything_rests_on_is_deleted(seed: int, store: Store, poli
     assert set(after.keys() - before.keys()) == set()
     _assert_whole(after)
     assert len(after) < len(before), "a history in which something goes"
-    assert runs.collect(store, policy) == {} == runs.due(store, policy)
+    assert run_deletion.collect(store, policy) == {} == run_deletion.due(store, policy)
     assert histories.rows(store) == after
 
 
@@ -76,7 +76,7 @@ def test_a_run_that_scores_rest_on_keeps_its_results_and_names_what_it_lost(stor
         made = a_history(session, random.Random(0), 40)
     scored_alone = made.scored - made.whole
     assert scored_alone
-    runs.collect(store, policy)
+    run_deletion.collect(store, policy)
     with store.read() as session:
         found = session.exec(select(Run)).all()
     noted = {run.id for run in found if any("DESK_KEEP_RUN_DAYS" in note for note in run.notes)}
@@ -92,7 +92,7 @@ def test_a_run_that_an_open_one_waited_for_stays(store: Store, policy: Policy) -
         other = an_old_run(session)
         ids = {walk.id, day.id}
         del other
-    runs.collect(store, policy)
+    run_deletion.collect(store, policy)
     assert kept(store) == ids
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_a_new_one_was_opened_on_meanwhile_stays(
     """A person trades on an old run after it was looked up, and before it is deleted."""
     with store.session() as session:
         old = an_old_run(session).id
-    looked_up = runs.holds
+    looked_up = run_deletion.holds
 
     def then_traded(session: Session, before: dt.datetime) -> object:
         found = looked_up(session, before)
@@ -110,8 +110,8 @@ def test_a_run_that_a_new_one_was_opened_on_meanwhile_stays(
             a_run(other, kind=RunKind.TRADE, params={"source_run": old})
         return found
 
-    monkeypatch.setattr(runs, "holds", then_traded)
-    assert runs.collect(store, policy) == {}
+    monkeypatch.setattr(run_deletion, "holds", then_traded)
+    assert run_deletion.collect(store, policy) == {}
     assert old in kept(store)
 
 
@@ -122,8 +122,8 @@ def test_the_foreign_keys_keep_what_the_lookup_should_miss(
         old = an_old_run(session)
         step = a_step(session, old, state=StepState.DONE)
         a_step(session, a_run(session), parent_id=step.id)
-    monkeypatch.setattr(runs, "holds", lambda *_: {old.id: runs.Hold.NOTHING})
-    assert runs.collect(store, policy) == {}
+    monkeypatch.setattr(run_deletion, "holds", lambda *_: {old.id: run_deletion.Hold.NOTHING})
+    assert run_deletion.collect(store, policy) == {}
     with store.read() as session:
         assert session.get(Step, step.id) is not None
 
@@ -136,8 +136,8 @@ def test_one_that_ends_half_way_is_gone_on_with(store: Store, policy: Policy) ->
         _die_after(store, policy, died_after)
         with store.read() as session:
             assert session.execute(text("pragma foreign_key_check")).first() is None
-    runs.collect(store, policy)
-    assert runs.collect(store, policy) == {}
+    run_deletion.collect(store, policy)
+    assert run_deletion.collect(store, policy) == {}
 
 
 class _Died(Exception):
@@ -157,7 +157,7 @@ def _die_after(store: Store, policy: Policy, transactions: int) -> None:
     store.session = session  # type: ignore[method-assign,assignment]
     try:
         with pytest.raises(_Died):
-            runs.collect(store, policy)
+            run_deletion.collect(store, policy)
     finally:
         store.session = own  # type: ignore[method-assign]
 
@@ -165,14 +165,14 @@ def _die_after(store: Store, policy: Policy, transactions: int) -> None:
 def test_two_at_once_delete_the_same(store: Store, policy: Policy) -> None:
     with store.session() as session:
         a_history(session, random.Random(3), 40)
-    counted = runs.due(store, policy)
+    counted = run_deletion.due(store, policy)
     done: list[dict[str, object]] = []
     failed: list[BaseException] = []
 
     def collect() -> None:
         own = Store(store.url)
         try:
-            done.append(dict(runs.collect(own, policy)))
+            done.append(dict(run_deletion.collect(own, policy)))
         except BaseException as error:
             failed.append(error)
         finally:
@@ -186,7 +186,7 @@ def test_two_at_once_delete_the_same(store: Store, policy: Policy) -> None:
     assert failed == []
     both_rows = {name: sum(found[name].rows for found in done if name in found) for name in counted}  # type: ignore[attr-defined]
     assert both_rows == {name: one.rows for name, one in counted.items()}
-    assert runs.due(store, policy) == {}
+    assert run_deletion.due(store, policy) == {}
 
 
 def test_the_market_day_of_a_question_holds_every_run_of_that_day(store: Store, policy: Policy) -> None:
@@ -199,7 +199,7 @@ def test_the_market_day_of_a_question_holds_every_run_of_that_day(store: Store, 
         assert asked
         same_day = an_old_run(session, market_now=MARKET_NOW).id
         session.execute(text("update question set rule = :rule"), {"rule": _rule(MARKET_NOW)})
-    runs.collect(store, policy)
+    run_deletion.collect(store, policy)
     assert same_day in kept(store)
 
 
@@ -211,6 +211,6 @@ def test_zero_keeps_all_runs(store: Store, settings: Settings) -> None:
     with store.session() as session:
         an_old_run(session)
     off = settings.model_copy(update={"keep_run_days": 0.0})
-    assert runs.collect(store, policy_of(off, utcnow())) == {}
+    assert run_deletion.collect(store, policy_of(off, utcnow())) == {}
     day = dt.timedelta(days=1)
-    assert runs.collect(store, policy_of(off, utcnow(), day))["run"].rows == 1, "unless a person names an age"
+    assert run_deletion.collect(store, policy_of(off, utcnow(), day))["run"].rows == 1, "unless a person names an age"

@@ -26,7 +26,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import leases
 from chordesk.tasks.retention import old_files as retention
 from chordesk.tasks.retention.old_files import Collected
-from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention.retention_policy import policy_of
 from chordesk.tasks.worker.app import create_app
 from chordesk.tasks.worker.maintenance import sweep_if_due
 from tests.databases import make_database

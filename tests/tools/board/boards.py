@@ -13,8 +13,8 @@ from chordesk.agents.board.citations import unsupported
 from chordesk.models.board.forecasts import MAX_FINDINGS, Harvest
 from chordesk.models.questions import BoardQuestion, SignalState
 from chordesk.models.tables.board import Signal, SignalFinding
-from chordesk.tools.board.context import HarvestContext, symbols_of
-from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
+from chordesk.tools.board.harvest_context import HarvestContext, symbols_of
+from chordesk.tools.board.harvesters import HARVESTERS, MAX_DATA_BYTES, Tombstone, run_harvester
 from chordesk.tools.registry import ToolContext
 
 SECONDS = 60.0  # of a harvester, where a test is not about its limit

@@ -34,9 +34,9 @@ from chordesk.tools.board.event_positions import (
     stake_run,
 )
 from chordesk.tools.board.venue_questions import VenueResolver, import_one
-from chordesk.tools.board.venues.factory import build_venues
 from chordesk.tools.board.venues.kalshi import FEE as KALSHI
 from chordesk.tools.board.venues.markets import NO_FEE, BookLevel, EventBook, FeeTerms, Pool, Side, VenueMarket
+from chordesk.tools.board.venues.named_venues import build_venues
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.portfolio.size_bounds import full_kelly

@@ -16,8 +16,8 @@ from chordesk.models.market import Listing
 from chordesk.models.questions import implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position
-from chordesk.tools.board.context import EarlierVote, HarvestContext, harvest_context
-from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.board.harvest_context import EarlierVote, HarvestContext, harvest_context
+from chordesk.tools.board.harvesters import Tombstone
 from chordesk.tools.market.replay.market import ReplayMarket
 from chordesk.tools.portfolio.size_bounds import HeatBook, HeldHeat, heat_book, room
 from chordesk.tools.registry import ToolContext

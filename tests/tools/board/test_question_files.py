@@ -16,7 +16,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Question
 from chordesk.tools.board.question_files import FolderReport, Importing, export_csv, import_files
-from chordesk.tools.questions.reading import known_at
+from chordesk.tools.questions.stored_questions import known_at
 
 NOW = dt.datetime(2026, 3, 2, 15, tzinfo=dt.UTC)
 

@@ -18,8 +18,8 @@ from chordesk.models.errors import MarketUnavailable, NotConfigured
 from chordesk.models.market import Headline
 from chordesk.models.tables.board import SignalFinding
 from chordesk.models.tables.orders import Account, Position
-from chordesk.tools.board.context import HarvestContext, compose
-from chordesk.tools.board.registry import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
+from chordesk.tools.board.harvest_context import HarvestContext, compose
+from chordesk.tools.board.harvesters import HARVESTERS, MAX_DATA_BYTES, Harvester, Tombstone, run_harvester
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
 from chordesk.tools.registry import ToolContext

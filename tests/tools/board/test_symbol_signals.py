@@ -18,8 +18,8 @@ from chordesk.models.market import Headline
 from chordesk.models.questions import implied
 from chordesk.models.tables.orders import OptionMark
 from chordesk.models.tables.runs import ScreenHit
-from chordesk.tools.board.context import LensHit, harvest_context
-from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.board.harvest_context import LensHit, harvest_context
+from chordesk.tools.board.harvesters import Tombstone
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from tests.tools.board.boards import board, dormant, ended, harvested, question

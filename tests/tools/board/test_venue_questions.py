@@ -20,7 +20,7 @@ from chordesk.tools.board.venue_questions import (
     refresh,
     watched,
 )
-from chordesk.tools.board.venues.factory import build_venue, build_venues
+from chordesk.tools.board.venues.named_venues import build_venue, build_venues
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.medians import Resolved
 from chordesk.tools.questions.resolving import ResolveReport, resolve_due, settle

@@ -11,8 +11,8 @@ from chordesk.models.database.store import Store
 from chordesk.models.questions import BoardQuestion, implied
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question
-from chordesk.tools.board.context import HarvestContext, symbols_of
-from chordesk.tools.board.registry import Tombstone
+from chordesk.tools.board.harvest_context import HarvestContext, symbols_of
+from chordesk.tools.board.harvesters import Tombstone
 from chordesk.tools.board.venue_signals import labels_of
 from chordesk.tools.board.venues.pairs import confirm_pair
 from chordesk.tools.market.clock import LiveClock

@@ -11,10 +11,10 @@ from sqlmodel import col, select
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Question, SignalFinding
-from chordesk.tools.board.context import HarvestContext
+from chordesk.tools.board.harvest_context import HarvestContext
 from chordesk.tools.board.question_files import Importing, import_files
 from chordesk.tools.measure.benchmarks import calendar
-from chordesk.tools.questions.reading import askable, known_at
+from chordesk.tools.questions.stored_questions import askable, known_at
 from tests.tools.board.boards import harvested, question
 from tests.tools.conftest import MakeContext
 from tests.tools.measure.benchmarks.test_forecastbench import PRICES, SETS, write

@@ -9,8 +9,8 @@ from chordesk.models.questions import QuestionSource, QuestionState
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayData
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.reading import choose, list_questions, unused_tools
 from chordesk.tools.questions.resolving import resolve_due, settle
+from chordesk.tools.questions.stored_questions import choose, list_questions, unused_tools
 from tests.tools.ledger_rows import add_run
 from tests.tools.questions.rows import (
     ASKED,

@@ -17,8 +17,8 @@ from chordesk.models.thesis import KeptThesis
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import PACKAGE, ReplayData
-from chordesk.tools.questions.reading import known_until
 from chordesk.tools.questions.resolving import resolve_due
+from chordesk.tools.questions.stored_questions import known_until
 from chordesk.tools.questions.theses import thesis_question
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.verdict_calibration import LEAST_THESES, grouped, thesis_forecasts, weights

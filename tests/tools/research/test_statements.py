@@ -13,7 +13,7 @@ from chordesk.models.market import Listing
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.universe import same_company
-from chordesk.tools.model_tools.statements import periods, standing, statements_part, year_of
+from chordesk.tools.model_tools.company_statements import periods, standing, statements_part, year_of
 from tests.tools.conftest import Call
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 

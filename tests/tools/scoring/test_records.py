@@ -40,7 +40,7 @@ from chordesk.tools.scoring.verdict_calibration import (
     store_odds,
     verdict_odds,
 )
-from chordesk.tools.scoring.voices import VoiceRecord
+from chordesk.tools.scoring.voice_scores import VoiceRecord
 from tests.builders import a_candidate, a_report, a_step, a_turn, a_verdict_on
 from tests.tools.scoring.rows import RULES, a_forecast, a_question, a_run_on, a_signal, on_board, on_day
 from tests.tools.scoring.test_voices import record

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.scoring.inference import Estimate, known_estimate
-from chordesk.tools.scoring.voices import (
+from chordesk.tools.scoring.voice_scores import (
     VoiceRecord,
     agreement,
     agreements,

@@ -22,8 +22,8 @@ from chordesk.tools.board.venues.pairs import confirm_pair
 from chordesk.tools.market.clock import LiveClock, ReplayClock
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.questions.medians import Resolved
-from chordesk.tools.questions.reading import Chosen
 from chordesk.tools.questions.resolving import settle
+from chordesk.tools.questions.stored_questions import Chosen
 from chordesk.tools.registry import ToolContext
 from tests.databases import make_database
 from tests.fakes.venues import FarVenues, kalshi_row, manifold_row

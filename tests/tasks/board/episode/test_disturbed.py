@@ -13,7 +13,7 @@ from chordesk.models.states import RUN_FINAL, AttemptEnd, RunState
 from chordesk.models.tables.board import Episode, Forecast, Signal, SignalCitation
 from chordesk.models.tables.runs import Attempt, Run, Step, Turn
 from chordesk.tasks.board.episode.opening import open_episode
-from chordesk.tools.board.registry import HARVESTERS
+from chordesk.tools.board.harvesters import HARVESTERS
 from tests.constants import constants
 from tests.fakes.responses import Refusal, Text
 from tests.stack import wait_for

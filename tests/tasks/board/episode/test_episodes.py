@@ -19,7 +19,7 @@ from chordesk.models.tables.board import (
     SignalCitation,
 )
 from chordesk.models.tables.runs import Step
-from chordesk.tools.board.registry import HARVESTERS
+from chordesk.tools.board.harvesters import HARVESTERS
 from tests.tasks.board.episode.kit import SYMBOLS, Floor, floor
 
 EARLIER, LATER = "2010-07-28", "2010-08-12"  # ten sessions lie between them

@@ -13,7 +13,7 @@ from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.reports.documents import day_document, run_document, symbol_document
 from chordesk.tasks.reports.formats import rendered
 from chordesk.tasks.reports.report_files import write_run
-from chordesk.tasks.reports.schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
+from chordesk.tasks.reports.report_schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
 from tests.browser.hostile import a_hostile_run
 from tests.tasks.documents.building.test_building import add_fill
 from tests.tasks.views.board_rows import a_forecast, a_question, a_signal

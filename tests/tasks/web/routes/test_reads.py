@@ -13,8 +13,8 @@ from chordesk.models.database.blobs import path_in_home
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runtime import KeptThread
-from chordesk.tasks.retention import runs
-from chordesk.tasks.retention.policy import policy_of
+from chordesk.tasks.retention import run_deletion
+from chordesk.tasks.retention.retention_policy import policy_of
 from chordesk.tools.orders.audit import record
 from tests import zygote
 from tests.builders import a_run, a_step, a_turn
@@ -55,7 +55,7 @@ def test_a_run_that_retention_deleted_is_not_found(path: str, floor: Floor) -> N
         a_step(session, run, state=StepState.DONE)
     assert get(floor, f"/runs/{run.id}")["state"] == "done"
     settings = floor.service.processes.settings
-    assert runs.collect(floor.service.store, policy_of(settings, utcnow()))["run"].rows == 1
+    assert run_deletion.collect(floor.service.store, policy_of(settings, utcnow()))["run"].rows == 1
     answer = floor.client.get(f"/runs/{run.id}{path}")
     problem(answer, 404)
     assert answer.json()["detail"] == f"there is no run {run.id!r}"

@@ -19,7 +19,7 @@ from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.reading.accounts import DueReason, HoldingPlan
-from chordesk.tasks.workflows.portfolio import (
+from chordesk.tasks.workflows.holding_reviews import (
     AGE,
     HoldingSnapshot,
     NotDue,

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 from chordesk.models.errors import MarketError, MarketUnavailable, NotConfigured, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.board.venues import json_client, kalshi, manifold, polymarket
-from chordesk.tools.board.venues.factory import build_funding, build_venue, build_venues
 from chordesk.tools.board.venues.json_client import JsonClient
 from chordesk.tools.board.venues.kalshi import Kalshi
 from chordesk.tools.board.venues.manifold import Manifold
 from chordesk.tools.board.venues.markets import EventVenue, VenueMarket
+from chordesk.tools.board.venues.named_venues import build_funding, build_venue, build_venues
 from chordesk.tools.board.venues.polymarket import Polymarket
 from chordesk.tools.market.fetching import PACES, Pace, Source
 from tests.builders import uninstalled

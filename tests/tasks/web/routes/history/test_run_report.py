@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.tasks.reports.schema import run_document_type
+from chordesk.tasks.reports.report_schema import run_document_type
 from tests.tasks.documents.reading import read
 from tests.tasks.web.routes.history.conftest import Screened
 

@@ -13,7 +13,7 @@ from chordesk.models import text as text_module
 from chordesk.models.board.forecasts import concerns
 from chordesk.models.questions import BoardQuestion, SignalState, VoicePosition
 from chordesk.models.tables.board import Forecast, Question, Signal
-from chordesk.tools.questions.reading import known_at
+from chordesk.tools.questions.stored_questions import known_at
 from chordesk.tools.scoring.inference import Estimate
 
 

@@ -18,7 +18,7 @@ from chordesk.models.board.forecasts import Harvest
 from chordesk.models.errors import DeskError
 from chordesk.models.text import without_secrets
 from chordesk.tools.board import portfolio_signals, price_signals, symbol_signals, venue_signals
-from chordesk.tools.board.context import NO_SYMBOL, EarlierVote, HarvestContext, LensHit, asleep
+from chordesk.tools.board.harvest_context import NO_SYMBOL, EarlierVote, HarvestContext, LensHit, asleep
 from chordesk.tools.model_tools.company_data import plain_text
 
 __all__ = ["HARVESTERS", "EarlierVote", "HarvestContext", "Harvester", "LensHit", "Tombstone", "run_harvester"]

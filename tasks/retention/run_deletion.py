@@ -31,7 +31,7 @@ from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Report, Run, Step
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.engine.steps import PARENT_STEP
-from chordesk.tasks.retention.policy import (
+from chordesk.tasks.retention.retention_policy import (
     EVIDENCE,
     HOUR,
     RUN,
