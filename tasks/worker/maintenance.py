@@ -37,10 +37,11 @@ from chordesk.tasks.engine.summary import run_state, summarise
 from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import control, messages, soundness_watch
+from chordesk.tasks.worker.dispatch import send
 from chordesk.tasks.worker.lives import LifeWatch
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
-from chordesk.tasks.worker.work import send, take_up
+from chordesk.tasks.worker.work import take_up
 from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
 log = structlog.get_logger(__name__)

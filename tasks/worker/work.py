@@ -6,18 +6,13 @@ Nothing raises: a header task of a chord that raised would end the chord.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 import structlog
-from celery import Task, chord, group
-from celery.canvas import Signature
+from celery import Task
 from celery.exceptions import Reject
-from celery.utils.nodenames import worker_direct
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session
 
 from chordesk.agents.runtime import Scope
@@ -34,6 +29,7 @@ from chordesk.tasks.engine import evidence, graph, kinds, policy, step_queries
 from chordesk.tasks.engine.kinds import StepSpec, task_name
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ClaimedStep, ReadyStep, started_event
+from chordesk.tasks.worker.dispatch import send, send_to
 from chordesk.tasks.worker.endings import (
     Done,
     Ending,
@@ -46,88 +42,6 @@ from chordesk.tasks.worker.endings import (
 )
 from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
 from chordesk.tasks.worker.step_turns import StepTurns
-
-# Sends ready steps as Celery messages: a group, a flat chord or single ones, as their kinds declare.
-#
-# A message that cannot be sent is not a loss: the sweep sends what the database has as due.
-
-
-def send(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
-    if app.plays is not None:
-        app.plays(ready)
-        return
-    with _noting_unsent(app, ready):
-        for run_id in dict.fromkeys(step.run_id for step in ready):
-            own = [step for step in ready if step.run_id == run_id]
-            with app.desk.telemetry.within(run_id):
-                for canvas in canvases(app, own):
-                    canvas.apply_async()
-
-
-@contextmanager
-def _noting_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[None]:
-    try:
-        yield
-    except (OperationalError, RedisError, OSError) as error:
-        log.warning("dispatch.failed", steps=len(ready), error=str(error))
-        _note_unsent(app, ready)
-
-
-def take_up(app: DeskApp, node: str) -> None:
-    """Have this worker do the steps that others could not, and that it can. node: its name on the broker."""
-    own = kinds.kinds_of(lambda spec: spec.queue in app.amqp.queues.consume_from)
-    with app.desk.store.read() as session:
-        found = step_queries.find(session, own)
-    if able := [step for step in found if _lack(app.desk, step) is None]:
-        with app.desk.store.session() as session:
-            taken = step_queries.take_up(session, able)
-        with _noting_unsent(app, taken):
-            for step in taken:
-                _signature(app, step).apply_async(queue=worker_direct(node))
-
-
-def _note_unsent(app: DeskApp, ready: Sequence[ReadyStep]) -> None:
-    """Let the next sweep send them. Some may have got through: a step that is sent twice is done once."""
-    try:
-        with app.desk.store.session() as session:
-            step_queries.mark_unsent(session, [step.id for step in ready])
-    except SQLAlchemyError as error:
-        log.warning("dispatch.not_noted", error=str(error))
-
-
-def canvases(app: DeskApp, ready: Sequence[ReadyStep]) -> Iterator[Signature]:
-    """A group or flat chord for steps that are sent together, a message for each other. Unknown kinds are left out."""
-    sets: dict[tuple[StepSpec, str | None], list[ReadyStep]] = {}
-    for step in ready:
-        spec = kinds.find_step(step.kind)
-        if spec is None:
-            log.warning("dispatch.unknown_kind", kind=step.kind, step=step.id)
-            continue
-        together = step.id if spec.fan_out is None else step.parent_id
-        sets.setdefault((spec, together), []).append(step)
-    for (spec, _), steps in sets.items():
-        yield _canvas(app, spec, steps)
-
-
-def _canvas(app: DeskApp, spec: StepSpec, steps: Sequence[ReadyStep]) -> Signature:
-    """One message for a set of one. The results of a chord's header are ids; its body reads the database."""
-    signatures = [_signature(app, step) for step in steps]
-    if len(steps) == 1:
-        return signatures[0]
-    if spec.fan_out == "group":
-        return group(signatures)
-    body = ReadyStep(str(steps[0].parent_id), spec.body, "", None, steps[0].subject, steps[0].run_id)
-    return chord(signatures, body=_signature(app, body), app=app)
-
-
-def _signature(app: DeskApp, step: ReadyStep) -> Signature:
-    # Results are read from the database. A sender that kept them would subscribe to each task's end.
-    # The shown arguments are for Flower's readers; the message itself carries the id alone.
-    shown = f"({' '.join(part for part in (step.role, step.subject, step.id) if part)})"
-    signature = app.signature(task_name(step.kind), args=(step.id,), immutable=True)
-    headers = app.desk.telemetry.headers(step.run_id)
-    return signature.set(ignore_result=True, argsrepr=shown, **({"headers": headers} if headers else {}))
-
 
 log = structlog.get_logger(__name__)
 
@@ -180,6 +94,17 @@ def work(app: DeskApp, step_id: str, handler: Handler, *, in_chord: bool = False
         # The lease runs out by itself and the sweep takes the step up again.
         log.exception("step.broke", step=step_id)
     return step_id
+
+
+def take_up(app: DeskApp, node: str) -> None:
+    """Have this worker do the steps that others could not, and that it can. node: its name on the broker."""
+    own = kinds.kinds_of(lambda spec: spec.queue in app.amqp.queues.consume_from)
+    with app.desk.store.read() as session:
+        found = step_queries.find(session, own)
+    if able := [step for step in found if _lack(app.desk, step) is None]:
+        with app.desk.store.session() as session:
+            taken = step_queries.take_up(session, able)
+        send_to(app, taken, node)
 
 
 def _lack(desk: Desk, step: ReadyStep) -> str | None:

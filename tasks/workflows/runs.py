@@ -27,10 +27,10 @@ from chordesk.tasks.engine.kinds import StepSpec
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.engine.summary import run_state, summarise, without_reports
+from chordesk.tasks.worker.dispatch import send
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.order_pass import meet_past_sessions
-from chordesk.tasks.worker.work import send
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.protocol import MarketData
 

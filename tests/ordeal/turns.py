@@ -22,7 +22,7 @@ from chordesk.models.tables.orders import Account
 from chordesk.models.tables.runs import Candidate, Report, Run, Step
 from chordesk.tasks.engine import graph
 from chordesk.tasks.engine.steps import NewStep
-from chordesk.tasks.worker.work import send
+from chordesk.tasks.worker.dispatch import send
 from chordesk.tasks.workflows.runs import label_of
 from chordesk.tools.market.factory import MarketKey, build_market
 from chordesk.tools.market.prices import no_current_price

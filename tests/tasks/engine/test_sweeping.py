@@ -17,8 +17,8 @@ from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.tasks.engine import graph, leases, step_queries
 from chordesk.tasks.engine.steps import NewStep, ReadyStep
 from chordesk.tasks.worker.app import create_app
+from chordesk.tasks.worker.dispatch import send
 from chordesk.tasks.worker.maintenance import sweep_if_due
-from chordesk.tasks.worker.work import send
 from tests.tasks.engine import steps
 from tests.tasks.engine.steps import ago, change, claimed, get, opened, report
 

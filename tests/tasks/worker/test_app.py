@@ -20,8 +20,8 @@ from chordesk.tasks.engine.kinds import QUEUES
 from chordesk.tasks.engine.steps import ReadyStep
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.app import routes
+from chordesk.tasks.worker.dispatch import canvases, send
 from chordesk.tasks.worker.messages import celery_url
-from chordesk.tasks.worker.work import canvases, send
 from tests.parts import HERE
 from tests.stack import REPOSITORY
 from tests.tasks.worker.steps import client_of, logged, queued
