@@ -130,6 +130,27 @@ def misfit(feature: Any) -> str:
             return f"its {what} have {wrong[0]!r}, and a name there begins with {feature.name}{mark.strip(chr(92))}"
     if wrong := [name for name in feature.aliases if not NAME.fullmatch(name)]:
         return f"its aliases have {wrong[0]!r}, and a name is {NAME_RULE}"
+    if feature.keeps and not feature.tables:
+        return f"its keeps have a rule for {min(feature.keeps)}, and it has no tables"
+    return _untold(feature)
+
+
+# By member, what people read of its entries.
+_TOLD = {
+    "commands": ("panel", "purpose"), "denials": ("denies", "remedy"), "notice_kinds": ("purpose", "one", "several"),
+    "views": ("name",), "programs": ("where",),
+}  # fmt: skip
+
+
+def _untold(feature: Any) -> str:
+    for what in ("lenses", "event_kinds"):
+        if empty := [name for name, text in getattr(feature, what).items() if not text.strip()]:
+            return f"its {what} say nothing of {empty[0]}"
+    for what, members in _TOLD.items():
+        entries = getattr(feature, what)
+        for one in entries.values() if isinstance(entries, Mapping) else entries:
+            if empty := [name for name in members if not getattr(one, name).strip()]:
+                return f"its {what} have {_noun(type(one))} without {empty[0]}"
     return ""
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from chordesk.models.descriptions import (
     NAME,
     NAME_RULE,
+    NAMED,
     ends_a_module,
     is_ours,
     misfit,
@@ -400,11 +401,13 @@ def _found() -> _Found:
         else:
             _take(entry, found)
     _leave_taken_aliases(found)
+    _leave_taken_names(found)
     return found
 
 
 def _entries(found: _Found) -> list[EntryPoint]:
-    """Return the packages' entry points by name. A package whose list of them cannot be read is left out."""
+    """Return the packages' entry points by the name of their distribution, so that of two with one name the same one
+    wins in every process and after every installation. A package whose list of them cannot be read is left out."""
     try:
         entries = list(entry_points(group=GROUP))
     except Exception:  # one package's file keeps those of all others from being read
@@ -415,7 +418,7 @@ def _entries(found: _Found) -> list[EntryPoint]:
             except Exception as error:
                 why = f"its entry_points.txt cannot be read: {said(error)}"
                 found.skipped.append(Skipped("of any name", _named(package), why, "correct or uninstall it"))
-    return sorted(entries, key=lambda one: (one.name, one.value, _named(one.dist) if one.dist else ""))
+    return sorted(entries, key=lambda one: (_named(one.dist).casefold() if one.dist else "", one.name, one.value))
 
 
 def _named(package: Distribution) -> str:
@@ -510,16 +513,63 @@ def _wrong(name: str, feature: Any, found: _Found) -> tuple[str, str]:
 def _leave_taken_aliases(found: _Found) -> None:
     """Leave out each package with an alias that is another feature's name, or an alias of one before it: to switch
     that one off would switch off both."""
-    for name, place in list(found.places.items()):
+    for name in list(found.places):
         for other, feature in found.features.items():
             names = {other, *feature.aliases} if other not in found.places or other < name else {other}
             if other != name and (taken := sorted(names.intersection(found.features[name].aliases))):
-                why = f"its alias {taken[0]} is a name of the feature {other}"
-                found.skipped.append(
-                    Skipped(name, place, why, f"correct or uninstall its package, or set {OFF}={name}")
-                )
-                del found.features[name], found.places[name]
+                _leave(found, name, f"its alias {taken[0]} is a name of the feature {other}")
                 break
+
+
+def _leave(found: _Found, name: str, why: str) -> None:
+    remedy = f"correct or uninstall its package, or set {OFF}={name}"
+    found.skipped.append(Skipped(name, found.places.pop(name), why, remedy))
+    del found.features[name]
+
+
+def _leave_taken_names(found: _Found) -> None:
+    """Leave out each package with a name that a feature before it has, or a view that the page or one before it has:
+    the desk's own come first, then packages by the names of their distributions. Names of the core that a description
+    cannot tell, such as those of roles, are looked at where the table with them is made."""
+    nicks = {alias: name for name, feature in found.features.items() for alias in feature.aliases}
+    out = {nicks.get(name, name) for name in named_off()}
+    known: dict[tuple[str, str], str] = {("views", _shape(path)): "the page itself" for path in PAGE}
+    known |= {("keys", key): path for path, key in PAGE.items() if key}
+    for name, feature in list(found.features.items()):
+        if name in out:
+            continue
+        mine = dict(_names_of(feature))
+        if name in found.places and (why := _taken(feature, mine, known)):
+            _leave(found, name, why)
+            continue
+        owner = f"the feature {name}" + (f" of {found.places[name]}" if name in found.places else "")
+        known |= {place: shown if place[0] == "keys" else owner for place, shown in mine.items()}
+
+
+def _names_of(feature: Feature) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield what a feature alone may have: its member and the name there, and that name for people."""
+    for what in (*NAMED, "shown"):
+        yield from (((what, name), name) for name in getattr(feature, what))
+    yield from ((("programs", one.name), one.name) for one in feature.programs)
+    yield from ((("views", _shape(one.path)), one.path) for one in feature.views)
+    yield from ((("keys", one.key), one.path) for one in feature.views if one.key)
+
+
+def _taken(feature: Feature, mine: Mapping[tuple[str, str], str], known: Mapping[tuple[str, str], str]) -> str:
+    for view in feature.views:
+        if not view.path.startswith("/"):
+            return f"its view {view.path!r} has a path that does not begin with /"
+        if view.key and view.key not in ascii_lowercase:
+            return f"its view {view.path} has the key {view.key!r}, and one small letter is due"
+    for (what, name), shown in mine.items():
+        if (first := known.get((what, name))) is not None and what != "keys":
+            return f"among the {what} there is {shown} already, of {first}"
+    keys = {name for what, name in known if what == "keys"}
+    here = {name for what, name in mine if what == "keys"}
+    if taken := sorted(here & keys):
+        free = ", ".join(sorted(set(ascii_lowercase) - keys - here))
+        return f"its view has the key {taken[0]}, which goes to {known['keys', taken[0]]}; free are {free}"
+    return ""
 
 
 def named_off() -> tuple[str, ...]:
@@ -567,6 +617,11 @@ def is_own(feature: Feature) -> bool:
     return feature.name not in _found().places
 
 
+def is_dropped(name: str) -> bool:
+    """Return whether a package's feature was left out for a part that not every process uses."""
+    return name in _found().dropped
+
+
 def set_unready(feature: Feature, why: str, remedy: str = "") -> None:
     """Note that the tables of a package's feature cannot be used in this process: its steps wait, what else it brings
     is there."""
@@ -595,7 +650,8 @@ def require_known() -> None:
     known = {*_found().features, *_found().left, *(each.name for each in skipped())}
     for name in off():
         if name not in known:
-            raise SettingError(f"{OFF} has {name!r}", remedy=f"choose among {', '.join(sorted(known))}")
+            reason = f"{OFF} has {name!r}, and no feature of this name is installed, so that no command runs"
+            raise SettingError(reason, remedy=f"take it out, or choose among {', '.join(sorted(known))}")
 
 
 def require_on(given: Collection[str]) -> None:
@@ -694,6 +750,13 @@ def part(what: str, name: str, place: str, kind: Any = object) -> Any:
                 raise _left_out(feature)
             return loaded(feature, place, kind)
     return load(place)
+
+
+def require_in_force(what: str, name: str) -> None:
+    """Raise SettingError for a name that only a feature has which is left out."""
+    for feature, _ in _found().dropped.values():
+        if name in getattr(feature, what):
+            raise _left_out(feature)
 
 
 def refuse(what: str, name: str, why: str) -> None:
@@ -808,8 +871,12 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
 def skip_taken(feature: Feature, what: str, name: str) -> None:
     """Leave out a package that has a name again, with the one that has it first."""
     others = (one.name for one in in_force() if one.name != feature.name and name in getattr(one, what))
-    first = next(others, None)
-    skip(feature, f"among the {what} there is {name} already{f', of the feature {first}' if first else ''}")
+    first = next((f", of the feature {one}{_of(one)}" for one in others), "")
+    skip(feature, f"among the {what} there is {name} already{first}")
+
+
+def _of(name: str) -> str:
+    return f" of {place}" if (place := _found().places.get(name)) is not None else ""
 
 
 # The views of the page that are of no feature, as its `app.js` has them: by path the key, if it has one.
@@ -822,24 +889,7 @@ PAGE = {
 
 
 def views() -> list[tuple[Feature, View]]:
-    """Return the views of features. A package with a path or a key that there is already is left out."""
-    found: list[tuple[Feature, View]] = []
-    known = {_shape(path) for path in PAGE}
-    keys = {key: path for path, key in PAGE.items() if key}
-    for feature in in_force():
-        mine, here = {_shape(one.path): one for one in feature.views}, {one.key for one in feature.views if one.key}
-        if again := [one.path for shape, one in mine.items() if shape in known]:
-            skip(feature, f"among the views there is {again[0]} already")
-        elif wrong := [one.path for one in feature.views if not one.path.startswith("/")]:
-            skip(feature, f"its view {wrong[0]!r} has a path that does not begin with /")
-        elif taken := sorted(here & keys.keys()):
-            free = ", ".join(sorted(set(ascii_lowercase) - keys.keys() - here))
-            skip(feature, f"its view has the key {taken[0]}, which goes to {keys[taken[0]]}; free are {free}")
-        else:
-            found += [(feature, one) for one in feature.views]
-            known.update(mine)
-            keys |= {one.key: one.path for one in feature.views if one.key}
-    return found
+    return [(feature, view) for feature in in_force() for view in feature.views]
 
 
 def _shape(path: str) -> str:
@@ -868,6 +918,28 @@ def lost_views() -> Iterator[tuple[str, str]]:
         )
 
 
+def load_packages() -> None:
+    """Load every part of the packages' features, so that each one that does not load is left out. Not what is asked for
+    by its name alone: markets, brokers, runtimes and benchmarks, each of which may need a library of its own."""
+    for feature in [one for one in in_force() if not is_own(one)]:
+        for place in filter(None, _every_place(feature)):
+            if feature.name in _found().places:
+                with suppress(SettingError):
+                    loaded(feature, place, object)
+
+
+def _every_place(feature: Feature) -> Iterator[str]:
+    yield from (*feature.roles, *feature.tools, *feature.policies, *feature.workflows, *feature.brief)
+    yield from (*feature.lineage, *feature.bounds, *feature.requires, *feature.checks, *feature.preflight)
+    yield from (*feature.routes, *feature.wraps)
+    for several in (feature.turn_counts, feature.options, feature.subcommands):
+        yield from (place for places in several.values() for place in places)
+    yield from (one.module for one in feature.commands.values())
+    yield from (place for one in feature.shown.values() for place in (one.read, one.text, one.missing))
+    yield from (one.sentence for one in feature.notice_kinds.values())
+    yield from (one.rule for one in feature.denials.values())
+
+
 def places(what: str) -> set[str]:
     return {place for feature in _found().features.values() for place in getattr(feature, what)}
 
@@ -877,4 +949,11 @@ def remedy_for(what: str, name: str) -> str:
     for feature in _found().features.values():
         if feature.name in off() and name in getattr(feature, what, ()):
             return f"take {feature.name} out of {OFF}"
-    return "; ".join(("install the package that has it", *map(str, skipped())))
+    return "; ".join((or_switched_on("install the package that has it"), *map(str, skipped())))
+
+
+def or_switched_on(remedy: str) -> str:
+    """Return a remedy for what no feature in force has. What a package that is switched off has is not known: it may be
+    that."""
+    left = ", ".join(packages_off())
+    return f"take {left} out of {OFF} where it is of that package, or {remedy}" if left else remedy

@@ -86,11 +86,12 @@ def _make_environment(target: Path) -> None:
     (packages / "copy.pth").write_text(f"{target}\n{own}\n", encoding="utf-8")
     for script in Path(sys.executable).parent.iterdir():
         if script.is_file() and not script.is_symlink() and not (venv / "bin" / script.name).exists():
-            text = script.read_bytes()
-            _, _, rest = text.partition(b"\n")
-            if text.startswith(b"#!") and b"python" in text.partition(b"\n")[0]:
+            first, _, rest = script.read_bytes().partition(b"\n")
+            if first.startswith(b"#!") and b"python" in first:
                 (venv / "bin" / script.name).write_bytes(f"#!{venv}/bin/python\n".encode() + rest)
                 (venv / "bin" / script.name).chmod(0o755)
+            else:  # a program of its own, such as ruff
+                (venv / "bin" / script.name).symlink_to(script)
 
 
 def held(target: Path, commands: dict[str, tuple[str, ...]]) -> list[str]:

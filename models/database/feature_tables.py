@@ -37,7 +37,8 @@ def of_modules(*modules: str) -> dict[str, Table]:
     found: dict[str, Table] = {}
     for name, module in list(sys.modules.items()):
         if any(name == one or name.startswith(f"{one}.") for one in modules):
-            own = (one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name)
+            there = list(vars(module).values())  # another thread may be loading it
+            own = (one for one in there if isinstance(one, type) and one.__module__ == name)
             tables = (getattr(one, "__table__", None) for one in own)
             found.update((table.name, table) for table in tables if isinstance(table, Table))
     return found

@@ -563,6 +563,13 @@ def _unfit(found: Mapping[str, FieldInfo], there: Mapping[str, Any]) -> str:
             return f"its setting {name} has no owner: write it with of_run, of_desk or of_process"
         if info.is_required():
             return f"its setting {name} has no default"
+        if not (info.description or "").strip():
+            return f"its setting {name} does not say what it is for"
+        if info.annotation in (bool, int, float):  # of others, how a text becomes one is theirs
+            try:
+                create_model("Alone", **_typed({name: info}))(**{name: (info.examples or [""])[0]})
+            except ValidationError as error:
+                return f"its setting {name} has an example that does not fit: {error.errors()[0]['msg']}"
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from chordesk.models import features
 from chordesk.models.errors import UsageError
@@ -119,6 +120,8 @@ def command_for(arguments: Sequence[str]) -> typer.Typer:
         if name is not None and (feature := features.switched_off("commands", name)) is not None:
             reason = f"desk {name} is of the feature {feature}, which is switched off"
             raise UsageError(reason, remedy=f"take {feature} out of {features.OFF}")
+        if name is not None:
+            features.require_in_force("commands", name)
         if name is not None and (packages := ", ".join(features.packages_off())):
             reason = f"there is no command {name!r}, but a package that is switched off may have it: {packages}"
             raise UsageError(reason, remedy=f"take it out of {features.OFF}, or see `desk --help`")
@@ -134,6 +137,14 @@ def _nothing() -> None:
 
 
 class _Commands(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as caught:
+            error: Any = caught
+            error.message += " It may be of a package that is not installed, or is left out (`desk doctor`)."
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

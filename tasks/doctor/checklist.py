@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 
+from jinja2 import TemplateError
 from sqlmodel import col, select
 
+from chordesk.agents.prompting import instructions
+from chordesk.agents.role import Role
 from chordesk.agents.roles import GRAPH_ROLES, ROLES
 from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
 from chordesk.models.database import feature_tables
 from chordesk.models.database.feature_tables import Kept
 from chordesk.models.database.store import current, every_table, feature_lines
+from chordesk.models.descriptions import said
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.features import Skipped
 from chordesk.models.settings.running_desk import is_up
@@ -32,17 +37,52 @@ from chordesk.tasks.services.stack import Stack
 
 def features_found(context: CheckContext) -> Check:
     """Check that every installed feature is in force, and that nothing waits or is kept for one that is not."""
-    kinds.run_kinds()  # loads the features' workflows
-    every_table()  # and their tables: one that is misnamed keeps nothing, whatever the revision of the database
-    lost = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields)]  # leaves out too
+    every_table()  # a package whose tables are misnamed keeps nothing, whatever the revision of the database
+    wrong = [*features.lost_views(), *features.strange_settings(type(context.settings).model_fields), *features.slow()]
+    wrong += list(_of_prompts(context))
     found = ", ".join([each.name for each in features.in_force()] + [f"{name} (off)" for name in features.off()])
-    kept = _kept(context)
-    left_out: tuple[Skipped | Kept, ...] = (*features.skipped(), *features.unready().values(), *kept)
-    wrong = [(str(each), each.remedy) for each in left_out] + lost + list(_of_no_feature(context))
+    kept = _kept(context)  # may find what can keep nothing
+    left_out = (*features.skipped(), *features.unready().values())
+    told = {each.why for each in left_out}
+    wrong = [(_of_processes(each), each.remedy) for each in left_out] + wrong
+    # Of tables whose package is among those lines, the reason is there.
+    wrong += [
+        (str(each).removesuffix(f": {each.why}") if each.why in told else str(each), each.remedy) for each in kept
+    ]
+    wrong += list(_of_no_feature(context))
+    return _listed(wrong, found)
+
+
+def _of_processes(each: Skipped) -> str:
+    if not features.is_dropped(each.name):
+        return str(each)
+    return f"{each}; a process that does not use that part has the rest of the package"
+
+
+def _of_prompts(context: CheckContext) -> Iterator[tuple[str, str]]:
+    """Yield the prompts of packages' roles that cannot be rendered: each turn of such a role fails."""
+    for feature, given in features.parts("roles", kind=Role, many=True):
+        for role in (role for roles in given for role in roles if not features.is_own(feature)):
+            try:
+                instructions(role, context.settings)
+            except TemplateError as error:
+                reason = f"the prompt {role.prompt} of the feature {feature.name} cannot be rendered: {said(error)}"
+                yield reason, f"correct its package, or set {features.OFF}={feature.name}"
+
+
+def _listed(wrong: Sequence[tuple[str, str]], found: str) -> Check:
+    """Return one row of what is wrong, each once and numbered, with the numbers before each remedy."""
     if not wrong:
         return ok(found)
-    details, remedies = zip(*wrong, strict=True)
-    return warn("; ".join((*details, f"in force: {found}")), "; ".join(remedies))
+    reasons = list(dict.fromkeys(reason for reason, _ in wrong))
+    if len(reasons) == 1:
+        return warn(f"{reasons[0]}; in force: {found}", wrong[0][1])
+    places: dict[str, list[str]] = {}
+    for reason, remedy in dict.fromkeys(wrong):
+        places.setdefault(remedy, []).append(str(reasons.index(reason) + 1))
+    details = (f"{place}. {reason}" for place, reason in enumerate(reasons, start=1))
+    remedies = (f"{', '.join(at)}. {remedy}" for remedy, at in places.items())
+    return warn("\n".join((f"in force: {found}", *details)), "\n".join(remedies))
 
 
 def _kept(context: CheckContext) -> list[Kept]:
@@ -60,9 +100,11 @@ def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
         threads = set(session.exec(select(KeptThread.role).distinct()).all())
     for kind in sorted(kind for kind in steps if kinds.find_step(kind) is None):
         run = steps[kind]
-        yield (f"run {run} waits for {kind}, which no feature here has", f"install its package, or desk stop {run}")
+        remedy = f"{features.or_switched_on('install its package')}, or desk stop {run}"
+        yield f"run {run} waits for {kind}, which no feature here has", remedy
     for role in sorted(threads - ROLES.keys() - GRAPH_ROLES.keys()):
-        remedy = f"install its package; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
+        remedy = features.or_switched_on("install its package")
+        remedy += f"; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
         yield f"a thread of the role {role} is kept, which no feature here has", remedy
 
 
@@ -97,7 +139,17 @@ _OWN = (
 )
 
 
+# Tables with the names that packages add, which this process has no other use for.
+_TABLES = ("chordesk.agents.rulebook.policies", "chordesk.tasks.web.app")
+
+
 def _with_features(own: tuple[CheckEntry, ...]) -> tuple[CheckEntry, ...]:
+    """Return the checks with those of features. All that packages bring is loaded here, before the checks run beside
+    each other: what does not load, or has a name that there is already, is then known to the check of features."""
+    features.load_packages()
+    for table in _TABLES:
+        import_module(table)
+    kinds.run_kinds()
     found = {one.name: one for one in own}
     for feature, checks in features.parts("checks", kind=CheckEntry):
         names = [one.name for one in checks]

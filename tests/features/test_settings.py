@@ -67,6 +67,8 @@ WRONG = {
     "bare": ("port: int = 1", "its setting bare_port has no owner: write it with of_run"),
     "one": ("two_port: int = of_run(1, 'a', '2')", ""),
     "one-two": ("port: int = of_run(1, 'a', '2')", "among the settings there is one_two_port already"),
+    "mute": ("port: int = of_run(1, ' ', '2')", "its setting mute_port does not say what it is for"),
+    "shown": ("port: int = of_run(1, 'a', 'two')", "its setting shown_port has an example that does not fit: Input"),
     "strict": ("port: int = of_run('x', 'a', '2')", "Input should be a valid integer"),
 }
 

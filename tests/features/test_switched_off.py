@@ -108,4 +108,4 @@ def test_a_run_under_a_mask_has_no_turn_where_nothing_masks(monkeypatch: pytest.
 def test_a_name_that_is_no_feature_is_refused(found: Processes) -> None:
     refused = desk(found, "screen", DESK_FEATURES_OFF="bored")
     assert (refused.returncode, "DESK_FEATURES_OFF has 'bored'" in refused.stderr) == (2, True)
-    assert "choose among board, graphs, holdings, ibkr, litellm, measure" in refused.stderr
+    assert "take it out, or choose among board, graphs, holdings, ibkr, litellm, measure" in refused.stderr

@@ -13,7 +13,7 @@ from tests.features.test_switched_off import desk, python
 from tests.features.test_tables import site
 from tests.stack import processes
 
-HEAD = "from chordesk.models.features import Broker, Command, Feature, Market, Program, View\n"
+HEAD = "from chordesk.models.features import Broker, Command, Feature, Keep, Market, Program, View\n"
 LATE = "ZeroDivisionError: division by zero (late_part.py, line 1)"
 LONG = "x" * 2000
 OWN = [import_module(place).FEATURE for place in features.OWN]
@@ -65,6 +65,10 @@ WRONG = {
     "viewer": ("views=(View('/orders', 'A', 'of/viewer/a'),)", "views there is /orders already"),
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
     "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are"),
+    "lettered": ("views=(View('/lettered', 'A', 'of/lettered/a', key='zz'),)", "the key 'zz', and one small letter"),
+    "unnamed": ("views=(View('/unnamed', ' ', 'of/unnamed/a'),)", "its views have a View without name"),
+    "wordless": ("commands={'wordless': Command('a', 'Run', '')}", "its commands have a Command without purpose"),
+    "keeper": ("keeps={'keeper_row': Keep(run='results')}", "have a rule for keeper_row, and it has no tables"),
     "tabled": ("roles=('tabled_part:ROLES',)", "among the tables there is run already"),
     "checked": ("checks=('routed_part:CHECK',)", "of desk doctor there is redis already"),
     "started": ("programs=(Program('beat', ('a',), 'b'),)", "among the programs there is beat already"),
@@ -89,7 +93,7 @@ WRONG = {
     "folderless": ("prompts=('again_roles',)", "is no package with a folder prompts"),
     "demanding": ("options={'stop': ('spoken_part:due',)}", "its option due of the command stop"),
     "unread": ("options={'stop': ('spoken_part:unread',)}", "NameError: name 'Nowhere' is not"),
-    # of which a part is wrong that is loaded only where it is used
+    # of which a part is wrong that is loaded only where it is used, and by the checks
     "late": ("commands={'late': Command('late_part', 'Run', 'b')}, markets={'late': Market('late_part')}", ""),
     "empty": ("commands={'empty': Command('empty_part', 'Run', 'b')}", ""),
     "marketless": ("markets={'marketless': Market('empty_part')}", ""),
@@ -222,7 +226,7 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
             assert line.startswith(f"the feature {name or repr('')} of wrong-"), line
             assert (line.count("\n"), bool(remedy), len(line) < 600) == (0, True, True), line
             lines[name] = line
-        assert lines.keys() == expected.keys() | {"", "Upper", "valued", "good"}
+        assert lines.keys() == expected.keys() | {"", "Upper", "valued", "good", "late"}
         for name, why in expected.items():
             where = f"the feature {name} of wrong-{name} 1.0 (wrong_{name}:FEATURE) is left out: "
             assert lines[name].startswith(where)
@@ -231,6 +235,7 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
         assert "its name is ''" in lines[""]
         assert "its entry point is 'a b', and MODULE:FEATURE is due" in lines["valued"]
         assert lines["good"].endswith("wrong-good 1.0 (wrong_good:FEATURE) has this name")
+        assert lines["goods"].endswith("good already, of the feature good of wrong-good 1.0 (wrong_good:FEATURE)")
         out = "is left out: "
         whys = (f"{out}its module has no command empty, but none", f"{out}empty_part has no build", *(out + LATE,) * 2)
         for (name, line), why in zip(refused, (*whys, "fails: ZeroDivisionError: division by zero"), strict=True):
