@@ -2,9 +2,9 @@
 
 import { render } from 'preact';
 import {
-  badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, inPlace, Later, match, moment, moveRow,
-  place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId, standingOf,
-  useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
+  badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, inPlace, Later, Loading, match, moment,
+  moveRow, place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId,
+  standingOf, useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Halts } from './lib/halt.js';
@@ -72,8 +72,9 @@ function App() {
         <button type="button" onClick=${() => location.reload()}>Load it again</button> What you typed is kept.</p>`}
       <${Shielded} name=${path}>${found
         ? html`<${View} key=${found.view.path} view=${found.view} params=${found.params} query=${query} desk=${desk} />`
-        : (desk.data || desk.problem) && html`<div class="view"><h1>No such view</h1>
-        <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`}<//><//>`}
+        : desk.data || desk.problem ? html`<div class="view"><h1>No such view</h1>
+        <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`
+        : html`<${Loading} what="the desk's views" />`}<//><//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
     ${finding && html`<${Palette} onClose=${() => setFinding(false)} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
@@ -107,7 +108,8 @@ function Frame({ path, desk, views, children, onHelp }) {
       <nav aria-label="Views" class=${open ? 'open' : ''}><a class="brand" href=${href('/')}>Chordesk</a>
         <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
         ${views.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} title=${`g ${view.key}`}
-          aria-current=${isIn(view.path, path) ? 'page' : undefined}>${view.name}</a>`)}</nav>
+          aria-current=${isIn(view.path, path) ? 'page' : undefined}>${view.name}</a>`)}
+        ${!desk.data && !desk.problem && html`<span class="quiet" title="loading: features add views">…</span>`}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
         ${desk.problem && badgeOf(desk.problem.status ? 'not loaded' : 'no connection', 'bad',
           plain(desk.problem.detail))}</div>

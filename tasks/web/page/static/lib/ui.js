@@ -267,17 +267,32 @@ export function TablePanel({ title, label = title, className, id, tools, from, m
     ? html`<${Loaded} from=${from} what=${title.toLowerCase()}>${shown}<//>` : shown(table.rows)}<//>`;
 }
 
+const LOAD_MS = 30_000; // for a module of a view: one that waits while it loads would never be there
+// What browsers say of a module that they did not get: of a fault in its code they say something else.
+const NOT_GOT = /dynamically imported module|importing a module script/i;
+
+/** Load the module of a view. Rejects with a Problem: whose fault it is says its remedy. */
+async function loadView(place, component, feature) {
+  const own = feature ? `correct, upgrade or switch off the feature ${feature}` : 'load the page again';
+  const late = new Promise((_, reject) => {
+    setTimeout(() => reject(new Error(`${place.replace(/^\.\./, '')} still loads after ${LOAD_MS / 1000} s`)), LOAD_MS);
+  });
+  try {
+    const loaded = await Promise.race([import(place), late]);
+    if (!loaded[component]) throw new Error(`${place.replace(/^\.\./, '')} has no component ${component}`);
+    return loaded;
+  } catch (error) {
+    const said = String(error?.message ?? error);
+    const other = feature ? `, or ${own}` : '';
+    throw new Problem({ title: 'The view does not load', detail: said,
+      remedy: NOT_GOT.test(said) ? `is the desk up? Try again when it is${other}` : own });
+  }
+}
+
 /** A component of a view's module, loaded when it is needed. of: [module, component]; given: its properties. */
 export function Later({ of: [module, component, feature], what = module, given }) {
   const place = module.includes('/') ? `../${module}.js` : `../views/${module}.js`;
-  const found = useResource(() => import(place).then((loaded) => {
-    if (!loaded[component]) throw new Error(`${place.replace(/^\.\./, '')} has no component ${component}`);
-    return loaded;
-  }).catch((error) => {
-    const other = feature ? `, or correct, upgrade or switch off the feature ${feature}` : '';
-    throw new Problem({ title: 'The view does not load', detail: String(error?.message ?? error),
-      remedy: `is the desk up? Try again when it is${other}` });
-  }), [module, component]);
+  const found = useResource(() => loadView(place, component, feature), [module, component]);
   return html`<${Loaded} from=${found} what=${what}>${(loaded) => html`<${loaded[component]} ...${given} />`}<//>`;
 }
 
