@@ -222,17 +222,6 @@ def example_package() -> str:
     )
 
 
-TOY = DOCS.parent / "tests" / "toy" / "package"
-
-
-def example_broker() -> str:
-    """The broker of the toy package, its contract, and the stand-in that both are tested with; the tests run them."""
-    files = ("chordesk_toy/broker.py", "tests/test_broker.py", "tests/toy_exchange.py")
-    return "\n\n".join(
-        f"`tests/toy/package/{name}`:\n\n```python\n{(TOY / name).read_text('utf-8').strip()}\n```" for name in files
-    )
-
-
 def own_features() -> str:
     """Return what each feature of the desk is, its other names, and what it brings that a reader may look for."""
     found = [_feature(import_module(place)) for place in features.OWN]
@@ -318,7 +307,6 @@ def _steps(specs: Iterable[StepSpec], tables: set[str]) -> str:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "example-package": example_package,
-    "example-broker": example_broker,
     "commands": commands,
     "settings": settings,
     "risk-codes": risk_codes,
