@@ -99,7 +99,7 @@ _TAKEN = ("DESK_", "AUTONOMOUS_", "TRADER_", "SCREENER_")  # names of settings
 GROUP = "chordesk.features"  # entry points of packages: NAME = "module:FEATURE"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 OFF = "DESK_FEATURES_OFF"  # read from the environment alone, since roles are there before the settings are
-OWN = (
+OWN: tuple[str, ...] = (
     "chordesk.agents.board.feature",
     "chordesk.agents.litellm.feature",
     "chordesk.agents.graphs.feature",

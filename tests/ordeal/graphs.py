@@ -22,7 +22,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.tasks.graphs.workflow import open_graphs
 from tests.ordeal.turns import ANSWER, TOOL
 from tests.stack import REPOSITORY, Processes, processes, wait_for
-from tests.toy import graphs
+from tests.toy import graphs, nodes
 
 MODULE, FACTORY = "tests.toy.graphs", "research"
 TURNS = 8  # of one worker, where two of them are compared
@@ -133,7 +133,7 @@ def main() -> None:
             began = time.perf_counter()
             found = graph.invoke(input_of(f"T{number}"), {"recursion_limit": 100})
             seconds.append(time.perf_counter() - began)
-            assert found["nodes"] == list(graphs.NODES)
+            assert found["nodes"] == list(nodes.NODES)
     print(json.dumps(seconds[1:]), flush=True)
 
 

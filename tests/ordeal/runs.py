@@ -54,7 +54,7 @@ from tests.ordeal.model import FAULT, Asked, Fault, no_fault
 from tests.ordeal.proxy import SilentProxy
 from tests.parts import of_feature
 from tests.stack import REPOSITORY
-from tests.toy.graphs import ANALYSTS, NODES, TURNS
+from tests.toy.nodes import ANALYSTS, NODES, TURNS
 
 
 def ends_well(desk: FaultDesk, result: Result, *run_ids: str) -> None:

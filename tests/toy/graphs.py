@@ -21,15 +21,8 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, Field
 
 from chordesk.langchain import ChatCodex
+from tests.toy.nodes import ANALYSTS, DEBATE, RISK
 
-ANALYSTS = ("market", "news", "social", "fundamentals")
-DEBATE = ("bull", "bear")
-RISK = ("risky", "safe", "neutral")
-NODES = (
-    *(name for analyst in ANALYSTS for name in (analyst, f"{analyst}_tools", analyst, f"{analyst}_clear")),
-    *DEBATE, "manager", "trader", *RISK, "judge",
-)  # fmt: skip
-TURNS = [name for name in NODES if not name.endswith(("_tools", "_clear"))]
 MODEL = "gpt-5.5"
 
 

@@ -25,7 +25,7 @@ from tests.patience import PATIENCE
 from tests.stack import wait_for
 from tests.tasks.engine.steps import ago, change, get
 from tests.tasks.graphs.kit import Graphs, graphs
-from tests.toy.graphs import NODES, TURNS
+from tests.toy.nodes import NODES, TURNS
 
 served = of_feature("tests.agents.litellm.kit:served")
 

@@ -8,7 +8,7 @@ from chordesk.models.states import StepState
 from chordesk.tasks.engine import policy
 from chordesk.tasks.graphs import chapters
 from tests.tasks.graphs.kit import Graphs, graphs
-from tests.toy.graphs import NODES, TURNS
+from tests.toy.nodes import NODES, TURNS
 
 pytestmark = pytest.mark.process
 
