@@ -808,14 +808,20 @@ def _failed(name: str, why: str) -> SettingError:
     return SettingError(f"the feature {name} of {_found().places[name]} fails: {why}", remedy=remedy)
 
 
-def blamed(error: BaseException) -> SettingError | None:
-    """Return what an error of a command says of the package in whose code it was raised; None where that is none's, or
-    where the package asks for the process's end, as a command may but no module that loads."""
+def blamed(error: BaseException, *, may_exit: bool = False) -> SettingError | None:
+    """Return what an error says of the package in whose code it was raised; None where that is none's. may_exit: the
+    package may end the process, as a command does, but no module that loads."""
     places, roots = _found().places, _found().roots
     root = root_of(error, [root for root, name in roots.items() if name in places])
-    if root is None or (isinstance(error, SystemExit) and not ends_a_module(error, root)):
+    if root is None or (may_exit and isinstance(error, SystemExit) and not ends_a_module(error, root)):
         return None
     return _failed(roots[root], said(error, root=root))
+
+
+def said_of(error: BaseException) -> str:
+    """Return an error that is not the desk's own in one line, with the package in whose code it was raised."""
+    found = blamed(error)
+    return f"{type(error).__name__}: {error}" if found is None else str(found.args[0])
 
 
 def slow() -> Iterator[tuple[str, str]]:

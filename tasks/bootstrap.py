@@ -379,7 +379,8 @@ class Desk:
 
     @part
     def wraps(self) -> list[Wrap]:
-        return [wrap(self) for _, found in features.parts("wraps", kind=type) for wrap in found]
+        of_features = list(features.parts("wraps", kind=type))
+        return [features.call(feature, wrap, self) for feature, found in of_features for wrap in found]
 
     def disguise_of(self, run_id: str) -> Disguise | None:
         """Return what hides the run from its models; None where nothing does."""

@@ -294,7 +294,7 @@ class TurnTools:
         while home.why_away(self._context.settings.home) is not None:  # noqa: ASYNC110
             await asyncio.sleep(home.LOOK_SECONDS)
         if (opens := self._specs[name].opens) is not None:
-            with suppress(DeskError):  # the call meets it too, and says so
+            with suppress(Exception, SystemExit):  # the call meets it too, and says so
                 await asyncio.get_running_loop().run_in_executor(_threads(), opens, self._context, arguments)
         try:
             return await asyncio.wait_for(self._fitted(name, arguments), self._seconds)
@@ -320,16 +320,21 @@ class TurnTools:
             checked = spec.arguments.model_validate(arguments)
         except ValidationError as error:
             return failed(name, _explain(error, spec.arguments), data=spec.data)
+        except Exception as error:  # of a check of the tool's own
+            return self._raised(spec, error, began)
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 _threads(), copy_context().run, _answer, spec, self._context, checked, began, most
             )
         except DeskError as error:
             return failed(name, str(error), data=spec.data, seconds=time.perf_counter() - began)
-        except Exception as error:
-            log.exception("tool.raised", tool=name, run=self._context.run_id)
-            text = f"{name} failed unexpectedly: {type(error).__name__}"
-            return failed(name, text, data=spec.data, seconds=time.perf_counter() - began)
+        except (Exception, SystemExit) as error:  # a tool that exits would end the loop of all turns
+            return self._raised(spec, error, began)
+
+    def _raised(self, spec: ToolSpec, error: BaseException, began: float) -> ToolAnswer:
+        log.error("tool.raised", tool=spec.name, run=self._context.run_id, exc_info=error)
+        text = f"{spec.name} failed unexpectedly: {type(error).__name__}"
+        return failed(spec.name, text, data=spec.data, seconds=time.perf_counter() - began)
 
 
 def in_letters(number: int) -> str:

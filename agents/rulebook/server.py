@@ -317,9 +317,8 @@ def _move(case: Case, schema: Mapping[str, Any] | None) -> Call | Payload:
         return move if isinstance(move, Call) or schema is None else fill(schema, move)
     except BadRequest:
         raise
-    except Exception as error:
-        blamed = features.blamed(error)
-        why = str(blamed) if blamed is not None else said(error)
+    except (Exception, SystemExit) as error:
+        why = str(features.blamed(error) or said(error))
         raise BadRequest("policy_failed", f"the policy of the role {case.role}: {why}") from error
 
 

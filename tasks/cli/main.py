@@ -104,7 +104,7 @@ def _said(error: Exception | SystemExit) -> DeskError | None:
     from chordesk.models.database.failures import as_desk_error
 
     found = None if isinstance(error, SystemExit) else as_desk_error(error)
-    return found or features.blamed(error)
+    return found or features.blamed(error, may_exit=True)
 
 
 if __name__ == "__main__":

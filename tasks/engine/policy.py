@@ -150,7 +150,7 @@ def retry(kind: str) -> Retry:
     return POLICY.get(kind, _NEVER)
 
 
-def kind_of_exception(error: Exception) -> str:
+def kind_of_exception(error: BaseException) -> str:
     """Return the kind of an exception that a step's own code raised."""
     if isinstance(error, DeskError):
         return kind_of(error)

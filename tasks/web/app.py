@@ -38,7 +38,7 @@ from chordesk.tasks.web.page.assets import Assets
 from chordesk.tasks.web.page.page_sessions import Sessions
 from chordesk.tasks.web.problems import MEDIA_TYPE, Problem, add_handlers
 from chordesk.tasks.web.routes import accounts, desk, events, orders, runs, threads
-from chordesk.tasks.web.security import Guard, Token, host_names, token_of
+from chordesk.tasks.web.security import Guard, JsonRoute, Token, host_names, token_of
 from chordesk.tasks.worker.messages import WorkerNotifier
 
 VERSION = "1"  # of the interface
@@ -70,6 +70,10 @@ def _with_features(own: tuple[APIRouter, ...]) -> tuple[APIRouter, ...]:
         new = [one for router in routers for one in _routes(router)]
         if again := [one for one in new if one in known or new.count(one) > 1]:
             features.skip(feature, f"among the routes there is {' '.join(again[0])} already")
+            continue
+        if plain := [route for router in routers for route in router.routes if not isinstance(route, JsonRoute)]:
+            where = getattr(plain[0], "path", plain[0])
+            features.skip(feature, f"its route {where} is no JsonRoute: give its APIRouter route_class=JsonRoute")
             continue
         found += routers
         known.update(new)

@@ -28,6 +28,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from chordesk.models.descriptions import said
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
 from chordesk.tasks.named_tokens import CALLER, OWNER, Caller, Tokens, scope_of
@@ -212,7 +213,13 @@ class JsonRoute(APIRoute):
     """A route that accepts only JSON as a body: browsers would send a form's content types without a preflight."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except SystemExit as error:  # it would end the service
+                raise RuntimeError(f"{request.url.path} ended by {said(error)}") from error
 
         async def checked(request: Request) -> Response:
             if request.method in SAFE_METHODS:

@@ -18,6 +18,7 @@ from sqlmodel import Session
 from chordesk.agents.runtime import Scope
 from chordesk.models import event_log, features, home
 from chordesk.models.database.store import insert_rows, transact
+from chordesk.models.descriptions import is_ours
 from chordesk.models.errors import DeskError, LeaseLost, Postponed
 from chordesk.models.events import Envelope, stored
 from chordesk.models.states import AttemptEnd, StepKind
@@ -180,7 +181,9 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         return _interrupted(ended, held.why)
     except TryAgain as again:
         return again.later
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and is_ours(error):
+            raise
         if held.interrupted:
             return _interrupted(StepEnded(held.ended or EndReason.STOPPED), held.why)
         if isinstance(error, Postponed):
@@ -190,7 +193,7 @@ def _attempt(desk: Desk, step: ClaimedStep, held: HeldStep, handler: Handler) ->
         if not isinstance(error, DeskError):
             log.exception("step.failed")
         kind = policy.kind_of_exception(error)
-        reason = policy.reason(kind, str(error) if isinstance(error, DeskError) else f"{type(error).__name__}: {error}")
+        reason = policy.reason(kind, str(error) if isinstance(error, DeskError) else features.said_of(error))
         wait = policy.next_attempt(kind, *attempts_of(step))
         if wait is None:
             return Done(error=reason)

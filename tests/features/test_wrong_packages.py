@@ -62,6 +62,7 @@ WRONG = {
     "spoken": ("options={'stop': ('spoken_part:add',)}", "the command stop has --all already"),
     "leaky": ("subcommands={'runs': ('spoken_part',)}", "the command runs show is there already"),
     "routed": ("routes=('routed_part:router',)", "among the routes there is GET /runs/{} already"),
+    "formed": ("routes=('routed_part:PLAIN',)", "its route /formed is no JsonRoute: give its APIRouter"),
     "viewer": ("views=(View('/orders', 'A', 'of/viewer/a'),)", "views there is /orders already"),
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
     "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are"),
@@ -129,6 +130,7 @@ PARTS = {
     "routed_part": (
         "from fastapi import APIRouter\nfrom chordesk.tasks.doctor.check import CheckEntry, ok\n"
         "router = APIRouter()\n@router.get('/runs/{id}')\ndef run(id: str): pass\n"
+        "PLAIN = APIRouter()\n@PLAIN.post('/formed')\ndef formed(): pass\n"
         "CHECK, MIXED = CheckEntry('redis', lambda context: ok(''), 1), (1,)\n"
     ),
     "tool_parts": """

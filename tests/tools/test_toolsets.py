@@ -99,10 +99,11 @@ def test_a_role_can_call_nothing_outside_its_set(market: ReplayMarket, make_cont
     assert [row["symbol"] for row in answer.payload["signals"]] == ["MMM", "AAPL"]
 
 
-def test_an_unexpected_error_is_an_answer_without_its_text(call: Call) -> None:
-    market = FarMarket(trouble={"A": RuntimeError("a secret path")})
-    answer = call(market, "signals_get", symbols=["A"])
-    assert answer.payload == {"error": "signals_get failed unexpectedly: RuntimeError", "success": False}
+@pytest.mark.parametrize("error", [RuntimeError("a secret path"), SystemExit("a secret path")])
+def test_an_unexpected_error_is_an_answer_without_its_text(call: Call, error: BaseException) -> None:
+    answer = call(FarMarket(trouble={"A": error}), "signals_get", symbols=["A"])
+    why = f"signals_get failed unexpectedly: {type(error).__name__}"
+    assert answer.payload == {"error": why, "success": False}
     assert answer.data
     assert not answer.has_data
 

@@ -41,7 +41,7 @@ def turn_of(step: ClaimedStep) -> Turn:
     )  # fmt: skip
 
 
-def raising(error: Exception) -> Handler:
+def raising(error: BaseException) -> Handler:
     def handler(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         raise error
 
@@ -118,10 +118,11 @@ def test_a_second_message_does_nothing(app: Celery, store: Store) -> None:
     [
         (MarketUnavailable("the market is away"), "market_unavailable: the market is away"),
         (RuntimeError("a defect"), "crashed: RuntimeError: a defect"),
+        (SystemExit("of a package"), "crashed: SystemExit: of a package"),
     ],
 )
 def test_a_handler_that_raises_is_tried_again_after_a_delay(
-    app: Celery, store: Store, error: Exception, reason: str
+    app: Celery, store: Store, error: BaseException, reason: str
 ) -> None:
     step = report()
     opened(store, step, attempts=2)

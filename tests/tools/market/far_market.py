@@ -69,7 +69,7 @@ class FarMarket:
     histories: Mapping[str, Bars] = field(default_factory=dict)
     news: Mapping[str, Sequence[Headline]] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, dict[str, float | str | None]]] = field(default_factory=dict)
-    trouble: Mapping[str, Exception] = field(default_factory=dict)
+    trouble: Mapping[str, BaseException] = field(default_factory=dict)
     before: Callable[[str], None] | None = None
     name: str = "far"
     clock: FarClock = field(default_factory=FarClock)

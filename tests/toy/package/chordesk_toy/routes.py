@@ -2,7 +2,9 @@
 
 from fastapi import APIRouter
 
-router = APIRouter(tags=["toys"])
+from chordesk.plugins import JsonRoute
+
+router = APIRouter(tags=["toys"], route_class=JsonRoute)
 
 
 @router.get("/toys")
