@@ -79,6 +79,7 @@ class Tws:
     forgets_executions: bool = False
     torn: int = 0  # a kind of message that comes with fields missing
     read_only: bool = False
+    knows_all: bool = False  # a share of any name is there
     listings: dict[str, int] = field(default_factory=dict)  # by symbol: how many shares have it, one by default
     port: int = 0
 
@@ -88,7 +89,7 @@ class Tws:
         self._numbers = Counter[str]()
         self._late: list[Callable[[], None]] = []
         self._listener: socket.socket | None = None
-        for number, symbol in enumerate(("AAPL", "MSFT", "IBM", "MMM", "BRK B"), 265_598):
+        for number, symbol in enumerate(("AAPL", "MSFT", "IBM", "MMM", "BRK B", "AAA", "BBB"), 265_598):
             self.shares[symbol] = Share(number, symbol)
         self.requests: list[int] = []  # the kinds of all that came in
 
@@ -359,9 +360,14 @@ class Tws:
     def _taken(self, line: Line, order_id: int, wanted: dict[str, str]) -> None:
         row = self._made(line, order_id, wanted)
         self._tell(line.client_id, messages.open_order(row) + messages.order_status(row))
-        if self.fills != "none" and row.kind in ("MKT", "LMT", "MOC", "LOC"):
+        if self.fills != "none" and self._reached(row):
             whole = row.quantity if self.fills == "all" else row.quantity / 2
             self.fill(row.ref, whole, self.price)
+
+    def _reached(self, row: FarOrder) -> bool:
+        if row.kind in ("LMT", "LOC"):
+            return self.price <= Decimal(row.limit) if row.action == "BUY" else self.price >= Decimal(row.limit)
+        return row.kind in ("MKT", "MOC")
 
     def _cancel(self, line: Line, fields: list[str]) -> Iterator[bytes]:
         order_id = int(fields[2])
@@ -428,6 +434,8 @@ class Tws:
 
     def _details(self, line: Line, fields: list[str]) -> Iterator[bytes]:
         request, symbol = int(fields[2]), fields[4]
+        if self.knows_all and symbol not in self.shares:
+            self.shares[symbol] = Share(300_000 + len(self.shares), symbol)
         if symbol in self.shares:
             for number in range(self.listings.get(symbol, 1)):
                 share = self.shares[symbol]
@@ -452,8 +460,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=4002)
     parser.add_argument("--fills", choices=("none", "part", "all"), default="all")
     parser.add_argument("--price", type=Decimal, default=Decimal(100))
+    parser.add_argument("--hold", action="append", default=[], metavar="SYMBOL=QUANTITY", help="a position at --price")
     given: Any = parser.parse_args()
-    with serving(Tws(fills=given.fills, price=given.price), given.port) as tws:
+    made = Tws(fills=given.fills, price=given.price, knows_all=True)
+    for symbol, _, quantity in (each.partition("=") for each in given.hold):
+        made.positions[symbol] = (Decimal(quantity), given.price)
+        made.shares.setdefault(symbol, Share(300_000 + len(made.shares), symbol))
+    with serving(made, given.port) as tws:
         print(f"IB Gateway's stand-in on 127.0.0.1:{tws.port}, account {ACCOUNT}", flush=True)
         threading.Event().wait()
 

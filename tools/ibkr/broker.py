@@ -212,7 +212,7 @@ class IbkrBroker:
 
     def _watching(self) -> None:
         """Leave the connection to a process that waits for it, and connect again for a listener."""
-        again = 0.0
+        again, told = 0.0, False
         while not self._ended.wait(LOOK_SECONDS):
             if not self._lock.acquire(blocking=False):
                 continue
@@ -221,9 +221,12 @@ class IbkrBroker:
                     self._leave()
                 elif self._changed is not None and not self._turn.held and time.monotonic() > again:
                     self._connect_idle()
-            except DeskError as error:
-                log.warning("fill_stream.ended", instead="fills are polled for", error=str(error))
-                again = time.monotonic() + AGAIN_SECONDS
+                    told = False
+            except Exception as error:  # the thread goes on: without it no other process would get the connection
+                why = str(error) if isinstance(error, DeskError) else type(error).__name__
+                if not told:
+                    log.warning("fill_stream.ended", instead="fills are polled for", error=why)
+                told, again = True, time.monotonic() + AGAIN_SECONDS
             finally:
                 self._lock.release()
 

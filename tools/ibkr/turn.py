@@ -42,11 +42,10 @@ class Turn:
         if self._held is not None:
             return
         time.sleep(max(0.0, self._left_at + MANNERS_SECONDS - time.monotonic()))
-        self._folder.mkdir(parents=True, exist_ok=True)
         if self.try_take():
             return
         until = time.monotonic() + seconds
-        queue = os.open(self._queue_path, os.O_RDWR | os.O_CREAT, 0o600)
+        queue = self._opened(self._queue_path)
         try:
             fcntl.flock(queue, fcntl.LOCK_SH)
             while not self.try_take():
@@ -57,7 +56,7 @@ class Turn:
             os.close(queue)
 
     def try_take(self) -> bool:
-        held = os.open(self._held_path, os.O_RDWR | os.O_CREAT, 0o600)
+        held = self._opened(self._held_path)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -68,7 +67,7 @@ class Turn:
 
     def wanted(self) -> bool:
         """Whether another process waits for it."""
-        queue = os.open(self._queue_path, os.O_RDWR | os.O_CREAT, 0o600)
+        queue = self._opened(self._queue_path)
         try:
             fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -76,6 +75,10 @@ class Turn:
         finally:
             os.close(queue)
         return False
+
+    def _opened(self, path: Path) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def leave(self) -> None:
         if self._held is not None:

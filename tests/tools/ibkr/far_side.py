@@ -77,6 +77,10 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
         for broker in self._built:
             broker._gateway._seconds = seconds
 
+    def patience(self, seconds: float) -> None:
+        """How long another process's connection is waited for."""
+        self._stack.enter_context(patch.object(module, "TURN_SECONDS", seconds))
+
     def again(self, seconds: float) -> None:
         self._stack.enter_context(patch.object(module, "AGAIN_SECONDS", seconds))
 
