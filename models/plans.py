@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from chordesk.models.answers import ActionPlan, TraderAction, Wire
 
@@ -35,6 +38,9 @@ class Sizing(Wire):
     beta and volatility. days_to_trade: sessions in which `most` fills at the share of a median day's volume that fills
     may be. round_trip: what buying and selling cost as a fraction of the price. next_report: the day of the next
     results, as it is known today. missing: figures that are not known, with the reason.
+
+    currency: of price, ATR and stop, where it is not the account's, as the bounds are; rate: of one unit of it. lot:
+    what a purchase is a multiple of. These are left out of every dump where they are as in New York.
     """
 
     symbol: str
@@ -57,6 +63,22 @@ class Sizing(Wire):
     round_trip: float | None
     next_report: dt.date | None
     missing: list[str]
+    currency: str | None = None
+    rate: float | None = None
+    lot: float = 1.0
+
+    @property
+    def price_base(self) -> float | None:
+        """The price in the account's currency."""
+        return self.price if self.currency is None or self.price is None else self.price * (self.rate or 0.0)
+
+    @model_serializer(mode="wrap")
+    def _told(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        left_out = {"currency": None, "rate": None, "lot": 1.0}
+        return {name: value for name, value in dump(self).items() if left_out.get(name, _SAID) != value}
+
+
+_SAID = object()
 
 
 class Stress(Wire):

@@ -28,7 +28,7 @@ class Rated(NamedTuple):
     rate: Decimal
 
 
-def rated_of(row: BrokerFill | Settlement | Row[Any], symbol: str) -> Rated | None:
+def rated_of(row: BrokerFill | Settlement | Fill | BookedSettlement | Row[Any], symbol: str) -> Rated | None:
     """Return the rate that a row is booked at, None where it is in the account's currency."""
     if row.currency is None:
         return None
@@ -173,6 +173,18 @@ def _booked(
 def duties_sum(duties: Iterable[Sequence[Any]] | None) -> Decimal:
     """Return what duties, (name, amount) each, come to."""
     return sum((exact(amount) for _, amount in duties or ()), Decimal(0))
+
+
+def worth_of_fill(fill: Fill) -> Decimal:
+    """Return what a fill moved in the account's currency, without its costs."""
+    return in_base(
+        exact(fill.quantity) * exact(fill.price) * exact(multiplier_of(fill.symbol)), rated_of(fill, fill.symbol)
+    )
+
+
+def costs_of(fill: Fill) -> Decimal:
+    """Return commission and duties of a fill."""
+    return exact(fill.commission) + duties_sum(fill.duties)
 
 
 def in_base(amount: Decimal, rated: Rated | None) -> Decimal:

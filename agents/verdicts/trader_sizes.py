@@ -55,17 +55,20 @@ def _bounded(action: Action, pooled: Pooled, now: Standing, day: dt.date) -> tup
         size = _at_stop(size, plan.stop if long else 2 * price - plan.stop, pooled, now)
     if price is None or size.most is None:
         return untraded(action, now.held, f"no bound of its size is known: {'; '.join(size.missing)}"), 0.0
-    unit = _unit(action, price)
+    unit = _unit(action, price) * (1.0 if size.currency is None else size.rate or 0.0)
     if not unit:  # a call against shares that are held takes no money
         return {**action, "plan": None}, 0.0
     asked = float(action.get("notional") or (action.get("quantity") or 0.0) * unit)
-    if math.floor(size.most / unit) < 1:
-        what = "contract" if action.get("contract") else "share"
-        why = f"at most {money(size.most)} by {size.bound} is less than one {what} at {money(unit)}"
+    lot = 1.0 if action.get("contract") else size.lot
+    if math.floor(size.most / unit) < lot:
+        what = "contract" if action.get("contract") else "share" if lot == 1 else f"lot of {lot:g} shares"
+        why = f"at most {money(size.most)} by {size.bound} is less than one {what} at {money(unit * lot)}"
         return untraded(action, now.held, why), 0.0
     kept = dict(action)
     if asked > size.most:
-        kept |= {"notional": size.most} if action.get("notional") else {"quantity": float(size.most // unit)}
+        kept |= (
+            {"notional": size.most} if action.get("notional") else {"quantity": float(size.most // (unit * lot) * lot)}
+        )
         kept["reasoning"] += f" ({money(asked)} was asked for; at most {money(size.most)} by {size.bound}.)"
     whole = _whole(plan, pooled, size, action, asked if asked > size.most else None, day)
     kept["plan"] = whole.model_dump(mode="json", exclude_none=True)

@@ -14,7 +14,6 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
 from chordesk.models.exchanges import exchange_code
-from chordesk.models.market import multiplier_of
 from chordesk.models.orders import DenialCode
 from chordesk.models.questions import QuestionState
 from chordesk.models.settings import Settings
@@ -43,6 +42,7 @@ from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, unscreened
 from chordesk.tasks.workflows.runs import new_run
 from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.books import costs_of, duties_sum, worth_of_fill
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import account_money, ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, day_of, decision_time
@@ -265,10 +265,7 @@ def _traded(session: Session, account: str, since: dt.datetime | None, now: dt.d
     fills = select(Fill).where(Fill.account == account, col(Fill.filled_at) <= now)
     if since is not None:
         fills = fills.where(col(Fill.filled_at) > since)
-    worth = (
-        exact(fill.quantity) * exact(fill.price) * exact(multiplier_of(fill.symbol)) for fill in session.exec(fills)
-    )
-    return float(sum(worth, exact(0)))
+    return float(sum(map(worth_of_fill, session.exec(fills)), exact(0)))
 
 
 def decided_before(session: Session, account: str, now: dt.datetime) -> Run | None:
@@ -452,7 +449,8 @@ def _performance(
     whole = closes.until(last)
     fees = [0.0] * len(rows)
     for fill in fills:
-        fees[min(bisect.bisect_left(days, day_of(fill.filled_at, fill.symbol)), len(rows) - 1)] += fill.commission
+        day = day_of(fill.filled_at, fill.symbol)
+        fees[min(bisect.bisect_left(days, day), len(rows) - 1)] += float(costs_of(fill))
     course = course_of(
         [row.equity for row in rows],
         [row.exposure for row in rows],
@@ -496,9 +494,18 @@ def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def _cost(session: Session, walk: Walk) -> dict[str, Any]:
-    """Return turns, tokens and commissions, and the estimated price of all turns; None where no price is known."""
-    fees = session.exec(select(func.sum(Fill.commission)).where(Fill.account == walk.account)).one() or 0.0
-    return {**spent(session, walk.account), "commission": fees, "usd": cost_of(session, walk.settings, walk.run_id).usd}
+    """Return turns, tokens and commissions, and the estimated price of all turns; None where no price is known. Duties
+    are named where there are any."""
+    own = Fill.account == walk.account
+    fees = session.exec(select(func.sum(Fill.commission)).where(own)).one() or 0.0
+    duties = float(sum(map(duties_sum, session.exec(select(Fill.duties).where(own))), exact(0)))
+    taxed = {"duties": duties} if duties else {}
+    return {
+        **spent(session, walk.account),
+        "commission": fees,
+        **taxed,
+        "usd": cost_of(session, walk.settings, walk.run_id).usd,
+    }
 
 
 def _claims(session: Session, account: str) -> dict[str, list[Claim]]:

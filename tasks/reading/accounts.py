@@ -21,15 +21,16 @@ from chordesk.models.states import RUN_FINAL, STEP_FINAL, TradingState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark, Fill, Order, Position, Reconciliation
 from chordesk.models.tables.runs import Report, Run, Step
+from chordesk.tools.books import costs_of, in_base, rated_of, worth_of_fill
 from chordesk.tools.decimals import exact
-from chordesk.tools.ledger import value, worth_of
+from chordesk.tools.ledger import gains_of, value, worth_of
 from chordesk.tools.orders.accounts import account_names
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
 from chordesk.tools.orders.reconciliation import describe_difference, latest
 from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.orders.stops import left_of, working_protection
-from chordesk.tools.risk.exposure import underlying_of, unit_exposure
+from chordesk.tools.risk.exposure import converted, underlying_of, unit_exposure, without_rate
 
 PLANS = "portfolio"  # where a run's parameters hold its plans
 PENDING = "pending"
@@ -253,7 +254,8 @@ class AccountState(Frozen):
 
 class PositionValue(HeldPosition):
     """A position. value: in account currency, negative when short; share: of the account's equity; gain: value less
-    cost, gain_share: of the cost. What rests on a missing price is None."""
+    cost, gain_share: of the cost; gain_of_currency: the part of gain that the currency made, and not the price, None in
+    the account's own. What rests on a missing price is None."""
 
     underlying: str
     sector: str | None
@@ -261,6 +263,7 @@ class PositionValue(HeldPosition):
     share: float | None
     gain: float | None
     gain_share: float | None
+    gain_of_currency: float | None
     protected_by: list[ProtectiveOrder]
 
 
@@ -377,7 +380,9 @@ def _position(
     session: Session, held: HeldPosition, total: float | None, snapshot: Snapshot | None, stops: list[Order]
 ) -> PositionValue:
     worth = worth_of(held)
-    cost = worth_of(held.model_copy(update={"market_price": held.average_cost})) or ZERO
+    gains, units = gains_of(held), exact(held.quantity) * exact(multiplier_of(held.symbol))
+    cost = units * exact(held.average_cost if held.currency is None else held.cost_base or 0)
+    gain = None if gains is None else sum(gains, ZERO)
     underlying = underlying_of(held.symbol)
     return PositionValue.of(
         held,
@@ -385,8 +390,9 @@ def _position(
         sector=snapshot.sector(underlying) if snapshot else None,
         value=_figure(worth),
         share=float(worth / exact(total)) if worth is not None and total else None,
-        gain=_figure(worth - cost if worth is not None else None),
-        gain_share=float((worth - cost) / abs(cost)) if worth is not None and cost else None,
+        gain=_figure(gain),
+        gain_share=float(gain / abs(cost)) if gain is not None and cost else None,
+        gain_of_currency=_figure(gains[1]) if gains is not None and held.currency is not None else None,
         protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == held.symbol],
     )
 
@@ -401,11 +407,12 @@ def _sectors(
     amounts: dict[str | None, Decimal] = {}
     names: dict[str | None, set[str]] = {}
     for row in positions:
-        if row.market_price is None:
+        if row.market_price is None or without_rate(row):
             return None
         sector = snapshot.sector(underlying_of(row.symbol)) if snapshot else None
         side = "buy" if row.quantity >= 0 else "sell"
-        exposure = abs(exact(row.quantity)) * unit_exposure(row.symbol, side, exact(row.market_price))
+        own = abs(exact(row.quantity)) * unit_exposure(row.symbol, side, exact(row.market_price))
+        exposure = converted(own, row.fx)
         amounts[sector] = amounts.get(sector, ZERO) + exposure
         names.setdefault(sector, set()).add(underlying_of(row.symbol))
     rows = [
@@ -429,7 +436,7 @@ def _reconciled(row: Reconciliation | None) -> ReconciledState | None:
 
 class LedgerRow(Frozen):
     """One movement: a fill with its run, or a settlement. at: market time; quantity: signed; cash: what it added to the
-    account's cash, negative when it was paid, commission included."""
+    account's cash, negative when it was paid, commission and duties included."""
 
     kind: Literal["fill"] | SettlementKind
     at: dt.datetime
@@ -460,14 +467,13 @@ def ledger(session: Session, account: str, limit: int, offset: int) -> list[Ledg
 
 def _filled(fill: Fill, run_id: str) -> LedgerRow:
     signed = fill.quantity if fill.side == "buy" else -fill.quantity
-    cash = _cash(fill.symbol, signed, fill.price, fill.commission)
+    worth = worth_of_fill(fill) if fill.side == "sell" else -worth_of_fill(fill)
+    cash = float(worth - costs_of(fill))
     return LedgerRow(kind="fill", at=fill.filled_at, quantity=signed, cash=cash, row=fill, run_id=run_id)
 
 
 def _settled(row: BookedSettlement) -> LedgerRow:
-    cash = _cash(row.symbol, -row.quantity if row.kind in PAID_FOR else row.quantity, row.price, 0.0)
+    signed = exact(row.quantity) * (1 if row.kind in PAID_FOR else -1)
+    paid = signed * exact(row.price) * exact(multiplier_of(row.symbol))
+    cash = float(in_base(paid, rated_of(row, row.symbol)))
     return LedgerRow.of(row, at=row.settled_at, cash=cash, row=row, run_id=None)
-
-
-def _cash(symbol: str, signed: float, price: float, commission: float) -> float:
-    return float(-exact(signed) * exact(price) * exact(multiplier_of(symbol)) - exact(commission))

@@ -484,6 +484,10 @@ class Builder:
             facts = fill.model_dump(
                 include={"order_id", "symbol", "side", "quantity", "price", "commission", "filled_at"}
             )
+            if fill.currency is not None:
+                facts |= fill.model_dump(include={"currency", "rate", "rate_at", "rate_source"})
+            if fill.duties:
+                facts["duties"] = fill.duties
             label = f"{fill.side} {fill.quantity:g} at {fill.price:g}"
             self.add("fill", fill.id, label, [last], fill.created_at, facts)
         names = {"state", "side", "quantity", "order_type", "stop_price", "limit_price"}

@@ -36,7 +36,7 @@ from chordesk.tools.orders.previews import price_moved, terms_of, verify
 from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
 from chordesk.tools.risk.codes import meaning, meanings, variable_name
 from chordesk.tools.risk.conduct import halted
-from chordesk.tools.risk.exposure import book_exposures, exposures, price_of
+from chordesk.tools.risk.exposure import book_exposures, converted, exposures, price_of
 from chordesk.tools.risk.pre_trade import RULES, Measured, measured
 from chordesk.tools.rogue_calls import RogueRow
 
@@ -169,7 +169,7 @@ def order_effect(found: Assessment) -> OrderEffect:
         return float(own / equity), float(whole / equity)
 
     per_unit = price_of(ticket, context) * exact(ticket.multiplier)
-    paid = exact(ticket.quantity) * per_unit * (1 if ticket.side == "buy" else -1)
+    paid = converted(exact(ticket.quantity) * per_unit, context.fx) * (1 if ticket.side == "buy" else -1)
     (share_before, sector_before), (share_after, sector_after) = shares(before), shares(after)
     return OrderEffect(
         symbol=ticket.symbol, sector=sector, share_before=share_before, share_after=share_after,

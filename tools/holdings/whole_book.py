@@ -161,7 +161,7 @@ def _whole(book: OutsideBook, now: Standing, value: float, *, synthetic: bool) -
     own = now.heat
     heat = HeatBook(
         value, tuple(rows), own.missing, own.assumed, {**book.priced.returns, **own.returns},
-        {**book.priced.units, **own.units}, own.closes, own.traded,
+        {**book.priced.units, **own.units}, own.closes, own.traded, own.rates,
     )  # fmt: skip
     return replace(
         now,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import NotConfigured
+from chordesk.models.errors import MarketError, NotConfigured
+from chordesk.models.money import DOLLAR
 from chordesk.models.orders import AccountView, HeldPosition
 from chordesk.models.tables.orders import Account
 from chordesk.tools.decimals import rounded
-from chordesk.tools.ledger import account_money, value, worth_of
+from chordesk.tools.ledger import account_money, gains_of, value, worth_of
 from chordesk.tools.market.clock import day_of
+from chordesk.tools.market.fx import MarketRates, listed_in
 from chordesk.tools.market.prices import Quotes, lapse
 from chordesk.tools.registry import Answer, Arguments, Gaps, ToolContext, ToolSpec, payload
 from chordesk.tools.risk.exposure import cover_of, held_in, underlying_of
@@ -28,6 +31,10 @@ class PositionRow(TypedDict):
     marketValue: float | None
     share: float | None
     boundByCalls: NotRequired[float]
+    currency: NotRequired[str]
+    rate: NotRequired[float | None]
+    gainOfPrice: NotRequired[float | None]
+    gainOfCurrency: NotRequired[float | None]
 
 
 class Portfolio(TypedDict):
@@ -35,6 +42,7 @@ class Portfolio(TypedDict):
     cash: float
     equity: float | None
     buyingPower: float
+    currency: NotRequired[str]
     positions: list[PositionRow]
 
 
@@ -50,7 +58,8 @@ def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
     if account is None:
         gaps.add("account", "not opened yet: these are the figures it opens with (DESK_STARTING_CASH)")
         cash = context.settings.starting_cash
-        account = AccountView(account=context.account, cash=cash, equity=cash, positions=[])
+        own = context.settings.currency
+        account = AccountView(account=context.account, cash=cash, equity=cash, positions=[], currency=own)
     rows = [_position(held, account.equity) for held in account.positions]
     for row in rows:
         if bound := float(cover_of(held_in(row["symbol"], account.positions)).shares):
@@ -61,6 +70,7 @@ def portfolio_get(context: ToolContext, arguments: Arguments) -> dict[str, Any]:
         "equity": rounded(account.equity, 2),
         "buyingPower": rounded(max(account.cash, 0.0), 2),
         "positions": rows,
+        **({} if account.currency == DOLLAR else {"currency": account.currency}),
     }
     return payload(context, gaps, available=True, portfolio=portfolio)
 
@@ -104,7 +114,39 @@ def _position(held: HeldPosition, equity: float | None) -> dict[str, Any]:
         "priceDate": day_of(held.priced_at, held.symbol).isoformat() if held.priced_at else None,
         "marketValue": None if worth is None else rounded(float(worth), 2),
         "share": round(float(worth) / equity, 4) if worth is not None and equity else None,
+        **_foreign(held),
     }
+
+
+def _foreign(held: HeldPosition) -> dict[str, Any]:
+    """Return the facts of a position in another currency than the account's."""
+    if held.currency is None:
+        return {}
+    gains = gains_of(held)
+    of_price, of_currency = map(float, gains) if gains is not None else (None, None)
+    return {
+        "currency": held.currency,
+        "rate": held.fx.rate if held.fx is not None else None,
+        "gainOfPrice": rounded(of_price, 2),
+        "gainOfCurrency": rounded(of_currency, 2),
+    }
+
+
+def rates_by_symbol(context: ToolContext, symbols: Iterable[str]) -> dict[str, tuple[str, float | None]]:
+    """Return the currency of each symbol whose prices are not in the account's, with its rate, None where it is not
+    known."""
+    with store_of(context).read() as session:
+        money = account_money(session, context.settings, context.account)
+    rates = MarketRates(context.market, money)
+    found: dict[str, tuple[str, float | None]] = {}
+    for symbol in symbols:
+        if (currency := listed_in(context.market, symbol)) == money.base:
+            continue
+        try:
+            found[symbol] = (currency, rates.rate(currency).rate)
+        except MarketError:
+            found[symbol] = (currency, None)
+    return found
 
 
 PORTFOLIO_GET = ToolSpec(
@@ -113,7 +155,8 @@ PORTFOLIO_GET = ToolSpec(
         "The account: cash, equity, buyingPower, and positions with quantity, averageCost, marketPrice and its day "
         "(priceDate), marketValue and share of equity (a fraction); boundByCalls are shares that cover written calls "
         "and cannot be sold before these are bought back. A position whose price is not of the market's latest session "
-        "is in `missing` and valued at that older price. Null is unknown; `missing` has the reason."
+        "is in `missing` and valued at that older price. Prices and cost of a row with a `currency` are in that, its "
+        "other figures in the account's by `rate`. Null is unknown; `missing` has the reason."
     ),
     arguments=Arguments,
     function=portfolio_get,

@@ -19,8 +19,9 @@ from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact, rounded
+from chordesk.tools.market.price_steps import lot_of
 from chordesk.tools.market.protocol import Floats
-from chordesk.tools.model_tools.portfolio import portfolio_get
+from chordesk.tools.model_tools.portfolio import portfolio_get, rates_by_symbol
 from chordesk.tools.model_tools.signals import technical_rows
 from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR
 from chordesk.tools.prices.price_panel import CORRELATION_SESSIONS, beta, correlations, ledoit_wolf, log_returns
@@ -81,6 +82,12 @@ class HeatBook:
     units: dict[str, float]  # heat of a position in shares worth all equity, 2 * ATR14 / price, by symbol
     closes: dict[str, float] = field(default_factory=dict)  # last ones, likewise
     traded: dict[str, float] = field(default_factory=dict)  # money of a median day, likewise
+    # of closes and traded that are not in the account's currency: that and its rate, None where it is not known
+    rates: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+
+    def rate(self, symbol: str) -> float | None:
+        """Return what one unit of the currency of a symbol's price is worth in the account's."""
+        return self.rates[symbol][1] if symbol in self.rates else 1.0
 
     @cached_property
     def heats(self) -> Floats:
@@ -129,9 +136,10 @@ def heat_book(tool: ToolContext, others: Sequence[str]) -> HeatBook:
     names = list(dict.fromkeys([*(underlying_of(row["symbol"]) for row in positions), *others]))
     technicals = {row["symbol"]: row for row in technical_rows(tool, names, Gaps())}
     units = {name: share_heat(1.0, row["atr14"], row["close"], 1.0) for name, row in technicals.items() if row["atr14"]}
+    rates = rates_by_symbol(tool, names)
     rows, missing = [], []
     for row in positions:
-        found = _heat_of(row, equity, units, technicals) if equity is not None and equity > 0 else None
+        found = _heat_of(row, equity, units, technicals, rates) if equity is not None and equity > 0 else None
         if found is None:
             missing.append(row["symbol"])
         else:
@@ -140,11 +148,15 @@ def heat_book(tool: ToolContext, others: Sequence[str]) -> HeatBook:
     assumed = sorted({row.symbol for row in rows} - returns.keys())
     closes = {name: row["close"] for name, row in technicals.items()}
     traded = {name: row["traded20"] for name, row in technicals.items() if row["traded20"]}
-    return HeatBook(equity, tuple(rows), tuple(missing), tuple(assumed), returns, units, closes, traded)
+    return HeatBook(equity, tuple(rows), tuple(missing), tuple(assumed), returns, units, closes, traded, rates)
 
 
 def _heat_of(
-    row: dict[str, Any], equity: float, units: dict[str, float], technicals: dict[str, Any]
+    row: dict[str, Any],
+    equity: float,
+    units: dict[str, float],
+    technicals: dict[str, Any],
+    rates: Mapping[str, tuple[str, float | None]],
 ) -> HeldHeat | None:
     """Return the heat of a position; a bought contract can lose its value, a written one counts as its shares."""
     symbol, value, quantity = underlying_of(row["symbol"]), row["marketValue"], row["quantity"]
@@ -157,7 +169,10 @@ def _heat_of(
         return None
     if contract is None:
         return HeldHeat(symbol, abs(value) * units[symbol] / equity, 1 if quantity > 0 else -1, abs(value))
-    shares = abs(quantity) * multiplier_of(row["symbol"]) * technicals[symbol]["close"]
+    rate = rates[symbol][1] if symbol in rates else 1.0
+    if rate is None:
+        return None
+    shares = abs(quantity) * multiplier_of(row["symbol"]) * technicals[symbol]["close"] * rate
     return HeldHeat(symbol, shares * units[symbol] / equity, -1 if contract.kind == "call" else 1, abs(value))
 
 
@@ -304,13 +319,17 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     bounds = [*own, *(bound for each in now.further for bound in each(symbol, pooled, now) if bound.most is not None)]
     # Further bounds stand beside those of the account: where none of these is known, nothing is opened by the others.
     known = [one for one in bounds if one.most is not None] if any(one.most is not None for one in own) else []
-    held = min(known, key=lambda one: one.most or 0.0, default=None) if price is not None and equity else None
+    currency, rate = now.heat.rates.get(symbol, (None, 1.0))
+    counted = price is not None and equity and rate is not None
+    held = min(known, key=lambda one: one.most or 0.0, default=None) if counted else None
     most = held.most if held is not None else None
     share = most / equity if most is not None and equity else 0.0
     sector = now.sectors.get(symbol)
     missing = [f"{one.rule}: {one.why}" for one in bounds if one.most is None]
     if price is None:
         missing.append(f"price: no close of {symbol} of the latest session")
+    if rate is None:
+        missing.append(f"rate: none of {currency} into the account's currency is known")
     days = _days_to_trade(symbol, most, now)
     if most and days is None:
         missing.append(f"days to trade: no volume of {symbol} over 20 sessions")
@@ -333,17 +352,20 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         overlap=_overlaps(symbol, now),
         sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
         days_to_trade=days,
-        round_trip=None if price is None else round(round_trip(price, now.limits), 6),
+        round_trip=None if price is None or rate is None else round(round_trip(price * rate, now.limits), 6),
         next_report=now.reports.get(symbol),
         missing=missing,
+        currency=currency,
+        rate=rate if currency is not None else None,
+        lot=float(lot_of(symbol)),
     )
 
 
 def _days_to_trade(symbol: str, money: float | None, now: Standing) -> float | None:
     """Return in how many sessions so much money fills where a fill may be DESK_PAPER_VOLUME_SHARE of the volume: of a
     median day, since a mean is that of its few large ones. None without money or a volume."""
-    traded = now.heat.traded.get(symbol)
-    return round(money / (traded * now.limits.paper_volume_share), 2) if money and traded else None
+    traded, rate = now.heat.traded.get(symbol), now.heat.rate(symbol)
+    return round(money / (traded * rate * now.limits.paper_volume_share), 2) if money and traded and rate else None
 
 
 def _stop(pooled: Pooled, price: float | None, atr: float | None) -> tuple[float | None, str | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chordesk.models import features
 from chordesk.models.descriptions import said
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.features import Denial
 from chordesk.models.orders import Cleared, Denied, OrderTicket, RiskContext
 from chordesk.models.orders import DenialCode as Code
@@ -74,6 +75,16 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
 }
 
 
+# Rules that have nothing to say of a share of New York in an account in dollars, and are not on record there.
+_ABROAD: frozenset[Rule] = frozenset({amounts.rate_rule})
+
+
+def _is_home(ticket: OrderTicket, context: RiskContext) -> bool:
+    """Return whether an order and all positions are of New York, in the account's currency."""
+    held = (one.currency is None for one in context.account.positions)
+    return exchange_code(ticket.symbol) == HOME and context.fx is None and all(held)
+
+
 def check(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Cleared | Denied:
     denials = (rule(ticket, context, limits) for rule in RULES)
     return next((denied for denied in denials if denied is not None), Cleared())
@@ -112,10 +123,11 @@ class Measured:
 
 
 def measured(ticket: OrderTicket, context: RiskContext, limits: Settings) -> list[Measured]:
-    """Return every rule with its answer and figure, in their order."""
+    """Return every rule that an order can meet with its answer and figure, in their order."""
     strict, poor = limits.model_copy(update={**_STRICT, **_COUNTS}), _without_cash(context)
-    exits = only_reduces(ticket, context)
-    return [_measured(rule, ticket, context, poor, limits, strict, exits=exits) for rule in RULES]
+    exits, home = only_reduces(ticket, context), _is_home(ticket, context)
+    rules = (rule for rule in RULES if not (home and rule in _ABROAD))
+    return [_measured(rule, ticket, context, poor, limits, strict, exits=exits) for rule in rules]
 
 
 def _measured(

@@ -33,7 +33,7 @@ _MONEY = frozenset({
     "freecashflow", "operatingcashflow", "totalcash", "totaldebt", "ebitda", "grossprofits", "dividendrate",
     "trailingannualdividendrate", "fiftytwoweekhigh", "fiftytwoweeklow", "fiftydayaverage", "twohundreddayaverage",
     "revenueestimate", "earningsestimate", "maxsymbolnotional", "maxgrossnotional", "eps", "assets", "liabilities",
-    "traded20",
+    "traded20", "gainofprice", "gainofcurrency", "costbase",
 })  # fmt: skip
 # Under these parents a name of the list is something else, a name is money that is none elsewhere, or all numbers are.
 _SHARES_UNDER = {"signals": frozenset({"sma20", "sma50"})}

@@ -125,10 +125,11 @@ def _fresh(verdict: Payload, price: float | None, cash: float | None, tradable: 
         return watch("the verdict is BUY, but its bound or the cash is not known")
     if price is None:
         return watch("the verdict is BUY, but its price is missing")
-    notional = int(min(most, cash) * 100) / 100
+    notional, least = int(min(most, cash) * 100) / 100, price * (size.get("rate") or 1) * (size.get("lot") or 1)
     bound = f"the bound by {size.get('bound')}" if most <= cash else "the cash that is left"
-    if notional < max(price, _LEAST_TRADE):
-        return watch(f"the verdict is BUY, but {notional:.2f} by {bound} buys no share at {price}")
+    if notional < max(least, _LEAST_TRADE):
+        what = "share" if not size.get("lot") else f"lot of {size['lot']:g}"
+        return watch(f"the verdict is BUY, but {notional:.2f} by {bound} buys no {what} at {price}")
     reason = f"the verdict is BUY; {notional:.2f} is {bound}"
     plan = {"stop": number(size, "stop"), "target": None, "horizon": None, "review": None}
     traded = {"side": "buy", "notional": notional, "orderType": "market", "plan": plan}

@@ -176,7 +176,11 @@ def _preview(preview: Preview | None) -> Iterable[Text]:
         yield Text("preview: none")
     else:
         when = utc_seconds(preview.created_at)
-        yield Text(f"preview {money(preview.notional)} at {money(preview.price)}, made {when}")
+        at = money(preview.price)
+        if preview.currency is not None and preview.rate is not None:
+            at = f"{preview.currency} {at} (rate {plain(preview.rate)}, {preview.rate_source})"
+        due = "".join(f", {name} {money(amount)}" for name, amount in preview.duties or ())
+        yield Text(f"preview {money(preview.notional)} at {at}{due}, made {when}")
         yield Text(f"  sha256 {preview.payload_hash}")
         protection = preview_text(preview.payload)
         if protection is not None:
@@ -204,8 +208,12 @@ def _sent(order: Order) -> Iterable[Text]:
 def _fills(fills: Sequence[Fill], legs: object) -> Iterable[Text]:
     for fill in fills[:MOST_FILLS]:
         cost = f", commission {money(fill.commission)}" if fill.commission else ""
+        cost += "".join(f", {name} {money(amount)}" for name, amount in fill.duties or ())
+        at = money(fill.price)
+        if fill.currency is not None and fill.rate is not None:
+            at = f"{fill.currency} {at} (rate {plain(fill.rate)}, {fill.rate_source})"
         leg = f" {fill.side} {fill.symbol}" if legs else ""
-        yield Text(f"fill {plain(fill.quantity)}{leg} at {money(fill.price)}{cost}, {new_york(fill.filled_at)}")
+        yield Text(f"fill {plain(fill.quantity)}{leg} at {at}{cost}, {new_york(fill.filled_at)}")
     if len(fills) > MOST_FILLS:
         total = sum(fill.quantity for fill in fills)
         yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")
