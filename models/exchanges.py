@@ -149,6 +149,12 @@ _ROWS = (
         steps=(_steps(("0", "0.01")),), lot=100, source="SSE, Stock trading mechanism, 1.1.2, seen 2026-11-28",
     ),
     Exchange(
+        # Its sessions are those of Shanghai.
+        code="XSHE", place="Shenzhen", calendar="XSHG", recorded_since="1990-12-03", zone="Asia/Shanghai",
+        currency="CNY", suffixes=("SZ",),
+        steps=(_steps(("0", "0.01")),), lot=100, source="PPro8, Shenzhen Stock Exchange, 2019-11-04",
+    ),
+    Exchange(
         code="XKRX", place="Seoul", calendar="XKRX", zone="Asia/Seoul", currency="KRW", suffixes=("KS", "KQ"),
         steps=(
             _steps(

@@ -320,6 +320,7 @@ class RiskContext(Frozen):
     idle            how many of the symbol's last sessions had no volume, as far back as is looked; 0 where not known
     quote           last price of what is traded, the share or the contract, of whatever time; while none is known, the
                     average cost of what is held, and unpriced is the reason; of an order with legs their sum
+    duties          what the order pays beside commission when it fills, in account currency
     fx              rate of the currency that the ticket is priced in, into the account's; None where it is that one
     net             net price of one unit at the legs' last prices, in the order's direction
     stated_notional the trader's amount in money, None when it gave a quantity
@@ -352,6 +353,7 @@ class RiskContext(Frozen):
     quote: Quote
     unpriced: str | None = None
     fx: FxRate | None = None
+    duties: Amount = 0.0
     net: Amount | None = None
     stated_notional: Amount | None = None
     sectors: Mapping[str, str | None] = {}

@@ -1,15 +1,16 @@
-"""Rates of orders that are not priced in the account's currency: that of a preview, and that of an exit, which does not
-wait for one of today."""
+"""Rates of orders that are not priced in the account's currency, that of a preview, and that of an exit, which does not
+wait for one of today; and what duties come to in it."""
 
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from sqlmodel import Session
 
+from chordesk.models.duties import duties_due
 from chordesk.models.errors import MarketError
-from chordesk.models.money import FxRate
+from chordesk.models.money import Duty, FxRate
 from chordesk.models.tables.orders import Position, Preview
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.fx import Converting
@@ -35,6 +36,20 @@ def cost_rate(currency: str, base: str, average: Decimal, cost_base: Decimal, at
     if not average or not cost_base:
         return None
     return FxRate(currency, base, float(_DIGITS.divide(cost_base, average)), at, OF_COST)
+
+
+_CENT = Decimal("0.01")
+
+
+def duties_of(
+    symbol: str, kind: str, side: str, before: Decimal, after: Decimal, fx: FxRate | None
+) -> tuple[Duty, ...]:
+    """Return the duties that a fill adds to its order, in the account's currency and to its cent. before, after: what
+    the order has moved without and with it, in the listing's currency; fx: the rate of that."""
+    rate = Decimal(1) if fx is None else exact(fx.rate)
+    due = duties_due(symbol, kind, side, before, after)
+    found = ((name, (amount * rate).quantize(_CENT, ROUND_HALF_UP)) for name, amount in due)
+    return tuple(Duty(name, float(amount)) for name, amount in found if amount)
 
 
 def exit_rate(session: Session, account: str, symbol: str, base: str, rates: Converting | None = None) -> FxRate | None:

@@ -33,7 +33,7 @@ from chordesk.models.settings.running_desk import PAPER
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.books import ROWS_A_MARK, Books, books_of, keep_marks
+from chordesk.tools.books import ROWS_A_MARK, Books, books_of, duties_sum, keep_marks
 from chordesk.tools.brokers.early_exercise import exercised_now
 from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs
 from chordesk.tools.decimals import exact, money, plain
@@ -47,7 +47,7 @@ from chordesk.tools.ledger import (
 )
 from chordesk.tools.market.actions import cash_growth, contract_after
 from chordesk.tools.market.clock import at_exchange, day_of, hours_of, usual_close
-from chordesk.tools.market.fx import last_known, listed_in, rate_into
+from chordesk.tools.market.fx import kind_of, last_known, listed_in, rate_into
 from chordesk.tools.market.prices import (
     actions_of,
     named_on,
@@ -59,7 +59,7 @@ from chordesk.tools.market.prices import (
     vanished,
 )
 from chordesk.tools.market.protocol import Action, FillSource, MarketData, RecordedSessions
-from chordesk.tools.rates import cost_rate, exit_rate, rate_fields
+from chordesk.tools.rates import cost_rate, duties_of, exit_rate, rate_fields
 from chordesk.tools.risk.exposure import (
     cover_of,
     free_cash,
@@ -513,11 +513,12 @@ class PaperBroker:
         if fresh:
             opens = opening_part(_held(account, ticket.traded), ticket.side, taken) > 0
             try:
-                fresh = [_rated(fill, self._rate_at(ticket.traded, fill.at, opens=opens)) for fill in fresh]
+                rates = [self._rate_at(ticket.traded, fill.at, opens=opens) for fill in fresh]
             except MarketError as error:
                 waiting = "partially_filled" if booked else "submitted"
                 return _answer(ticket, found.ends or waiting, str(error), booked)
-            short = self._shortfall(ticket, taken, max(fresh, key=_unit_cost), account)
+            fresh = self._taxed(ticket, booked, [_rated(*each) for each in zip(fresh, rates, strict=True)], rates)
+            short = self._shortfall(ticket, taken, fresh, account)
             if short is not None:
                 return _answer(ticket, "cancelled" if booked else "rejected", short, booked)
         fills = [*booked, *fresh]
@@ -588,7 +589,28 @@ class PaperBroker:
             if fx is not None:
                 yield leg.model_copy(update=rate_fields(fx))
 
-    def _shortfall(self, ticket: OrderTicket, taken: Decimal, dearest: BrokerFill, account: AccountView) -> str | None:
+    def _taxed(
+        self,
+        ticket: OrderTicket,
+        booked: Sequence[BrokerFill],
+        fresh: Sequence[BrokerFill],
+        rates: Sequence[FxRate | None],
+    ) -> list[BrokerFill]:
+        """Return the fills of an order with their duties; contracts have none here."""
+        if ticket.contract is not None:
+            return list(fresh)
+        kind, moved, found = kind_of(self._market, ticket.symbol), _moved(booked), []
+        for fill, fx in zip(fresh, rates, strict=True):
+            after = moved + _moved([fill])
+            duties = duties_of(ticket.symbol, kind, ticket.side, moved, after, fx)
+            found.append(fill.model_copy(update={"duties": duties}) if duties else fill)
+            moved = after
+        return found
+
+    def _shortfall(
+        self, ticket: OrderTicket, taken: Decimal, fresh: Sequence[BrokerFill], account: AccountView
+    ) -> str | None:
+        dearest = max(fresh, key=_unit_cost)
         held, price = _held(account, ticket.traded), exact(dearest.price)
         if self._uncovers(ticket, taken, account):
             return f"{plain(taken)} {ticket.traded} sold would leave a written call without its 100 shares"
@@ -597,6 +619,7 @@ class PaperBroker:
             return None
         rate = exact(dearest.rate) if dearest.rate is not None else Decimal(1)
         need = opening * (unit_exposure(ticket.traded, ticket.side, price) * rate + self._commission)
+        need += sum((duties_sum(fill.duties) for fill in fresh), Decimal(0))
         free = free_cash(self._priced(account))
         if free is None:
             return "free cash is not known: a short position has no price"
@@ -643,6 +666,10 @@ def _held(account: AccountView, traded: str) -> Decimal:
 
 def _rated(fill: BrokerFill, fx: FxRate | None) -> BrokerFill:
     return fill if fx is None else fill.model_copy(update=rate_fields(fx))
+
+
+def _moved(fills: Iterable[BrokerFill]) -> Decimal:
+    return sum((exact(fill.quantity) * exact(fill.price) for fill in fills), Decimal(0))
 
 
 def _unit_cost(fill: BrokerFill) -> Decimal:

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import currency_of
-from chordesk.models.market import Quote, parse_contract
+from chordesk.models.market import Listing, Quote, parse_contract
 from chordesk.models.money import COINS, FxRate, Money, pair_name
 from chordesk.tools.market.protocol import FxSource, MarketClock, MarketData
 
@@ -116,6 +116,14 @@ def listed_in(market: MarketData, symbol: str) -> str:
         return market.listing(contract.underlying if contract else symbol).currency
     except MarketError:
         return traded_in(symbol)
+
+
+def kind_of(market: MarketData, symbol: str) -> str:
+    """Return the kind of a symbol as its market lists it; a share where that is not known."""
+    try:
+        return market.listing(symbol).kind
+    except MarketError:
+        return Listing(symbol=symbol).kind
 
 
 def traded_in(symbol: str) -> str:

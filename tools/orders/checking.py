@@ -13,8 +13,8 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.errors import MarketError
-from chordesk.models.market import Quote, legs_of, multiplier_of
-from chordesk.models.money import FxRate, pair_name
+from chordesk.models.market import Listing, Quote, legs_of, multiplier_of
+from chordesk.models.money import Duty, FxRate, pair_name
 from chordesk.models.orders import (
     AccountView,
     Cleared,
@@ -29,6 +29,7 @@ from chordesk.models.settings.running_desk import ORDERS, snapshot
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
 from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
+from chordesk.tools.books import duties_sum
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import account_money, rate_of, value
 from chordesk.tools.market.clock import account_day
@@ -39,7 +40,7 @@ from chordesk.tools.orders.accounts import books_day, equity_levels
 from chordesk.tools.orders.drafting import source_runs
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.snapshots import Snapshot
-from chordesk.tools.rates import exit_rate
+from chordesk.tools.rates import duties_of, exit_rate
 from chordesk.tools.risk.amounts import exit_terms, no_rate, unpriced
 from chordesk.tools.risk.codes import deny, shown, variable_name
 from chordesk.tools.risk.conduct import bad_contract, halted, not_listed
@@ -95,6 +96,7 @@ class SizedOrder:
     fx: FxRate | None = None  # rate of the price's currency into the account's; None where it is that one
     # why no price is known; then `price` is the average cost of the position, and a person decides
     unpriced: str | None = None
+    duties: tuple[Duty, ...] = ()  # that it pays beside commission, in account currency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +165,19 @@ def assess(
         return _too_small(order, price, fx)
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     net = _net(order, snapshot, why_unpriced)
-    context = context.model_copy(update={"unpriced": why_unpriced, "net": net, "fx": fx})
+    duties = _duties(order, snapshot, exact(price) * quantity, fx)
+    known = {"unpriced": why_unpriced, "net": net, "fx": fx, "duties": float(duties_sum(duties))}
+    context = context.model_copy(update=known)
     ticket, note = exit_terms(ticket_of(order, float(quantity), snapshot.now), context, settings)
-    return Assessment(ticket, price, quote.at, note, fx, why_unpriced, context=context, limits=settings)
+    return Assessment(ticket, price, quote.at, note, fx, why_unpriced, duties, context=context, limits=settings)
+
+
+def _duties(order: Order, snapshot: Snapshot, worth: Decimal, fx: FxRate | None) -> tuple[Duty, ...]:
+    """Return what an order of shares pays beside commission if it fills as a whole. worth: in the price's currency."""
+    if order.contract or order.legs:
+        return ()
+    listing = snapshot.listings.get(order.symbol) or Listing(symbol=order.symbol)
+    return duties_of(order.symbol, listing.kind, order.side or "", Decimal(0), worth, fx)
 
 
 def _rate_of(session: Session, order: Order, snapshot: Snapshot, settings: Settings) -> FxRate | Denied | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmodel import Session
 
 from chordesk.models.market import MODELLED, legs_of, plain_name
-from chordesk.models.money import FxRate
+from chordesk.models.money import Duty, FxRate
 from chordesk.models.order_terms import parse_protection
 from chordesk.models.orders import DenialCode, Denied
 from chordesk.models.settings import REPLAYING, Settings
@@ -60,11 +60,12 @@ def canonical(
     terms: PreviewTerms,
     unpriced: str | None = None,
     fx: FxRate | None = None,
+    duties: Sequence[Duty] = (),
 ) -> str:
     """Return the order as it would be sent: JSON of sorted keys without spaces, numbers as plain decimal text, times in
     UTC. The same order at the same market time has the same text, to the byte. expiresAt is market time; unpriced is
     why no price is known, and then `price` is what the position cost on average; fx: the rate of a price that is not in
-    the account's currency, as which notional is."""
+    the account's currency, as notional and duties are."""
     fields = {
         "account": order.account,
         "action": order.action,
@@ -94,6 +95,7 @@ def canonical(
         "verdictId": order.verdict_id,
         PAYLOAD_KEY: terms.mandate,
         **_rated(fx),
+        **({"duties": [[name, plain(amount)] for name, amount in duties]} if duties else {}),
     }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -126,7 +128,7 @@ def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerm
     order.quantity, order.market_at = sized.ticket.quantity, at
     order.order_type, order.limit_price = sized.ticket.order_type, sized.ticket.limit_price
     fx = sized.fx
-    payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced, fx)
+    payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced, fx, sized.duties)
     return Preview(
         order_id=order.id,
         payload=payload,
@@ -138,6 +140,7 @@ def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerm
         rate=fx.rate if fx is not None else None,
         rate_at=fx.at if fx is not None else None,
         rate_source=fx.source if fx is not None else None,
+        duties=[list(duty) for duty in sized.duties] or None,
     )
 
 
@@ -167,7 +170,8 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
     made_under, made_with = _mandate_of(found.payload), _rule_of(found.payload, terms.protect)
     of_its_time = replace(terms, mandate=made_under, protect=made_with)
     fx = preview_rate(found, "")
-    expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found), fx)
+    duties = [Duty(*duty) for duty in found.duties or ()]
+    expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found), fx, duties)
     noted = exact(found.notional) == exact(float(notional_of(order, found.price, fx)))
     if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
         reason = "the order, its preview or its hash is not what was checked"

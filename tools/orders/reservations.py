@@ -16,6 +16,7 @@ from chordesk.models.states import ORDER_FINAL, ORDER_OPEN, ORDER_WORKING, Order
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Fill, Order, Preview, Trading
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.books import duties_sum
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.orders.booking import in_time, parts_of, whole_of
@@ -83,6 +84,7 @@ def _reservations(
         fx = preview_rate(preview, view.currency)
         exposure = converted(opening * unit_exposure(traded, side, price), fx)
         cash = cash_needed(traded, side, opening, price, limits, fx)
+        cash += duties_sum(preview.duties) if opening else 0
         amounts = {"quantity": float(left), "exposure": float(exposure), "cash": float(cash)}
         fields = {"traded": traded, "symbol": other.symbol, "side": side, **amounts}
         reservations.append(Reservation.model_validate(fields))

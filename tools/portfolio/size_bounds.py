@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chordesk.models.duties import duty_share
 from chordesk.models.errors import UsageError
 from chordesk.models.market import multiplier_of, parse_contract
 from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
@@ -352,13 +353,19 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         overlap=_overlaps(symbol, now),
         sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
         days_to_trade=days,
-        round_trip=None if price is None or rate is None else round(round_trip(price * rate, now.limits), 6),
+        round_trip=None if price is None or rate is None else round(_round_trip(symbol, price * rate, now), 6),
         next_report=now.reports.get(symbol),
         missing=missing,
         currency=currency,
         rate=rate if currency is not None else None,
         lot=float(lot_of(symbol)),
     )
+
+
+def _round_trip(symbol: str, price: float, now: Standing) -> float:
+    """Return what buying a share and selling it again costs as a share of its price, with the duties of both."""
+    taxed = sum(duty_share(symbol, "share", side) for side in ("buy", "sell"))
+    return round_trip(price, now.limits) + float(taxed)
 
 
 def _days_to_trade(symbol: str, money: float | None, now: Standing) -> float | None:
@@ -438,7 +445,7 @@ def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
     if now.free_cash is None:
         found.append(SizeBound(rule="buying power", most=None, why="free cash is not known"))
     else:
-        per = 1 + limits.slippage_bps / 10_000
+        per = 1 + limits.slippage_bps / 10_000 + float(duty_share(symbol, "share", "buy"))
         found.append(_bound("buying power", float(now.free_cash) / per, "cash that no open order needs"))
     if now.exposures is None or not equity or equity <= 0:
         rules = (SYMBOL_SHARE, "money in one symbol", "money in all", SECTOR_SHARE)

@@ -188,6 +188,7 @@ def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, co
         need = _option_cash(ticket, context, limits)
     else:
         need = cash_needed(ticket.traded, ticket.side, opening, price_of(ticket, context), limits, context.fx)
+        need += exact(context.duties)
     free = free_cash(context.account)
     if free is None:
         reason = "free cash is not known: a short position has no price or is a call without cover"

@@ -109,3 +109,21 @@ def test_a_desk_in_dollars_has_no_words_of_rates(new_desk: NewDesk) -> None:
     assert (fill.currency, fill.rate, fill.rate_at, fill.rate_source, fill.duties) == (None,) * 5
     with desk.store.read() as session:
         assert not {"currency", "rate", "duties"} & json.loads(session.exec(select(Preview.payload)).one()).keys()
+
+
+def test_duties_are_paid_beside_the_commission_at_the_rate(new_desk: NewDesk) -> None:
+    desk = new_desk(TapeAbroad({"RELIANCE.NS": 1_000.0}, rates={"INRUSD": (0.0125, None)}))
+    (bought,) = desk.run(action("RELIANCE.NS", quantity=100))
+    paid = [["STT", 1.25], ["stamp duty", 0.19]]  # of 1,250 dollars; the SEBI fee is less than half a cent
+    assert bought.fills[0].duties == paid
+    with desk.store.read() as session:
+        preview = session.exec(select(Preview)).one()
+        assert preview.duties == paid
+        assert json.loads(preview.payload)["duties"] == [["STT", "1.25"], ["stamp duty", "0.19"]]
+    assert exact(desk.cash()) == exact(100_000 - 1_250 - 1.44)
+    (sold,) = desk.run(action("RELIANCE.NS", "close", quantity=100))
+    assert sold.fills[0].duties == [["STT", 1.25]]
+    assert exact(desk.cash()) == exact(100_000 - 1.44 - 1.25)
+    short = new_desk(desk.market, starting_cash=1_251, max_symbol_share=1)
+    reason = denied(short.run(action("RELIANCE.NS", quantity=100))[0], DenialCode.BUYING_POWER)
+    assert "may need more than the cash" in reason
