@@ -11,6 +11,7 @@ that is not known is None, and never a guess.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -231,6 +232,17 @@ FIAT = "USD|EUR|GBP|JPY|CHF|CAD|AUD|NZD|CNY|HKD|SGD|KRW|INR|BRL|MXN|ZAR|SEK|NOK|
 MONEY = f"{FIAT}|BTC|ETH|USDT|USDC|BUSD|DAI"
 _PAIR = re.compile(rf"(?P<base>[A-Z0-9]{{1,10}})-(?P<quote>{MONEY})")
 _IS_FIAT = re.compile(FIAT)
+
+
+def exchange_named(name: str) -> str | None:
+    """Return the code of an exchange by its code or its place, in any case and without accents."""
+    wanted = _bare(name)
+    return next((row.code for row in _ROWS if wanted in (_bare(row.code), _bare(row.place))), None)
+
+
+def _bare(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", name.strip().casefold())
+    return "".join(one for one in letters if not unicodedata.combining(one))
 
 
 def shown_exchange(code: str) -> str:

@@ -34,7 +34,7 @@ from pydantic_core import PydanticCustomError
 from chordesk.models import features
 from chordesk.models.descriptions import said
 from chordesk.models.errors import SettingError
-from chordesk.models.exchanges import EXCHANGES, HOME
+from chordesk.models.exchanges import EXCHANGES, HOME, exchange_named
 from chordesk.models.features import Broker, Market
 from chordesk.models.files import data_folder
 from chordesk.models.order_terms import TRAILING, not_taken, parse_protection
@@ -112,12 +112,9 @@ def _known(what: str, known: Mapping[str, Any], name: str) -> str:
 
 
 def _exchange(name: str) -> str:
-    """Return the code of an exchange by its code or its place, in any case."""
-    wanted = name.strip().casefold()
-    for row in EXCHANGES.values():
-        if wanted in (row.code.casefold(), row.place.casefold()):
-            return row.code
-    raise ValueError(f"choose among {', '.join(EXCHANGES)}")
+    if (found := exchange_named(name)) is None:
+        raise ValueError(f"choose among {', '.join(EXCHANGES)}")
+    return found
 
 
 # The markets and the brokers of the desk, and those of features. A market that replays stands still on

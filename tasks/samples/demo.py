@@ -16,12 +16,14 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
+from chordesk.models.exchanges import EXCHANGES, HOME, exchange_named
 from chordesk.models.files import expanded
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import names_setting
 from chordesk.models.states import RunKind
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
+from chordesk.tasks.samples.made_market import write_made_market
 from chordesk.tasks.services import parent_guard, plan
 from chordesk.tasks.services.plan import Choice, Plan, desk_command
 from chordesk.tasks.services.stack import Stack
@@ -34,6 +36,7 @@ from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.samples.package_files import MSFT_CHAIN
 
 MARK = ".chordesk-demo"
+MADE = "made-prices"
 SAMPLE_SECONDS = 0.5
 LONGEST_SECONDS = 600.0
 
@@ -105,15 +108,40 @@ def fresh_home(home: Path) -> Path:
     return home
 
 
-def make_plan(environ: Mapping[str, str], home: Path, live: bool, page: bool = False) -> Plan:
-    """page: the desk's page too. Raises SettingError for a day that cannot be replayed, UsageError for a wrong
-    universe."""
+def exchange_of(name: str | None) -> str | None:
+    """Return the code of the exchange that is named, None without a name. Raises UsageError for an unknown one."""
+    if name is None:
+        return None
+    if (found := exchange_named(name)) is None:
+        known = ", ".join(row.place for row in EXCHANGES.values() if row.code != HOME)
+        raise UsageError(f"--market {name!r} is no exchange that the desk knows", remedy=f"choose among {known}")
+    return found
+
+
+def make_plan(
+    environ: Mapping[str, str], home: Path, live: bool, page: bool = False, exchange: str | None = None
+) -> Plan:
+    """page: the desk's page too. exchange: the code of another than New York's, on made prices. Raises SettingError for
+    a day that cannot be replayed, UsageError for a wrong universe."""
     own = environment(environ, home, live)
+    if exchange is not None:
+        own |= _on_made_prices(home, exchange, own)
     loaded = load(own, home)
     resolve_universe(loaded.settings.universe, build_market(loaded.settings))
     # The demo's processes work in its home: the path of a file is that of this folder.
     choice = Choice(beat=False, api=page)
     return plan.make(loaded, {**own, "DESK_UNIVERSE": loaded.settings.universe}, home, choice)
+
+
+def _on_made_prices(home: Path, exchange: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Write made prices of an exchange, and return the settings of a demo on them: shares alone, for options are of New
+    York."""
+    data = home / MADE
+    day = own.get("DESK_REPLAY_DATE", str(write_made_market(data, exchange)))
+    return {
+        "DESK_MARKET": "files", "DESK_DATA": str(data), "DESK_EXCHANGE": exchange, "DESK_STOCK_ONLY": "true",
+        "DESK_REPLAY_OPTIONS": "none", "DESK_OPTIONS_MODE": "stocks-only", "DESK_REPLAY_DATE": day,
+    }  # fmt: skip
 
 
 def sample_plan(environ: Mapping[str, str], home: Path, data: Path) -> Plan:

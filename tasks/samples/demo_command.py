@@ -19,6 +19,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.thesis_pooling import arithmetic
 from chordesk.models.database.store import Store
+from chordesk.models.exchanges import shown_exchange
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Order
@@ -62,24 +63,33 @@ def run(
         Path | None,
         typer.Option(help="Folder of `desk data import msft-chain`: look for a put on its real option chain, too."),
     ] = None,
+    market: Annotated[
+        str | None, typer.Option(help="Another exchange, such as tokyo or crypto, on made prices and real rates.")
+    ] = None,
 ) -> None:
     """Show the whole desk at work on real prices, then stop it.
 
     Screen the S&P 500, research, decide, analyse three, and hold a round of voices. DESK_REPLAY_DATE, DESK_UNIVERSE
     and DESK_PROTECT are taken over; no other setting is.
     """
-    raise typer.Exit(play(home, live, with_page, sample))
+    raise typer.Exit(play(home, live, with_page, sample, market))
 
 
-def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
-    out = console()
+def play(home: Path, live: bool, with_page: bool, sample: Path | None, market: str | None) -> int:
+    out, exchange = console(), demo.exchange_of(market)
     began = time.monotonic()
-    made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page)
+    made = demo.make_plan(os.environ, demo.fresh_home(home), live, with_page, exchange)
     out.print(
         f"demo in {made.folders.home}, {made.settings.market} of {made.settings.replay_date}: own home, paper account, "
         "no keys; starting Redis, model and workers ...",
         highlight=False,
     )
+    if exchange is not None:
+        out.print(
+            f"the prices are made: nobody ever paid them. {shown_exchange(exchange)} has these days, steps and lots, "
+            "and the rates are the ECB's",
+            highlight=False,
+        )
     if names := demo.left_out(os.environ):
         switch = "; --live sends the orders" if Settings.LIVE_SWITCH in names and not live else ""
         out.print(f"not taken over: {', '.join(names)}{switch}", style="yellow", markup=False)
@@ -113,7 +123,9 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None) -> int:
 
 
 def _analyse(out: Console, made: Plan, stack: Stack, seen: SeenProcesses) -> int:
-    """Analyse the first candidates for a put to write; return the command's exit code."""
+    """Analyse the first candidates for a put to write; return the command's exit code. Options are of New York."""
+    if made.settings.stock_only:
+        return 0
     symbols = candidates_to_analyse(made.settings.database, build_market(made.settings))
     if not symbols:
         out.print("\nno candidate to analyse")
@@ -178,9 +190,12 @@ def _evidence(lines: list[str], wanted: Mapping[str, bool]) -> Evidence:
 def _report(out: Console, made: Plan, second: Plan | None, seen: SeenProcesses) -> list[str]:
     """Print what happened with its evidence; return what is lacking. second: of the sample's desk."""
     with closing(Store(made.settings.database)) as store, store.read() as session:
-        parts = [_screened(session, made), _analysed(session, made, "modelled quotes", charts=True)]
+        parts = [_screened(session, made)]
+        if not made.settings.stock_only:
+            parts.append(_analysed(session, made, "modelled quotes", charts=True))
         if {NO_RUN, "candidates"} & set(parts[0].lacking):  # there was nothing to analyse
-            parts[1].lacking.clear()
+            for part in parts[1:]:
+                part.lacking.clear()
         episode = _held(session, made)
     if second is not None:
         with closing(Store(second.settings.database)) as store, store.read() as session:

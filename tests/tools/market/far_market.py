@@ -12,6 +12,7 @@ import numpy as np
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.models.text import NEW_YORK
+from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.protocol import Bars
 
 TODAY = dt.date(2024, 3, 15)
@@ -60,6 +61,17 @@ class NowClock(FarClock):
 
     def next_open(self, exchange: str | None = None) -> dt.datetime:
         return dt.datetime.combine(TODAY + dt.timedelta(days=3), dt.time(9, 30), NEW_YORK)
+
+
+class StillClock(LiveClock):
+    """A clock of real time at an exchange, with its own sessions, that stands still."""
+
+    def __init__(self, exchange: str, at: str) -> None:
+        super().__init__(exchange)
+        self._at = dt.datetime.fromisoformat(at)
+
+    def now(self) -> dt.datetime:
+        return self._at
 
 
 @dataclass(eq=False)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import MarketError
-from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.units import REMEDY
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
+from tests.tools.market.far_market import StillClock
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -27,15 +27,6 @@ LISTED: dict[str, dict[str, Any]] = {
     "BTC-USD": {"exchangeTimezoneName": "UTC", "exchangeName": "CCC", "instrumentType": "CRYPTOCURRENCY"},
 }
 FRIDAY = dt.date(2024, 3, 15)
-
-
-class StillClock(LiveClock):
-    def __init__(self, exchange: str, at: str) -> None:
-        super().__init__(exchange)
-        self._at = dt.datetime.fromisoformat(at)
-
-    def now(self) -> dt.datetime:
-        return self._at
 
 
 Open = Callable[[str, str], YahooMarket]
