@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from typing import NamedTuple
 
 from chordesk.models.errors import MarketError
 
@@ -39,6 +40,14 @@ class PriceSteps:
         return tuple(start for start, _ in self.rows[1:])
 
 
+class Board(NamedTuple):
+    """A part of an exchange whose orders are of other sizes: what its symbols begin with, the lot, and the least."""
+
+    prefixes: tuple[str, ...]
+    lot: int
+    least: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """One exchange. Everything but the place is what a symbol of it is traded by."""
@@ -53,6 +62,10 @@ class Exchange:
     # One table, or several where each listing has one of them; none where the steps are not known.
     steps: tuple[PriceSteps, ...] = ()
     lot: int | None = None  # what a buy is a multiple of; None: each listing has its own, or it is not known
+    boards: tuple[Board, ...] = ()  # parts of it with lots of their own
+    sells_same_day: bool = True  # whether shares are sold on the day on which they were bought
+    shorts: bool = False  # whether the desk sells short there
+    times: tuple[str, ...] = ("day", "gtc", "ioc")  # times in force; auctions have been looked at in New York alone
     decides: int = 5  # minutes before the close of a session at which a replay decides
     days_a_year: int = 252
     source: str = ""  # of the steps and the lot: the pages, each with its day
@@ -82,7 +95,8 @@ CRYPTO = "CRYPTO"
 _ROWS = (
     Exchange(
         code=HOME, place="New York", calendar="XNYS", zone="America/New_York", currency="USD",
-        steps=(_steps(("0", "0.0001"), ("1", "0.01")),), lot=1, source="17 CFR 242.612, 2026-11-28",
+        steps=(_steps(("0", "0.0001"), ("1", "0.01")),), lot=1, shorts=True,
+        times=("day", "gtc", "ioc", "opg", "cls"), source="17 CFR 242.612, 2026-11-28",
     ),
     Exchange(
         code="XTSE", place="Toronto", calendar="XTSE", zone="America/Toronto", currency="CAD", suffixes=("TO",),
@@ -147,13 +161,15 @@ _ROWS = (
     Exchange(
         code="XSHG", place="Shanghai", calendar="XSHG", recorded_since="1990-12-03", zone="Asia/Shanghai",
         currency="CNY", suffixes=("SS",),
-        steps=(_steps(("0", "0.01")),), lot=100, source="SSE, Stock trading mechanism, 1.1.2, seen 2026-11-28",
+        steps=(_steps(("0", "0.01")),), lot=100, sells_same_day=False, boards=(Board(("688", "689"), 1, 200),),
+        source="SSE, Stock trading mechanism, 1.1.2, seen 2026-11-28",
     ),
     Exchange(
         # Its sessions are those of Shanghai.
         code="XSHE", place="Shenzhen", calendar="XSHG", recorded_since="1990-12-03", zone="Asia/Shanghai",
         currency="CNY", suffixes=("SZ",),
-        steps=(_steps(("0", "0.01")),), lot=100, source="PPro8, Shenzhen Stock Exchange, 2019-11-04",
+        steps=(_steps(("0", "0.01")),), lot=100, sells_same_day=False,
+        source="PPro8, Shenzhen Stock Exchange, 2019-11-04",
     ),
     Exchange(
         code="XKRX", place="Seoul", calendar="XKRX", zone="Asia/Seoul", currency="KRW", suffixes=("KS", "KQ"),

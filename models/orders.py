@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from chordesk.models.answers import Frozen, Instrument, Rating
+from chordesk.models.day_limits import DayBand
 from chordesk.models.kinds import OpenKind
 from chordesk.models.market import OrderLeg, Price, Quote
 from chordesk.models.money import DOLLAR, Duty, FxRate
@@ -70,6 +71,11 @@ class DenialCode(OpenKind, member="denials"):
     ACROSS_EARNINGS = "across_earnings"
     NO_VOLUME = "no_volume"
     FX_UNKNOWN = "fx_unknown"
+    LOT = "lot"
+    DAY_LIMIT = "day_limit"
+    SAME_DAY = "same_day"
+    NO_SHORT = "no_short"
+    TIME_IN_FORCE = "time_in_force"
 
 
 class Cleared(Frozen):
@@ -320,6 +326,8 @@ class RiskContext(Frozen):
     idle            how many of the symbol's last sessions had no volume, as far back as is looked; 0 where not known
     quote           last price of what is traded, the share or the contract, of whatever time; while none is known, the
                     average cost of what is held, and unpriced is the reason; of an order with legs their sum
+    band            lowest and highest price of the day of the listing, None where there is no such limit
+    bought_today    what was bought of the symbol today, where the exchange does not let it be sold before tomorrow
     duties          what the order pays beside commission when it fills, in account currency
     fx              rate of the currency that the ticket is priced in, into the account's; None where it is that one
     net             net price of one unit at the legs' last prices, in the order's direction
@@ -354,6 +362,8 @@ class RiskContext(Frozen):
     unpriced: str | None = None
     fx: FxRate | None = None
     duties: Amount = 0.0
+    band: DayBand | None = None
+    bought_today: Amount = 0.0
     net: Amount | None = None
     stated_notional: Amount | None = None
     sectors: Mapping[str, str | None] = {}

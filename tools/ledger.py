@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from chordesk.models.errors import MarketError, OrderError
+from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import Quote, multiplier_of
 from chordesk.models.money import DOLLAR, Duty, FxRate, Money, pair_name
 from chordesk.models.orders import PAID_FOR, AccountView, BrokerFill, HeldPosition, Settlement
@@ -20,7 +21,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Account, BookedSettlement, Fill, Position
 from chordesk.tools.books import Books, Rated, average_cost, books_of, duties_sum, in_base, rated_of
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.clock import day_of
+from chordesk.tools.market.clock import day_of, zone_of
 from chordesk.tools.market.fx import Converting
 
 
@@ -108,6 +109,16 @@ def filled_quantities(session: Session, orders: Collection[str]) -> Mapping[str,
     for order_id, quantity in session.exec(_FILLED, params={"orders": list(found)}).all() if found else ():
         found[order_id] += exact(quantity)
     return found
+
+
+def bought_on(session: Session, account: str, symbol: str, day: dt.date) -> Decimal:
+    """Return what was bought of a symbol on a day of its exchange."""
+    hours = zone_of(exchange_code(symbol))
+    start = dt.datetime.combine(day, dt.time.min, hours)
+    which = col(Fill.account) == account, col(Fill.symbol) == symbol, col(Fill.side) == "buy"
+    ends = start + dt.timedelta(days=1)
+    rows = session.exec(select(Fill.quantity).where(*which, col(Fill.filled_at) >= start, col(Fill.filled_at) < ends))
+    return sum(map(exact, rows), Decimal(0))
 
 
 RENAMED = "renamed"  # in the id of a leg: NEW/day/renamed/OLD/symbol

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 
 from sqlalchemy import bindparam, func
@@ -13,7 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, NotConfigured, SettingError
-from chordesk.models.exchanges import HOME, exchange_code, of_place
+from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code, of_place
 from chordesk.models.market import OptionContract, legs_of, multiplier_of, parse_contract
 from chordesk.models.money import FxRate, Money
 from chordesk.models.order_terms import follows_dividends
@@ -35,12 +36,13 @@ from chordesk.models.tables.orders import BookedSettlement, Fill, Order, Preview
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.books import ROWS_A_MARK, Books, books_of, duties_sum, keep_marks
 from chordesk.tools.brokers.early_exercise import exercised_now
-from chordesk.tools.brokers.paper_matching import PaperPrices, match_legs
+from chordesk.tools.brokers.paper_matching import Matches, PaperPrices, match_legs
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import (
     RENAMED,
     account_money,
     adjusted_contracts,
+    bought_on,
     fill_of,
     filled_quantities,
     not_standard,
@@ -508,6 +510,7 @@ class PaperBroker:
         except MarketError as error:
             waiting = "partially_filled" if booked else "submitted"
             return _answer(ticket, waiting, f"no price to fill at: {error}", booked)
+        found, frozen = self._sellable(ticket, account, found, left)
         fresh = found.fills(left, self._commission)
         taken = _total(fresh)
         if fresh:
@@ -524,9 +527,28 @@ class PaperBroker:
         fills = [*booked, *fresh]
         if taken == left:
             return _answer(ticket, "filled", found.note, fills)
-        note = self._volume_note(ticket, fills) if found.matches else found.note
+        note = frozen or (self._volume_note(ticket, fills) if found.matches else found.note)
         waiting = "partially_filled" if fills else "submitted"
         return _answer(ticket, found.ends or waiting, note, fills)
+
+    def _sellable(
+        self, ticket: OrderTicket, account: AccountView, found: Matches, left: Decimal
+    ) -> tuple[Matches, str | None]:
+        """Return the matches without those of a day on which shares that a sale needs were bought, where an exchange
+        lets these be sold from the next session on, and a note where there were any."""
+        exchange = EXCHANGES[exchange_code(ticket.symbol)]
+        if ticket.side != "sell" or ticket.is_option or exchange.sells_same_day or not found.matches:
+            return found, None
+        held = _held(account, ticket.symbol)
+        days = {day_of(match.at, ticket.symbol) for match in found.matches}
+        with self._store.read() as session:
+            bought = {day: bought_on(session, self.name, ticket.symbol, day) for day in days}
+        frozen = {day for day, quantity in bought.items() if quantity and held - quantity < left}
+        kept = [match for match in found.matches if day_of(match.at, ticket.symbol) not in frozen]
+        if not frozen:
+            return found, None
+        why = f"{ticket.symbol} that was bought on {max(frozen)} is sold in {exchange.place} from the next session on"
+        return replace(found, matches=kept, ends=None if not kept else found.ends), None if kept else why
 
     def _volume_note(self, ticket: OrderTicket, fills: list[BrokerFill]) -> str:
         done, share = plain(_total(fills)), f"{self._settings.paper_volume_share:.0%}"

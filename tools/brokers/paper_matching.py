@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 
+from chordesk.models.day_limits import DayBand, day_limit_of
 from chordesk.models.errors import MarketError, NotConfigured
 from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import MODELLED, Quote
@@ -21,6 +22,7 @@ from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
 from chordesk.tools.market.clock import day_of, decision_time, exchange_day, exchange_hours, hours_of
+from chordesk.tools.market.price_steps import day_band
 from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, quote_of, split_in_doubt, traded_bars
 from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
 from chordesk.tools.risk.amounts import is_current
@@ -48,6 +50,7 @@ class Session:
     begun: bool = False  # its open alone is known
     doubt: str = ""  # why nothing that rests at a price is carried out in it
     paid: Decimal = Decimal(1)  # what its prices are divided by for cash that was paid on the shares since
+    locked: str = ""  # the side that found no other: all its prices were at the limit of the day
 
     @property
     def day(self) -> dt.date:
@@ -60,7 +63,8 @@ class Session:
         return cls(quote.symbol, quote.at, quote.at, price, price, price, price, room, low, high)
 
     def at_one_price(self, price: Decimal, at: dt.datetime) -> Session:
-        return Session(self.symbol, at, at, price, price, price, price, self.room, self.least, self.most)
+        ends = (self.least, self.most)
+        return Session(self.symbol, at, at, price, price, price, price, self.room, *ends, locked=self.locked)
 
     def opening(self) -> Session:
         return self.at_one_price(self.open, self.opens_at)
@@ -90,6 +94,8 @@ def matches(
     stop = exact(ticket.stop_price) if ticket.stop_price is not None else None
     triggered = triggered or ticket.order_type in ("market", "limit")
     for session in sessions:
+        if session.locked == ticket.side:
+            continue
         price: Decimal | None
         if triggered:
             price = session.open
@@ -187,6 +193,17 @@ class Matches:
         return fills
 
 
+_AT_LIMIT = "{symbol} was at the limit of its day on {day}: nobody took the other side"
+
+
+def locked_side(band: DayBand | None, low: Decimal, high: Decimal) -> str:
+    """Return the side of an order that fills at none of these prices: a purchase where the lowest of them is the
+    highest of the day, a sale where the highest is the lowest."""
+    if band is None:
+        return ""
+    return "buy" if low >= band.high else "sell" if high <= band.low else ""
+
+
 def label_of(quotes: Sequence[Quote]) -> str | None:
     """Return the note of an order that fills at quotes which no market gave; None for any other."""
     modelled = any(quote.source == MODELLED for quote in quotes)
@@ -260,19 +277,31 @@ class PaperPrices:
             room, start, ends = self._share_of(float(bars.volume[place])), hours.open_of(day), self._end_of(day, code)
             close, why = exact(float(bars.close[place])), _doubt(symbol, bars, place, known)
             begun = self.at_open and day == self._market.clock.session(code)
+            locked = self._locked(symbol, bars, place, known)
             if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
                 if not begun:
-                    yield day, Session(symbol, ends, ends, close, close, close, close, room, doubt=why)
+                    yield day, Session(symbol, ends, ends, close, close, close, close, room, doubt=why, locked=locked)
                 continue
             opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
             if begun:
-                yield (
-                    day,
-                    Session(symbol, start, start, opens, opens, opens, opens, room, low, high, begun=True, doubt=why),
-                )
+                at_once = Session(symbol, start, start, opens, opens, opens, opens, room, low, high)
+                yield day, replace(at_once, begun=True, doubt=why, locked=locked)
             else:
                 paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
-                yield day, Session(symbol, start, ends, opens, high, low, close, room, low, high, paid=paid, doubt=why)
+                whole = Session(symbol, start, ends, opens, high, low, close, room, low, high)
+                yield day, replace(whole, paid=paid, doubt=why, locked=locked)
+
+    def _locked(self, symbol: str, bars: Bars, place: int, known: Sequence[Action]) -> str:
+        """Return the side of an order that a bar fills nothing of: it was at the limit of its day all day, so that
+        nobody took the other side. Nothing is said of a day on which the shares became other ones."""
+        before, day = place - 1, bars.dates[place]
+        if before < 0 or any(bars.dates[before] < action.day <= day for action in known):
+            return ""
+        band = day_band(symbol, [float(bars.close[before])])
+        low, high = (float(ends[place]) for ends in (bars.low, bars.high))
+        if math.isnan(low) or math.isnan(high):
+            low = high = float(bars.close[place])
+        return locked_side(band, exact(low), exact(high))
 
     def _end_of(self, day: dt.date, code: str) -> dt.datetime:
         """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
@@ -298,6 +327,8 @@ class PaperPrices:
             known = not self.at_open or first < self._market.clock.session(exchange_code(ticket.symbol))
             return Matches([], ends if known else None, f"{ticket.symbol} has no price in the session of {first}")
         session = found[0].opening()
+        if session.locked == ticket.side:
+            return Matches([], ends, _AT_LIMIT.format(symbol=ticket.symbol, day=session.day))
         filled = self._matched(ticket, [session])
         return Matches(filled, ends, None if filled else self._unmet(ticket, session.open, session.opens_at))
 
@@ -313,7 +344,11 @@ class PaperPrices:
         quote = self._quote(ticket)
         if quote is None:
             return Matches([], "cancelled" if at_once else None, f"the market has no price to fill {ticket.traded} at")
-        found = self._matched(ticket, [Session.of_quote(quote, self._room(ticket, booked))])
+        met = self._quoted(ticket, quote, booked)
+        found = self._matched(ticket, [met])
+        if met.locked == ticket.side:
+            note = _AT_LIMIT.format(symbol=ticket.symbol, day=day_of(quote.at, ticket.symbol))
+            return Matches([], "cancelled" if at_once else None, note)
         if found:
             return Matches(found, "cancelled" if at_once else None, label_of([quote]))
         note = self._unmet(ticket, exact(quote.price), quote.at)
@@ -377,7 +412,19 @@ class PaperPrices:
                 return []
             quote = quote.model_copy(update={"at": now})
         why = doubt(self._market, ticket.symbol, quote.price) if ticket.contract is None else None
-        return [replace(Session.of_quote(quote, self._room(ticket, booked)), doubt=why or "")]
+        return [replace(self._quoted(ticket, quote, booked), doubt=why or "")]
+
+    def _quoted(self, ticket: OrderTicket, quote: Quote, booked: Sequence[BrokerFill]) -> Session:
+        """Return a live quote as the session of a single price."""
+        session = Session.of_quote(quote, self._room(ticket, booked))
+        if ticket.contract is not None or day_limit_of(ticket.symbol) is None:
+            return session
+        try:
+            closes = traded_bars(self._market, ticket.symbol, 1).close
+        except MarketError:
+            return session
+        band = day_band(ticket.symbol, [float(closes[-1])] if len(closes) else [])
+        return replace(session, locked=locked_side(band, session.low, session.high))
 
     def _opening(self, ticket: OrderTicket) -> Matches:
         self._require_opens(ticket.symbol)

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.errors import MarketError
+from chordesk.models.exchanges import EXCHANGES, exchange_code
 from chordesk.models.market import Listing, Quote, legs_of, multiplier_of
 from chordesk.models.money import Duty, FxRate, pair_name
 from chordesk.models.orders import (
@@ -31,9 +32,9 @@ from chordesk.models.tables.orders import Account, Order, OrderCheck, Position
 from chordesk.models.tables.runs import Candidate, Report, Run, Verdict, VerdictReport
 from chordesk.tools.books import duties_sum
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import account_money, rate_of, value
-from chordesk.tools.market.clock import account_day
-from chordesk.tools.market.price_steps import WHOLE, lot_of, not_openable, stepped_quantity
+from chordesk.tools.ledger import account_money, bought_on, rate_of, value
+from chordesk.tools.market.clock import account_day, day_of
+from chordesk.tools.market.price_steps import Terms
 from chordesk.tools.market.prices import at_cost
 from chordesk.tools.orders import reservations
 from chordesk.tools.orders.accounts import books_day, equity_levels
@@ -41,7 +42,7 @@ from chordesk.tools.orders.drafting import source_runs
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.rates import duties_of, exit_rate
-from chordesk.tools.risk.amounts import exit_terms, no_rate, unpriced
+from chordesk.tools.risk.amounts import exit_terms, no_rate, on_steps, unpriced
 from chordesk.tools.risk.codes import deny, shown, variable_name
 from chordesk.tools.risk.conduct import bad_contract, halted, not_listed
 from chordesk.tools.risk.exposure import converted, gross_quote, net_price, underlying_of
@@ -160,15 +161,18 @@ def assess(
     fx = _rate_of(session, order, snapshot, settings)
     if isinstance(fx, Denied):
         return fx
-    quantity = _tradable(order, price, fx)
+    terms = snapshot.terms_of(order.symbol)
+    quantity = _tradable(order, price, fx, terms)
     if quantity <= 0:
-        return _too_small(order, price, fx)
+        return _too_small(order, price, fx, terms)
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     net = _net(order, snapshot, why_unpriced)
     duties = _duties(order, snapshot, exact(price) * quantity, fx)
     known = {"unpriced": why_unpriced, "net": net, "fx": fx, "duties": float(duties_sum(duties))}
     context = context.model_copy(update=known)
     ticket, note = exit_terms(ticket_of(order, float(quantity), snapshot.now), context, settings)
+    if order.symbol in snapshot.terms and not ticket.is_option:
+        ticket, note = on_steps(ticket, context.band, terms, note)
     return Assessment(ticket, price, quote.at, note, fx, why_unpriced, duties, context=context, limits=settings)
 
 
@@ -231,7 +235,7 @@ def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: 
         return halted(trading, why, order.account)
     if snapshot.listed(order.symbol) is False and order.action in _ENTRIES:
         return not_listed(order.symbol, known=True)
-    if order.action in _ENTRIES and (why_not := not_openable(order.symbol)) is not None:
+    if order.action in _ENTRIES and (why_not := snapshot.terms_of(order.symbol).why_not) is not None:
         return deny(DenialCode.MALFORMED, why_not, "steps or lot unknown", "a known price step and lot")
     if order.legs:
         found = (bad_contract(order.symbol, leg.contract, snapshot.now, False) for leg in legs_of(order.legs))
@@ -250,21 +254,22 @@ def _denial_of_past_day(session: Session, order: Order, now: dt.datetime) -> Den
     return deny(DenialCode.MARKET_CLOSED, reason, f"{today}", f"{day} or later")
 
 
-def _tradable(order: Order, price: float, fx: FxRate | None) -> Decimal:
+def _tradable(order: Order, price: float, fx: FxRate | None, terms: Terms) -> Decimal:
     """Return the whole shares or contracts of an order that can be traded; in lots where it opens or adds."""
     own = converted(exact(price), fx)
     units = exact(order.notional or 0) / own if order.quantity is None else exact(order.quantity)
-    return stepped_quantity(order.symbol, units, opens=order.action in _ENTRIES)
+    return terms.quantity(units, opens=order.action in _ENTRIES)
 
 
-def _too_small(order: Order, price: float, fx: FxRate | None) -> Denied:
-    lot = lot_of(order.symbol) if order.action in _ENTRIES else WHOLE
+def _too_small(order: Order, price: float, fx: FxRate | None, terms: Terms) -> Denied:
+    lot = terms.least if order.action in _ENTRIES else terms.part
     unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
     unit = unit if lot == 1 else f"lot of {plain(lot)} of {order.symbol}"
     wanted = f"notional {plain(order.notional or 0)}" if order.quantity is None else f"{plain(order.quantity)} of it"
     at = plain(price) if fx is None else f"{fx.currency} {plain(price)}, {plain(fx.rate)} of the account's currency,"
     reason = f"{wanted} at {at} is less than one {unit}"
-    return deny(DenialCode.MALFORMED, reason, "0 whole", f"at least {plain(lot)} whole")
+    code = DenialCode.MALFORMED if lot == 1 else DenialCode.LOT
+    return deny(code, reason, "0 whole", f"at least {plain(lot)} whole")
 
 
 def ticket_of(order: Order, quantity: float | None = None, placed_at: dt.datetime | None = None) -> OrderTicket:
@@ -319,6 +324,8 @@ def _risk_context(
         reservations=reserved,
         last_order_at=last.market_at if last else None,
         last_order=f"{last.side} {last.contract or last.symbol}" if last else "",
+        band=snapshot.bands.get(order.symbol),
+        bought_today=_bought_today(session, order, snapshot),
         earnings=snapshot.earnings.get(order.symbol),
         across_earnings=any(run.params.get("across_earnings") for run in runs),
         recent_orders=reservations.recent_orders(session, order),
@@ -327,6 +334,14 @@ def _risk_context(
         open_order=reservations.open_order(session, order),
         unresolved=reservations.unresolved(session, order),
     )
+
+
+def _bought_today(session: Session, order: Order, snapshot: Snapshot) -> float:
+    """Return what was bought of an order's symbol on the exchange's day of now, where that is not sold before the next
+    session. In a replay the order meets the next session anyway."""
+    if EXCHANGES[exchange_code(order.symbol)].sells_same_day or snapshot.replayed:
+        return 0.0
+    return float(bought_on(session, order.account, order.symbol, day_of(snapshot.now, order.symbol)))
 
 
 def _symbols(order: Order, view: AccountView, reserved: Iterable[Reservation]) -> set[str]:

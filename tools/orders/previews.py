@@ -127,6 +127,7 @@ def preview(order: Order, sized: SizedOrder, at: dt.datetime, terms: PreviewTerm
     market time. A role's dry run and the workflow both call this, so that they cannot differ."""
     order.quantity, order.market_at = sized.ticket.quantity, at
     order.order_type, order.limit_price = sized.ticket.order_type, sized.ticket.limit_price
+    order.stop_price = sized.ticket.stop_price
     fx = sized.fx
     payload = canonical(order, sized.price, sized.priced_at, terms, sized.unpriced, fx, sized.duties)
     return Preview(

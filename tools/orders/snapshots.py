@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.day_limits import DayBand, day_limit_of
 from chordesk.models.errors import MarketError
-from chordesk.models.exchanges import exchange_code
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.market import Listing, Quote, legs_of, parse_contract
 from chordesk.models.money import FxRate, Money, pair_name
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.market.earnings import next_earnings
 from chordesk.tools.market.fx import MarketRates, traded_in
-from chordesk.tools.market.prices import previous_session, quote_of
+from chordesk.tools.market.price_steps import Terms, day_band, market_terms, symbol_terms
+from chordesk.tools.market.prices import previous_session, quote_of, traded_bars
 from chordesk.tools.market.protocol import MarketClock, MarketData
 from chordesk.tools.risk.conduct import IDLE_SESSIONS
 from chordesk.tools.risk.exposure import underlying_of
@@ -52,6 +54,10 @@ class Snapshot:
     rates: Mapping[str, FxRate] = field(default_factory=dict)
     without_rate: Mapping[str, str] = field(default_factory=dict)
     old_rates: Mapping[str, FxRate] = field(default_factory=dict)
+    # How listings of other exchanges are sized and priced, and how far their prices may be from the close before.
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    bands: Mapping[str, DayBand] = field(default_factory=dict)
+    replayed: bool = False  # whether the market is of a past day: what is decided meets the next session
 
     def hours_of(self, symbol: str) -> Hours:
         """Return whether the exchange of a symbol is open; nothing is known where it was not asked about."""
@@ -64,6 +70,9 @@ class Snapshot:
 
     def listed(self, symbol: str) -> bool | None:
         return self.listings[symbol] is not None if symbol in self.listings else None
+
+    def terms_of(self, symbol: str) -> Terms:
+        return self.terms.get(symbol) or symbol_terms(symbol)
 
     def rate(self, currency: str) -> FxRate:
         if currency not in self.rates:
@@ -101,6 +110,8 @@ def take_snapshot(market: MarketData, symbols: Iterable[str], money: Money | Non
     reasons: dict[str, str] = {}
     listings: dict[str, Listing | None] = {}
     idle: dict[str, int] = {}
+    terms: dict[str, Terms] = {}
+    bands: dict[str, DayBand] = {}
     names = set(symbols)
     for symbol in sorted(names):
         try:
@@ -110,6 +121,9 @@ def take_snapshot(market: MarketData, symbols: Iterable[str], money: Money | Non
         if parse_contract(symbol) is None:
             _list(market, symbol, listings)
             idle[symbol] = _idle(market, symbol)
+            if exchange_code(symbol) != HOME:
+                terms[symbol], band = _traded_by(market, symbol, listings)
+                bands.update({symbol: band} if band is not None else {})
     rates = _Rates(market, money)
     for symbol in names:
         rates.read(listed_of(listings, symbol))
@@ -122,8 +136,20 @@ def take_snapshot(market: MarketData, symbols: Iterable[str], money: Money | Non
     earnings = dict(_earnings(market, names))
     return Snapshot(
         now, quotes, reasons, hours, listings, previous_session(market), earnings, idle, rates.money,
-        rates.found, rates.without, rates.old,
+        rates.found, rates.without, rates.old, terms, bands, market.clock.day is not None,
     )  # fmt: skip
+
+
+def _traded_by(market: MarketData, symbol: str, listings: Mapping[str, Listing | None]) -> tuple[Terms, DayBand | None]:
+    """Return how a listing is sized and priced, and the range of its prices on the day after its last close."""
+    terms = market_terms(market, listings.get(symbol) or Listing(symbol=symbol))
+    if day_limit_of(symbol) is None:
+        return terms, None
+    try:
+        closes = traded_bars(market, symbol, 1).close
+    except MarketError:
+        return terms, None
+    return terms, day_band(symbol, [float(closes[-1])] if len(closes) else [], terms)
 
 
 @dataclass(slots=True)

@@ -6,13 +6,14 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from chordesk.models.day_limits import DayBand
 from chordesk.models.market import Quote, parse_contract, plain_name
 from chordesk.models.money import pair_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain, stepped
-from chordesk.tools.market.price_steps import coarse_price, finest_step
+from chordesk.tools.market.price_steps import Terms, coarse_price, finest_step
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,
@@ -299,6 +300,26 @@ def exit_terms(ticket: OrderTicket, context: RiskContext, limits: Settings) -> t
     price = within_collar(ticket.symbol, ticket.side, context.quote.price, limits.max_price_collar)
     terms = {"order_type": "limit", "limit_price": price}
     return ticket.model_copy(update=terms), exit_note(context.quote, price, stale)
+
+
+def on_steps(
+    ticket: OrderTicket, band: DayBand | None, terms: Terms, note: str | None
+) -> tuple[OrderTicket, str | None]:
+    """Return the ticket with its prices as the exchange takes them, and the note with what was moved. A limit never
+    gets worse than it was asked for, and a stop never further from the market. note: of a limit that the desk itself
+    has set on an exit, which may not be outside the day's range; one that was asked for there is denied."""
+    changes: dict[str, float] = {}
+    if ticket.limit_price is not None:
+        limit = exact(ticket.limit_price)
+        if note is not None and band is not None:
+            limit = max(limit, band.low) if ticket.side == "sell" else min(limit, band.high)
+        changes["limit_price"] = float(terms.price(limit, ROUND_FLOOR if ticket.side == "buy" else ROUND_CEILING))
+    if ticket.stop_price is not None:
+        way = ROUND_CEILING if ticket.side == "sell" else ROUND_FLOOR
+        changes["stop_price"] = float(terms.price(exact(ticket.stop_price), way))
+    moved = {name: price for name, price in changes.items() if price != getattr(ticket, name)}
+    said = [f"{name.replace('_', ' ')} {money(price)}, a price of the exchange" for name, price in moved.items()]
+    return ticket.model_copy(update=moved), "; ".join(filter(None, [note, *said])) or None
 
 
 def exit_note(quote: Quote, limit: float, stale: bool) -> str:

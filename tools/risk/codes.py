@@ -70,6 +70,13 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
     Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
     Code.UNPRICED: CodeMeaning("an order without a price; an exit waits for a person instead"),
+    Code.LOT: CodeMeaning("less than one lot, or than the least amount, of a listing", exits=True),
+    Code.DAY_LIMIT: CodeMeaning("a limit outside the range of the exchange's day", exits=True),
+    Code.SAME_DAY: CodeMeaning(
+        "a sale of what was bought today, where it is sold from the next session on", exits=True
+    ),
+    Code.NO_SHORT: CodeMeaning("a short sale at an exchange where the desk sells none"),
+    Code.TIME_IN_FORCE: CodeMeaning("a time in force that the exchange does not have", exits=True),
     Code.FX_UNKNOWN: CodeMeaning(
         "an order while no exchange rate younger than this turns its price or a position into the account's currency; "
         "an exit takes the last known rate",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 
 from chordesk.models.answers import Instrument, Rating
-from chordesk.models.exchanges import HOME, exchange_code, of_place
+from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code, of_place
 from chordesk.models.market import parse_contract, plain_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.decimals import exact, plain
+from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.market.clock import at_exchange, exchange_day, usual_close
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
@@ -182,6 +182,51 @@ def auction_denial(ticket: OrderTicket, context: RiskContext) -> Denied | None:
     reason = f"a {ticket.time_in_force} order is taken until {until:%H:%M} and from {AUCTIONS_FROM:%H:%M} New York time"
     measured, limit = f"sent at {now:%H:%M}", f"before {until:%H:%M} or from {AUCTIONS_FROM:%H:%M}; or another"
     return deny(DenialCode.MARKET_CLOSED, f"{reason}; give another time in force", measured, f"{limit} time in force")
+
+
+def time_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    """Deny a time in force that the exchange does not have, or that the desk does not know of it."""
+    exchange = EXCHANGES[exchange_code(ticket.symbol)]
+    if ticket.is_option or ticket.time_in_force in exchange.times:
+        return None
+    allowed = " or ".join(exchange.times)
+    reason = f"no order for {ticket.symbol} is {ticket.time_in_force} in {exchange.place}: give {allowed}"
+    return deny(DenialCode.TIME_IN_FORCE, reason, f"time in force {ticket.time_in_force}", f"time in force {allowed}")
+
+
+@opening_only
+def short_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    exchange = EXCHANGES[exchange_code(ticket.symbol)]
+    opening = opening_quantity(ticket, context)
+    if ticket.is_option or ticket.side != "sell" or exchange.shorts or not opening:
+        return None
+    reason = f"the desk sells nothing short in {exchange.place}: sell at most what is held of {ticket.symbol}"
+    held = plain(exact(ticket.quantity) - opening)
+    return deny(DenialCode.NO_SHORT, reason, f"{plain(opening)} would be sold short", f"at most {held}")
+
+
+def same_day_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    """Deny the sale of shares that were bought today, where an exchange lets them be sold from the next session on."""
+    if ticket.is_option or ticket.side != "sell" or not context.bought_today:
+        return None
+    free = max(assumed_position(ticket, context) - exact(context.bought_today), ZERO)
+    if exact(ticket.quantity) <= free:
+        return None
+    place, bought = EXCHANGES[exchange_code(ticket.symbol)].place, plain(context.bought_today)
+    reason = f"{bought} {ticket.symbol} were bought today, and are sold in {place} from the next session on"
+    return deny(DenialCode.SAME_DAY, reason, f"sell {plain(ticket.quantity)}", f"at most {plain(free)} today")
+
+
+def day_limit_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
+    """Deny a limit outside the range that the exchange gives a price on one day. A stop rests at the broker, and may
+    be for a later day."""
+    band, limit = context.band, exact(ticket.limit_price or 0)
+    if ticket.is_option or band is None or not limit or band.low <= limit <= band.high:
+        return None
+    place, allowed = EXCHANGES[exchange_code(ticket.symbol)].place, f"{money(band.low)} to {money(band.high)}"
+    reason = f"a limit of {money(limit)} for {ticket.symbol} is outside the day's range in {place}: give {allowed}"
+    measured = f"{abs(limit / band.base - 1):.2%} from the close of {money(band.base)}"
+    return deny(DenialCode.DAY_LIMIT, reason, measured, allowed)
 
 
 def market_open_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:

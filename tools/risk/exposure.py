@@ -23,7 +23,7 @@ from chordesk.models.orders import (
 )
 from chordesk.models.settings import Settings
 from chordesk.tools.decimals import exact, stepped
-from chordesk.tools.market.price_steps import finest_step
+from chordesk.tools.market.price_steps import fill_step, finest_step
 
 # Cover of written options: the shares and bought options that stand against them, and the cash that the rest may
 # need.
@@ -154,11 +154,14 @@ def opening_part(held: Decimal, side: str, quantity: Decimal) -> Decimal:
 
 
 def with_slippage(symbol: str, price: Decimal, side: str, basis_points: float) -> Decimal:
-    """Return a price moved by the slippage against the order, and rounded against it to the symbol's finest step."""
-    shift, finest = exact(basis_points) / 10_000, finest_step(symbol)
+    """Return a price moved by the slippage against the order, and rounded against it to a price at which the symbol
+    fills."""
+    shift = exact(basis_points) / 10_000
+    moved = price * (1 + shift if side == "buy" else 1 - shift)
+    step = fill_step(symbol, moved)
     if side == "buy":
-        return stepped(price * (1 + shift), finest, ROUND_CEILING)
-    return max(finest, stepped(price * (1 - shift), finest, ROUND_FLOOR))
+        return stepped(moved, step, ROUND_CEILING)
+    return max(finest_step(symbol), stepped(moved, step, ROUND_FLOOR))
 
 
 def started(ticket: OrderTicket, price: float) -> OrderTicket:

@@ -49,9 +49,13 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
     conduct.unresolved_rule: (Code.UNRESOLVED,),
     conduct.cooldown_rule: (Code.COOLDOWN,),
     conduct.long_only_rule: (Code.LONG_ONLY,),
+    conduct.short_rule: (Code.NO_SHORT,),
+    conduct.same_day_rule: (Code.SAME_DAY,),
     conduct.direction_rule: (Code.MALFORMED,),
     conduct.instrument_rule: (Code.STOCKS_ONLY,),
     conduct.order_type_rule: (Code.ORDER_TYPE,),
+    conduct.time_rule: (Code.TIME_IN_FORCE,),
+    conduct.day_limit_rule: (Code.DAY_LIMIT,),
     conduct.earnings_rule: (Code.ACROSS_EARNINGS,),
     amounts.rate_rule: (Code.FX_UNKNOWN,),
     amounts.notional_rule: (Code.NOTIONAL_PER_ORDER,),
@@ -76,7 +80,9 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
 
 
 # Rules that have nothing to say of a share of New York in an account in dollars, and are not on record there.
-_ABROAD: frozenset[Rule] = frozenset({amounts.rate_rule})
+_ABROAD: frozenset[Rule] = frozenset(
+    {amounts.rate_rule, conduct.short_rule, conduct.same_day_rule, conduct.time_rule, conduct.day_limit_rule}
+)
 
 
 def _is_home(ticket: OrderTicket, context: RiskContext) -> bool:

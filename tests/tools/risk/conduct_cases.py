@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from chordesk.models.answers import Rating
+from chordesk.models.day_limits import DayBand
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import TradingState
-from tests.tools.risk.cases import SECOND, SELL, Case, auction
+from tests.tools.risk.cases import SECOND, SELL, SHORT, Case, auction
 from tests.tools.risk.figures import HOUR, NOW, account
 
 HOLDS = account(AAA=10)
+IN_TOKYO, IN_SHANGHAI = "7203.T", "600519.SS"
+BAND = {"band": DayBand(Decimal(100), Decimal(98), Decimal(102))}
 
 CONDUCT: list[Case] = [
+    (
+        DenialCode.NO_SHORT,
+        ({**SHORT, "symbol": IN_TOKYO}, {}, {"allow_short": True}),
+        (SHORT, {}, {"allow_short": True}),
+    ),
+    (
+        DenialCode.SAME_DAY,
+        (
+            {**SELL, "symbol": IN_SHANGHAI, "quantity": 101},
+            {"account": account(**{IN_SHANGHAI: 200}), "bought_today": 100},
+            {},
+        ),
+        (
+            {**SELL, "symbol": IN_SHANGHAI, "quantity": 100},
+            {"account": account(**{IN_SHANGHAI: 200}), "bought_today": 100},
+            {},
+        ),
+    ),
+    (
+        DenialCode.DAY_LIMIT,
+        ({"symbol": IN_TOKYO, "order_type": "limit", "limit_price": 102.5}, BAND, {}),
+        ({"symbol": IN_TOKYO, "order_type": "limit", "limit_price": 102}, BAND, {}),
+    ),
+    (
+        DenialCode.TIME_IN_FORCE,
+        ({"symbol": IN_TOKYO, "time_in_force": "opg"}, {}, {}),
+        ({"symbol": IN_TOKYO, "time_in_force": "gtc"}, {}, {}),
+    ),
     (
         DenialCode.HALTED,
         ({}, {"trading": TradingState.HALTED, "trading_why": "the moon"}, {}),

@@ -20,6 +20,7 @@ from chordesk.tasks.cli import arming
 from chordesk.tools.orders import approvals, halting, submitting
 from chordesk.tools.orders.flow import maintain_orders
 from tests.fakes.alpaca import Alpaca
+from tests.tools.orders.abroad import TapeAbroad
 from tests.tools.orders.desk import Desk, Outcome, action
 from tests.tools.orders.tape import Tape
 from tests.tools.orders.test_submitting import Wire
@@ -156,7 +157,19 @@ def armed(disarmed: bool = False, **terms: Any) -> Play:
 
 A_MOMENT = 1e-6  # hours
 
+
+def in_tokyo(shares: int) -> Play:
+    """An order of so many shares where a lot has 100."""
+
+    def play(stage: Stage) -> Outcome:
+        market = TapeAbroad({"7203.T": 3_000.0}, rates={"JPYUSD": (0.0065, None)})
+        return stage.new_desk(market).run(action("7203.T", quantity=shares))[0]
+
+    return play
+
+
 FUNNEL: list[tuple[DenialCode, Play, Play]] = [
+    (DenialCode.LOT, in_tokyo(99), in_tokyo(100)),
     (DenialCode.UNPRICED, quoted(1), quoted(0)),
     (DenialCode.PREVIEW_STALE, previewed(seconds=15 * 60 + 1), previewed(seconds=15 * 60)),
     (DenialCode.PREVIEW_STALE, previewed(seconds=-3600), previewed()),

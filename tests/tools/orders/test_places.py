@@ -1,0 +1,141 @@
+"""Orders at other exchanges: steps, lots, the range of a day, and shares that are not sold on the day of purchase."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
+
+import numpy as np
+import pytest
+
+from chordesk.models.day_limits import DAY_LIMITS
+from chordesk.models.exchanges import EXCHANGES
+from chordesk.models.market import Listing
+from chordesk.models.orders import DenialCode
+from chordesk.models.states import OrderState
+from chordesk.tools.brokers.paper_matching import locked_side
+from chordesk.tools.market.price_steps import day_band, listing_terms, market_terms
+from chordesk.tools.market.protocol import Bars
+from chordesk.tools.orders.flow import maintain_orders
+from tests.tools.orders.abroad import TapeAbroad
+from tests.tools.orders.desk import Desk, action, denied
+
+NewDesk = Callable[..., Desk]
+SHANGHAI, TOKYO = "600519.SS", "7203.T"
+RATES: dict[str, tuple[float, dt.datetime | None]] = {
+    "CNYUSD": (0.14, None), "JPYUSD": (0.0065, None), "GBPUSD": (1.3, None)
+}  # fmt: skip
+
+
+@dataclass
+class TapeWithCloses(TapeAbroad):
+    """closes: the days before, the last of them the close before today."""
+
+    closes: dict[str, list[float]] = field(default_factory=dict)
+
+    def bars(self, symbol: str, sessions: int) -> Bars:
+        if symbol not in self.closes:
+            return super().bars(symbol, sessions)
+        kept = self.closes[symbol][-sessions:]
+        days = [self.clock.at.date() - dt.timedelta(days=back) for back in range(len(kept), 0, -1)]
+        price, volume = np.array(kept), np.full(len(kept), 1e6)
+        return Bars(symbol, days, False, price.copy(), price.copy(), price.copy(), price, volume)
+
+
+def _market(price: float, symbol: str, close: float) -> TapeWithCloses:
+    return TapeWithCloses({symbol: price}, rates=dict(RATES), closes={symbol: [close]})
+
+
+@pytest.mark.parametrize(
+    ("symbol", "close", "low", "high"),
+    [
+        (SHANGHAI, 10.05, "9.05", "11.06"),  # 9.045 and 11.055 to the nearest step
+        ("688981.SS", 10.0, "8", "12"),
+        ("300750.SZ", 10.0, "8", "12"),
+        ("000001.SZ", 10.0, "9", "11"),
+        ("005930.KS", 70_100.0, "49100", "91100"),  # 49,070 and 91,130, inwards to steps of 100
+        (TOKYO, 2_999.0, "2499", "3495"),  # up to 3,499 in steps of 5
+        (TOKYO, 99.0, "69", "129"),
+    ],
+)
+def test_a_price_is_within_the_range_of_its_day(symbol: str, close: float, low: str, high: str) -> None:
+    band = day_band(symbol, [close])
+    assert band is not None
+    assert (band.low, band.high) == (Decimal(low), Decimal(high))
+
+
+def test_what_has_no_limit_has_no_range() -> None:
+    assert [day_band(symbol, [10.0]) for symbol in ("AAPL", "AZN.L", "BTC-USD")] == [None] * 3
+    assert day_band(SHANGHAI, []) is None
+    assert all(row.source and set(row.exchanges) <= EXCHANGES.keys() for row in DAY_LIMITS)
+
+
+def test_a_limit_is_a_price_of_the_exchange_and_within_its_day(new_desk: NewDesk) -> None:
+    desk = new_desk(_market(3_000.0, TOKYO, 3_000.0), max_price_collar=1)
+    (order,) = desk.run(action(TOKYO, quantity=250, orderType="limit", limitPrice=3_012.0))
+    assert (order.limit_price, order.quantity) == (3_010.0, 200)  # steps of 5 above 3,000, and lots of 100
+    assert "limit price 3,010.00, a price of the exchange" in (order.message or "")
+    reason = denied(
+        desk.run(action(TOKYO, "add", quantity=100, orderType="limit", limitPrice=3_705.0))[0], DenialCode.DAY_LIMIT
+    )
+    assert "give 2,300.00 to 3,700.00" in reason  # 700 yen either way from 3,000
+
+
+def test_nobody_sells_at_the_highest_price_of_the_day(new_desk: NewDesk) -> None:
+    band = day_band(SHANGHAI, [10.0])
+    ends = [locked_side(band, Decimal(low), Decimal(high)) for low, high in (("11", "11"), ("9", "9"), ("9.5", "11"))]
+    assert ends == ["buy", "sell", ""]
+    desk = new_desk(_market(11.0, SHANGHAI, 10.0))
+    (order,) = desk.run(action(SHANGHAI, quantity=100))
+    assert order.state == OrderState.SUBMITTED
+    assert "at the limit of its day" in (order.message or "")
+
+
+def test_shares_of_shanghai_are_sold_from_the_next_session_on(new_desk: NewDesk) -> None:
+    market = _market(10.0, SHANGHAI, 10.0)
+    desk = new_desk(market, protect="stop:5%")
+    assert desk.run(action(SHANGHAI, quantity=200))[0].state == OrderState.FILLED
+    reason = denied(desk.run(action(SHANGHAI, "close", quantity=200))[0], DenialCode.SAME_DAY)
+    assert "200 600519.SS were bought today, and are sold in Shanghai from the next session on" in reason
+    market.prices[SHANGHAI] = 9.2  # below the stop, which waits
+    market.clock.at += dt.timedelta(minutes=1)
+    maintain_orders(desk.context())
+    assert desk.positions() == {SHANGHAI: 200}
+    market.clock.at += dt.timedelta(days=1)
+    market.closes[SHANGHAI].append(9.2)
+    maintain_orders(desk.context())
+    assert desk.positions() == {}
+
+
+@pytest.mark.parametrize(
+    ("listing", "prices", "lot", "least", "part", "opens"),
+    [
+        (Listing(symbol="AZN.L", lot=1), ["100.05", "100.1"], 1, 1, "1", True),
+        (Listing(symbol="AZN.L", lot=1), [], 1, 1, "1", False),
+        (Listing(symbol="AZN.L", lot=1, price_step="0.02"), [], 1, 1, "1", True),
+        (Listing(symbol="0700.HK"), [], 1, 1, "1", False),
+        (Listing(symbol="0700.HK", lot=100), [], 100, 100, "1", True),
+        (Listing(symbol="688981.SS"), [], 1, 200, "1", True),
+        (
+            Listing(symbol="BTC-USD", price_step="0.01", quantity_step="0.0001", least_amount="0.001"),
+            [], "0.0001", "0.001", "0.0001", True,
+        ),
+    ],
+)  # fmt: skip
+def test_a_listing_states_its_own_terms(listing, prices, lot, least, part, opens) -> None:
+    found = listing_terms(listing, map(Decimal, prices))
+    assert (found.lot, found.least, found.part) == (Decimal(lot), Decimal(least), Decimal(part))
+    assert (found.why_not is None) == opens
+    assert found.quantity(found.least * Decimal("1.0001"), opens=True) == found.least
+    assert found.quantity(found.least - Decimal(part) / 2, opens=True) == 0
+
+
+def test_steps_are_those_that_a_month_of_prices_fits() -> None:
+    market = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.02, 91.0, 91.06]})
+    terms = market_terms(market, Listing(symbol="AZN.L", lot=1))
+    assert terms.why_not is None
+    assert terms.price(Decimal("91.031"), ROUND_CEILING) == Decimal("91.04")
+    adjusted = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.0213]})
+    assert "price_step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
