@@ -28,7 +28,7 @@ from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.doctor import check, machine, model, trading
+from chordesk.tasks.doctor import check, machine, model, places, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, ok, warn
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.services import plan
@@ -131,6 +131,7 @@ _OWN = (
     CheckEntry("mandate", trading.mandate, 10),
     CheckEntry("protection", trading.protection, 10),
     CheckEntry("clock", trading.clock, 30),
+    CheckEntry("exchanges", places.exchanges, 60),
     CheckEntry("filings", machine.filings, 30),
     CheckEntry("pages", machine.pages, 30),
     CheckEntry("tools", model.tools_shown, 60, slow=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import json
 import os
@@ -23,6 +24,7 @@ from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, CheckSt
 from chordesk.tasks.doctor.checklist import ALL
 from chordesk.tasks.redis_clients import why_forgetful, why_unfit
 from chordesk.tools.ledger import ensure_account
+from chordesk.tools.market.clock import exchange_hours
 from tests.agents.rulebook.turns import Live
 from tests.builders import uninstalled
 from tests.fakes.responses import FakeResponses
@@ -230,3 +232,27 @@ def test_the_account_is_read_once_it_is_there(tmp_path: Path) -> None:
         ensure_account(session, "paper", 12_345.0)
     found = trading.broker(context)
     assert (found.status, "12,345.00" in found.detail) == (CheckStatus.OK, True)
+
+
+def test_what_another_exchange_rests_on_is_looked_at(tmp_path: Path) -> None:
+    days = exchange_hours("XHKG").between(dt.date(2026, 10, 12), dt.date(2026, 11, 27))
+    own = tmp_path / "own"
+    for symbol in ("0700.HK", "0005.HK"):
+        write_table(own / "bars" / f"{symbol}.csv", HEADER, [(day, 400, 402, 398, 400, 1_000_000) for day in days])
+    told = {"exchange": "XHKG", "universe": "0700.HK,0005.HK", "market": "files", "data": own, "replay_date": days[-1]}
+    (tmp_path / "home").mkdir()
+    context = check_context(tmp_path / "home", **told)
+    found = one("exchanges", context)
+    assert found.status is CheckStatus.WARN
+    for words in (
+        "Hong Kong", "sessions left", "stamp duty of Hong Kong, 2023-11-17", "is known of 0700.HK, 0005.HK",
+        "HKDUSD: no rate of HKDUSD is known", "2026-10-30",
+    ):  # fmt: skip
+        assert words in found.detail
+    for remedy in ("lot in listings.csv", "fx.csv", "models/duties.py"):
+        assert remedy in found.remedy
+    (own / "fx.csv").write_text("date,pair,rate\n2026-11-26,HKDUSD,0.128\n")
+    (own / "listings.csv").write_text("symbol,lot\n0700.HK,100\n0005.HK,400\n")
+    found = one("exchanges", check_context(tmp_path / "home", **told))
+    assert "HKDUSD" not in found.detail
+    assert "is known of" not in found.detail
