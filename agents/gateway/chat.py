@@ -24,7 +24,7 @@ from chordesk.agents.calls.call_reader import MadeCall
 from chordesk.agents.calls.call_texts import may_be_call
 from chordesk.agents.gateway import server_requests
 from chordesk.agents.gateway.facts import ServerFacts
-from chordesk.agents.gateway.look import same_name
+from chordesk.agents.gateway.server_description import same_name
 from chordesk.agents.gateway.server_requests import CODE, Problem, Server
 from chordesk.agents.gateway.stream import (
     DONE,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from chordesk.agents.gateway.facts import Keywords, SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
-from chordesk.agents.gateway.look import Look, missing, require_chat
+from chordesk.agents.gateway.server_description import Look, missing, require_chat
 from chordesk.agents.gateway.server_requests import PAUSES, Answer, ModelServer, loaded
 from chordesk.agents.providers.completions import function_tool
 from chordesk.models.errors import ModelMissing, ModelServerError, ServerAway
@@ -448,7 +448,7 @@ FRESH_SECONDS = 30.0  # for which a process uses facts without a look at the ser
 async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | None = None) -> ServerFacts:
     """Without a model call: models, context and slots. Ways are those of its kind, and `whole` is False. Raises
     ServerAway, KeyRefused, WrongApi, ModelMissing."""
-    from chordesk.agents.gateway.look import look
+    from chordesk.agents.gateway.server_description import look
 
     async with _reaching(url, key, ca_file) as server:
         return _unasked(url, model, await look(server, model), "not asked yet")
@@ -456,7 +456,7 @@ async def look_at_server(url: str, key: str | None, model: str, ca_file: Path | 
 
 async def look_at_endpoint(url: str, key: str | None, ca_file: Path | None = None) -> None:
     """Raise WrongApi, KeyRefused or ServerAway. No answer is requested."""
-    from chordesk.agents.gateway.look import require_responses
+    from chordesk.agents.gateway.server_description import require_responses
 
     async with _reaching(url, key, ca_file) as server:
         await require_responses(server)
@@ -468,7 +468,7 @@ async def ask_server(
     """Return what a server can do for a model, by small real calls. seconds: after which no further call is made; what
     is not known then has its reason in `why`. Raises ServerAway, KeyRefused, WrongApi, ModelMissing,
     ModelServerError."""
-    from chordesk.agents.gateway.look import look
+    from chordesk.agents.gateway.server_description import look
 
     async with _reaching(url, key, ca_file) as server:
         seen = await look(server, model)
@@ -504,7 +504,7 @@ async def facts_for(
 ) -> ServerFacts:
     """The kept facts where they still hold, else new ones. Raises ServerAway, KeyRefused, WrongApi, ModelMissing,
     ModelServerError."""
-    from chordesk.agents.gateway.look import look
+    from chordesk.agents.gateway.server_description import look
 
     kept = known_facts(home, url, model)
     async with _reaching(url, key, ca_file) as server:

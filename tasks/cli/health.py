@@ -140,12 +140,12 @@ def published(loaded: Loaded, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 
 def of_processes(settings: Settings, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from chordesk.models.database.store import open_current
-    from chordesk.tasks import presence
+    from chordesk.tasks import running_processes
 
     processes = []
     if settings.database_url is not None or (settings.home / "desk.db").exists():
         with closing(open_current(settings.database)) as store:
-            processes = presence.here(store)
+            processes = running_processes.here(store)
     if not processes:
         reason = f"no `desk up` runs on {settings.home}, and no process of a fleet on its database"
         raise UsageError(reason, remedy="start it with `desk up`, or set DESK_HOME or DESK_DATABASE_URL to a desk's")

@@ -167,8 +167,8 @@ def worker(
 
     from chordesk.tasks import life
     from chordesk.tasks.engine.kinds import WORKER_QUEUES
-    from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, require_fit
+    from chordesk.tasks.running_processes import present
     from chordesk.tasks.worker import celery_fixes, soundness_watch
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.control import app_server_parts
@@ -280,8 +280,8 @@ def beat() -> None:
 
     A second one waits for the lock of the first.
     """
-    from chordesk.tasks.presence import present
     from chordesk.tasks.redis_clients import redis_url, wait_ready
+    from chordesk.tasks.running_processes import present
     from chordesk.tasks.worker.app import create_app
     from chordesk.tasks.worker.scheduler import run_beat
 
@@ -306,7 +306,7 @@ def flower(
     It has their metrics, too. The login is DESK_FLOWER_AUTH, else desk with the password in run/flower-password of the
     home.
     """
-    from chordesk.tasks.presence import present
+    from chordesk.tasks.running_processes import present
     from chordesk.tasks.services import plan
     from chordesk.tasks.services.plan import free_ports
     from chordesk.tasks.web.security import flower_login, host_names
@@ -360,7 +360,7 @@ def api(
 
     Runs, threads, orders, approvals and stop.
     """
-    from chordesk.tasks.presence import present
+    from chordesk.tasks.running_processes import present
     from chordesk.tasks.services import stop_signals
 
     # Loaded here: no other command, and no worker, has use for a web framework.

@@ -27,7 +27,7 @@ def unpark(
     As after a plan was extended. One turn goes first: if the limit still holds, its model is parked again.
     """
     from chordesk.models.database.store import Store, require_current
-    from chordesk.tasks.engine import resting
+    from chordesk.tasks.engine import limit_waits
     from chordesk.tasks.engine.limits import parked_models, unpark
     from chordesk.tasks.redis_clients import client as client_of
     from chordesk.tasks.redis_clients import redis_url, wait_ready
@@ -43,6 +43,6 @@ def unpark(
         unpark(client, chosen)
     require_current(settings.database)
     with closing(Store(settings.database)) as store, store.session() as session:
-        steps = resting.wake(session, chosen)
+        steps = limit_waits.wake(session, chosen)
     said = f"{', '.join(chosen)}: asked again, by one of {steps} waiting steps first" if chosen else "nothing is parked"
     emit({"unparked": chosen, "steps": steps}, lambda _: said, as_json=as_json)

@@ -338,7 +338,7 @@ def upgrade(
 ) -> None:
     """Bring the database to this version's schema."""
     from chordesk.models.database import store
-    from chordesk.tasks import presence
+    from chordesk.tasks import running_processes
 
     settings = _of_fleet(fixed or []) if fleet else load_settings()
     url = settings.database if login is None else read_secret("--login", login)
@@ -347,7 +347,7 @@ def upgrade(
     store.upgrade(url, tell=print_line)
     after, _ = store.current(url)
     if fleet:
-        presence.require_redis(settings, store.desk_of(url))
+        running_processes.require_redis(settings, store.desk_of(url))
     done = "is up to date" if before == after else f"went from revision {before} to {after}"
     done = done if before else f"is made, at revision {after}"
     print_line(f"{masked(url)} {done}")

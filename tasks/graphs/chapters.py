@@ -59,7 +59,7 @@ from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approval_requests
 from chordesk.tasks.approval_requests import INTERRUPT, INTERRUPT_SECONDS
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import policy, resting
+from chordesk.tasks.engine import limit_waits, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
@@ -454,7 +454,7 @@ class Chapter:
             return self._again("deadline", f"a node did not end within the step's time ({_text_of(error)})")
         if isinstance(cause, Postponed):
             why = why_not_wait(self._desk, self._step, cause.until, str(cause))
-            return postponed(self._step, cause, rows) if why is None else self._again(resting.KIND, why)
+            return postponed(self._step, cause, rows) if why is None else self._again(limit_waits.KIND, why)
         if isinstance(cause, BudgetUsed):
             why = cause.args[0]
             return Done({"status": "skipped", "reason": why, **self._place}, rows, error=why)
@@ -466,7 +466,7 @@ class Chapter:
         met = failure(cause.kind, str(cause.args[0]), cause.reset_seconds)
         rest = park(self._desk.serving(self._step.run_id), model, met)
         if (why := why_not_wait(self._desk, self._step, rest.until, rest.why)) is not None:
-            return self._again(resting.KIND, f"{why} ({cause})")
+            return self._again(limit_waits.KIND, f"{why} ({cause})")
         reason = policy.waiting(policy.reason(cause.kind, str(cause)), rest.why)
         return rests(self._step, rest, reason, self._record.rows())
 

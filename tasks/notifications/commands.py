@@ -122,7 +122,7 @@ def run() -> None:
     """Send notifications in the foreground; a second process waits."""
     from chordesk.models.database.store import Store, require_current
     from chordesk.tasks.notifications import channels
-    from chordesk.tasks.presence import present
+    from chordesk.tasks.running_processes import present
     from chordesk.tasks.services import stop_signals
 
     forget_credentials()

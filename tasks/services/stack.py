@@ -19,7 +19,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError, UsageError
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.shortages import require_no_shortage
-from chordesk.tasks import life, presence, redis_clients
+from chordesk.tasks import life, redis_clients, running_processes
 from chordesk.tasks.bootstrap import require_provider, require_runtimes
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.reports.report_files import require_place
@@ -289,7 +289,7 @@ def desk_stack(plan: Plan, notify: Callable[[str], None]) -> Stack:
         store.upgrade(plan.settings.database, tell=notify)
         for each in features.unready().values():
             notify(f"{each}; {each.remedy}")
-        presence.require_own(plan.settings)
+        running_processes.require_own(plan.settings)
 
     return Stack(plan, before_desk=migrate, late_workers=late, notify=notify)
 

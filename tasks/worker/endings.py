@@ -12,7 +12,7 @@ from sqlmodel import Session, SQLModel
 from chordesk.models.errors import Postponed
 from chordesk.models.states import AttemptEnd, StepState
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import policy, resting
+from chordesk.tasks.engine import limit_waits, policy
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ChildRun, ClaimedStep, NewStep
 
@@ -64,7 +64,7 @@ Handler = Callable[[Desk, ClaimedStep, HeldStep], Ending]
 
 def postponed(step: ClaimedStep, error: Postponed, rows: Sequence[Sequence[SQLModel]] = ()) -> RetryLater:
     """Return another attempt of a step whose turn may not start yet. A limit that lasts moves its run's deadline on."""
-    also = partial(resting.extend, step_id=step.id, until=error.until) if error.until is not None else None
+    also = partial(limit_waits.extend, step_id=step.id, until=error.until) if error.until is not None else None
     return RetryLater(error.seconds, policy.waiting(step.error, str(error)), rows, counts=False, also=also)
 
 

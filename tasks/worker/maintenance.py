@@ -38,7 +38,7 @@ from chordesk.tasks.events import lifecycles
 from chordesk.tasks.retention import collection as retention
 from chordesk.tasks.worker import control, messages, soundness_watch
 from chordesk.tasks.worker.dispatch import send
-from chordesk.tasks.worker.lives import LifeWatch
+from chordesk.tasks.worker.lost_processes import LifeWatch
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.worker.signing import OPTION, Signer
 from chordesk.tasks.worker.work import take_up

@@ -29,7 +29,7 @@ from chordesk.models.tables.runs import Run, Turn
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.text import utc
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.engine import budgets, policy, resting
+from chordesk.tasks.engine import budgets, limit_waits, policy
 from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
@@ -164,7 +164,7 @@ class StepTurns:
             why = why_not_wait(desk, self._step, error.until, str(error))
             if why is None:
                 raise
-            return RoleRun(Failed(kind=resting.KIND, retryable=False, message=why))
+            return RoleRun(Failed(kind=limit_waits.KIND, retryable=False, message=why))
 
     def _cancelled(self) -> RoleRun:
         """The failure of a turn at the step's deadline. Raises StepEnded or LeaseLost for any other cause."""
@@ -203,7 +203,7 @@ class StepTurns:
             # The next attempt asks the other one, or waits for the one that rests for a shorter time.
             return RetryLater(policy.jittered(wait.seconds), reason, run.rows, counts=wait.counts)
         if (why := why_not_wait(desk, step, rest.until, rest.why)) is not None:
-            run.outcome = Failed(kind=resting.KIND, retryable=False, message=f"{why} ({outcome.message})")
+            run.outcome = Failed(kind=limit_waits.KIND, retryable=False, message=f"{why} ({outcome.message})")
             return None
         return rests(step, rest, policy.waiting(reason, rest.why), run.rows)
 
@@ -219,7 +219,7 @@ class Rest:
 
 def rests(step: ClaimedStep, rest: Rest, reason: str, rows: Sequence[Sequence[SQLModel]]) -> RetryLater:
     """Return another attempt after a limit, which uses up none; a long one moves the run's deadline on."""
-    also = partial(resting.extend, step_id=step.id, until=rest.until) if rest.until is not None else None
+    also = partial(limit_waits.extend, step_id=step.id, until=rest.until) if rest.until is not None else None
     return RetryLater(rest.seconds, reason, rows, counts=False, also=also)
 
 
@@ -228,7 +228,7 @@ def why_not_wait(desk: Desk, step: ClaimedStep, until: dt.datetime | None, why: 
     if until is None:
         return None
     with desk.store.read() as session:
-        return resting.too_long(session, step.id, desk.settings_of(step.run_id), until, why)
+        return limit_waits.too_long(session, step.id, desk.settings_of(step.run_id), until, why)
 
 
 def park(desk: Desk, model: RoleModel, outcome: Failure) -> Rest:

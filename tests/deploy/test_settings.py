@@ -18,9 +18,9 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.sources import load_settings
-from chordesk.tasks import presence
-from chordesk.tasks.presence import require_home
+from chordesk.tasks import running_processes
 from chordesk.tasks.reading.setting_values import shown
+from chordesk.tasks.running_processes import require_home
 from chordesk.tasks.services import fleet_settings
 from tests import zygote
 from tests.deploy.test_compose import filled
@@ -102,7 +102,7 @@ def test_every_setting_of_the_file_is_read_back_from_each_service(fleet: Process
     with closing(Store(database)) as store:
 
         def here() -> dict[str, dict[str, Any]]:
-            return {one.name.partition("@")[0].partition("-")[0]: one.settings for one in presence.here(store)}
+            return {one.name.partition("@")[0].partition("-")[0]: one.settings for one in running_processes.here(store)}
 
         wait_for(lambda: set(here()) == set(STAYING), "every service says its settings")
         found = here()

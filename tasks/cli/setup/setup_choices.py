@@ -322,7 +322,7 @@ async def _find(places: Sequence[Found]) -> list[Found]:
 
 async def _answers(place: Found) -> Found | None:
     # Loaded here, and below: the HTTP library takes 0.3 s, and not every choice has use for it.
-    from chordesk.agents.gateway.look import rows_of
+    from chordesk.agents.gateway.server_description import rows_of
     from chordesk.agents.gateway.server_requests import reaching
 
     try:
@@ -336,7 +336,7 @@ async def _answers(place: Found) -> Found | None:
 
 
 async def _look(access: Access, responses: bool) -> Found:
-    from chordesk.agents.gateway.look import require_chat
+    from chordesk.agents.gateway.server_description import require_chat
     from chordesk.agents.gateway.server_requests import reaching
 
     async with reaching(access.url, access.key, access.ca_file) as server:
@@ -349,7 +349,7 @@ async def _look(access: Access, responses: bool) -> Found:
 
 
 async def _models_at(server: ModelServer, url: str) -> tuple[str, ...] | None:
-    from chordesk.agents.gateway.look import rows_of
+    from chordesk.agents.gateway.server_description import rows_of
 
     rows = rows_of(await server.page(f"{url}/models"))
     return None if rows is None else tuple(str(row["id"]) for row in rows)
@@ -363,7 +363,7 @@ async def _has_responses(access: Access) -> bool:
 
 
 async def _takes_responses(server: ModelServer) -> bool:
-    from chordesk.agents.gateway.look import has_endpoint
+    from chordesk.agents.gateway.server_description import has_endpoint
 
     page = await server.page(f"{server.url}/responses", {})
     return page.kind == "text/event-stream" or has_endpoint(page)

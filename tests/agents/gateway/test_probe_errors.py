@@ -124,7 +124,7 @@ async def test_a_model_that_the_server_lacks_comes_with_those_it_has(kind: str) 
 
 
 async def test_an_answer_to_no_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chordesk.agents.gateway.look.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("chordesk.agents.gateway.server_description.LOOK_SECONDS", 0.2)
     silent = socket.create_server(("127.0.0.1", 0))
     with silent, pytest.raises(ServerAway, match=r"did not answer within 0\.2 s"):
         await look_at_server(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", None, "small")

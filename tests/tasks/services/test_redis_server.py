@@ -9,7 +9,7 @@ from redis import Redis, ResponseError
 
 from chordesk.models.errors import RedisDown, ServiceError, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tasks import presence
+from chordesk.tasks import running_processes
 from chordesk.tasks.redis_clients import wait_ready, why_unfit
 from chordesk.tasks.services import plan as embedded
 from chordesk.tasks.services.plan import socket_url
@@ -139,5 +139,5 @@ def test_a_redis_without_room_is_not_taken_for_one_that_is_away(
     monkeypatch.setattr(Redis, "set", refused)
     settings = Settings(home=tmp_path, redis_url="redis://127.0.0.1:1/0")
     with pytest.raises(RedisDown, match="has no room") as caught:
-        presence.require_redis(settings, "a-desk")
+        running_processes.require_redis(settings, "a-desk")
     assert caught.value.remedy == "make room where it writes"

@@ -16,7 +16,7 @@ from redbeat import RedBeatSchedulerEntry
 from sqlmodel import select
 
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks import presence
+from chordesk.tasks import running_processes
 from chordesk.tasks.doctor.check import CheckContext, CheckStatus, messages
 from chordesk.tasks.worker.messages import REPORTS_PASS, sender_app
 from chordesk.tasks.worker.scheduler import WatchedScheduler
@@ -61,7 +61,7 @@ def test_a_forged_task_or_command_is_never_run_and_a_signed_one_is() -> None:
         desk.await_workers("ops")  # still, after the order to shut down
 
         with client_of(desk.app) as redis:
-            redis.set(presence.KEY, "another")
+            redis.set(running_processes.KEY, "another")
         desk.start_worker("trade", None)
         assert desk.running.pop("trade").wait(PATIENCE) == 2
         assert "is of another desk (another)" in desk.log("trade")
