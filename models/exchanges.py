@@ -10,13 +10,15 @@ that is not known is None, and never a guess.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError
 
@@ -306,6 +308,16 @@ def exchange_of(symbol: str) -> Exchange:
     return _BY_SUFFIX[suffix]
 
 
+@cache
+def zone_of(exchange: str) -> ZoneInfo:
+    return ZoneInfo(EXCHANGES[exchange].zone)
+
+
+def at_exchange(moment: dt.datetime, exchange: str = HOME) -> str:
+    """Return a time where an exchange is, with its zone: 2010-08-12 16:00 EDT."""
+    return f"{moment.astimezone(zone_of(exchange)):%Y-%m-%d %H:%M %Z}"
+
+
 @lru_cache(maxsize=8192)
 def exchange_code(symbol: str) -> str:
     """Return the code of a symbol's exchange; New York's where it has no row, of which nothing is opened."""
@@ -318,6 +330,11 @@ def exchange_code(symbol: str) -> str:
 def of_place(exchange: str) -> str:
     """Return which exchange it is, for a sentence after its name: nothing of New York's."""
     return "" if exchange == HOME else f" of {EXCHANGES[exchange].place}"
+
+
+def at_listing(moment: dt.datetime, symbol: str) -> str:
+    """Return a time where a symbol or an option contract is listed, as `at_exchange` does."""
+    return at_exchange(moment, exchange_code(symbol))
 
 
 def currency_of(symbol: str) -> str:

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.exchanges import HOME, of_place, zone_of
 from chordesk.models.files import replacing
 from chordesk.models.settings.schema import MARK, REAL_MONEY, REPLAYING, SECRETS, Owner, Settings
-from chordesk.models.text import NEW_YORK
 from chordesk.models.urls import masked, without_login
 
 PAPER = "paper"
@@ -232,7 +232,8 @@ def _unreadable(path: Path, why: str) -> SettingError:
 class Standing(Frozen):
     """Live, preview or, of a backtest, simulated; broker and account, model, market and day.
 
-    live: None where it is not known. real_money: orders that are sent move real money. day: of the market, in New York.
+    live: None where it is not known. real_money: orders that are sent move real money. exchange: the code of that of
+    the market; day: of the market, where that is.
     """
 
     live: bool | None
@@ -242,6 +243,7 @@ class Standing(Frozen):
     model: str
     market: str
     day: dt.date
+    exchange: str = HOME
 
     def __str__(self) -> str:
         switch = "unknown whether live" if self.live is None else "LIVE" if self.live else "preview"
@@ -249,12 +251,12 @@ class Standing(Frozen):
         broker = f"{self.broker} (REAL MONEY)" if self.real_money else self.broker
         return (
             f"{switch}; broker {broker}; account {self.account}; model {self.model}; "
-            f"market {self.market} on {self.day:%Y-%m-%d}"
+            f"market {self.market} on {self.day:%Y-%m-%d}{of_place(self.exchange)}"
         )
 
 
 def standing_of(settings: Settings) -> Standing:
-    today = dt.datetime.now(NEW_YORK).date()
+    today = dt.datetime.now(zone_of(settings.exchange)).date()
     return Standing(
         live=settings.trader_live,
         real_money=settings.trader_live and settings.real_money,
@@ -263,6 +265,7 @@ def standing_of(settings: Settings) -> Standing:
         model=settings.model_label,
         market=settings.market,
         day=settings.replay_date if settings.market in REPLAYING else today,
+        exchange=settings.exchange,
     )
 
 
@@ -271,6 +274,7 @@ def standing_of_run(
 ) -> Standing:
     """Return the standing of a run by its columns. kept: its settings, None in a run of a version that kept none."""
     live, broker = (kept or {}).get("trader_live"), (kept or {}).get("broker", account)
+    exchange = str((kept or {}).get("exchange", HOME))
     return Standing(
         live=live,
         real_money=live is not False and broker in REAL_MONEY,
@@ -278,5 +282,6 @@ def standing_of_run(
         account=account,
         model=model,
         market=market,
-        day=market_now.astimezone(NEW_YORK).date(),
+        day=market_now.astimezone(zone_of(exchange)).date(),
+        exchange=exchange,
     )

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from chordesk.models.exchanges import at_listing
 from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
 from chordesk.tasks.cli.output import bounded, facts, paragraph, state, table
 from chordesk.tools.board.event_positions import MOST_HEAT, EventLedger, HeldEvent
@@ -56,7 +57,7 @@ def question_report(found: QuestionDetail) -> RenderableType:
     row = found.question
     pairs: list[tuple[str, str | Text]] = [
         ("asked by", f"{paragraph(row.author)}, {row.source}{_of_market(row)}"),
-        ("open", f"from {_time(row.opens_at)} to {new_york(row.closes_at)}"),
+        ("open", f"from {_time(row.opens_at)} to {_closing(row)}"),
         ("baseline", f"{_probability(row.baseline)}, {paragraph(row.baseline_source)}"),
         ("rule", _rule(row.rule)),
         *([("page", paragraph(row.url))] if row.url else []),
@@ -160,6 +161,10 @@ def folder_report(report: FolderReport) -> RenderableType:
     ]
     aside = [f"{one.file}, {f'row {one.row}' if one.row else 'whole'}: {one.reason}" for one in report.set_aside]
     return Group(*map(Text, lines), *bounded(aside, MOST_LINES, lambda line: Text(paragraph(line))))
+
+
+def _closing(row: Question) -> str:
+    return at_listing(row.closes_at, str(row.rule.get("symbol", "")))
 
 
 def _probability(value: float | None) -> str:

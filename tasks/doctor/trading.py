@@ -12,9 +12,10 @@ from pathlib import Path
 from redis.exceptions import RedisError
 
 from chordesk.models.database import store
+from chordesk.models.exchanges import at_exchange, at_listing
 from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
-from chordesk.models.text import new_york, utc, utc_seconds
+from chordesk.models.text import utc, utc_seconds
 from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok, warn
 from chordesk.tasks.reading.troubles import halts
 from chordesk.tasks.redis_clients import client, redis_url
@@ -38,7 +39,8 @@ def market(context: CheckContext) -> Check:
     source = context.desk.market
     symbols = resolve_universe(context.settings.universe, source)
     quote = source.quote(symbols[0])
-    detail = f"{source.name}: {len(symbols)} symbols; {quote.symbol} {quote.price:.2f} at {new_york(quote.at)}"
+    seen = f"{quote.symbol} {quote.price:.2f} at {at_listing(quote.at, quote.symbol)}"
+    detail = f"{source.name}: {len(symbols)} symbols; {seen}"
     return ok(detail + (" (replay of old prices)" if source.clock.day is not None else ""))
 
 
@@ -82,7 +84,8 @@ def clock(context: CheckContext) -> Check:
     hours = context.desk.market.clock
     now, following = hours.now(), hours.next_open()
     state = "open" if hours.is_open() else "closed"
-    detail = f"market time {new_york(now)}, {state}, next open {new_york(following)}"
+    at, opens = (at_exchange(moment, hours.exchange) for moment in (now, following))
+    detail = f"market time {at}, {state}, next open {opens}"
     skew = _skew(context)
     if skew is not None and abs(skew) > MOST_SKEW_SECONDS:
         detail = f"{detail}; this clock is {skew:+.1f} s off the Redis host's"

@@ -12,6 +12,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.blobs import path_in_home
+from chordesk.models.exchanges import zone_of
 from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE, AttemptEnd, OrderState, RunKind, RunState, StepState
@@ -29,10 +30,10 @@ from chordesk.models.tables.runs import (
     ToolCall,
     Turn,
     Verdict,
+    exchange_of_run,
     research_run,
 )
 from chordesk.models.tables.runtime import RuntimeConversation
-from chordesk.models.text import NEW_YORK
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading import run_parts
@@ -65,7 +66,7 @@ def outcome(session: Session, run: Run) -> str:
     graphs = _many(len(run.params.get("inputs") or ()), "graph")
     counts = {"symbols": symbols, "days": days, "graphs": graphs}
     did = _DID.get(run.kind, run.kind).format(**counts)  # type: ignore[call-overload]
-    at = "" if days else f"{run.market_now.astimezone(NEW_YORK):%H:%M on %Y-%m-%d}"
+    at = "" if days else f"{run.market_now.astimezone(zone_of(exchange_of_run(run))):%H:%M on %Y-%m-%d}"
     under_way = f" ({run.state})" if run.state in RUN_LIVE else ""
     head = f"{did[:1].upper()}{did[1:]}{f' at {at}' if at else ''}{under_way}"
     parts = [head, _researched(session, run), _ordered(session, run)]

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NothingYet
+from chordesk.models.exchanges import HOME, clock_of, zone_of
 from chordesk.models.market import plain_name
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import (
@@ -51,7 +52,6 @@ from chordesk.models.tables.runs import (
     research_run,
 )
 from chordesk.models.tables.runtime import RuntimeApproval, RuntimeTurn
-from chordesk.models.text import NEW_YORK
 from chordesk.tasks import life
 from chordesk.tasks.engine import kinds, owners, policy
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
@@ -496,22 +496,28 @@ _RESTING = (OrderState.SUBMITTED, OrderState.PARTIALLY_FILLED)
 
 class Wait(Frozen):
     """One thing that a run waits for. what: in words; count: how many steps, orders or requests of models wait for it;
-    unit: which of these; until: when it is tried again, None where that is not known."""
+    unit: which of these; until: when it is tried again, None where that is not known;
+    exchange: whose clock that is shown by."""
 
     what: str
     count: int
     unit: Literal["step", "order", "request"] = "step"
     until: dt.datetime | None = None
+    exchange: str = HOME
 
     def __str__(self) -> str:
-        until = f" until {_until(self.until)} New York time" if self.until is not None else ""
+        until = (
+            f" until {_until(self.until, zone_of(self.exchange))} {clock_of(self.exchange)}"
+            if self.until is not None
+            else ""
+        )
         return f"waits for {self.what}{until} ({self.count} {self.unit}{'' if self.count == 1 else 's'})"
 
 
-def _until(at: dt.datetime) -> str:
-    """Return a time of New York, with its date where that is not today's."""
-    there = at.astimezone(NEW_YORK)
-    return f"{there:%H:%M:%S}" if there.date() == utcnow().astimezone(NEW_YORK).date() else f"{there:%a %Y-%m-%d %H:%M}"
+def _until(at: dt.datetime, zone: dt.tzinfo) -> str:
+    """Return a time of a zone, with its date where that is not today's."""
+    there = at.astimezone(zone)
+    return f"{there:%H:%M:%S}" if there.date() == utcnow().astimezone(zone).date() else f"{there:%a %Y-%m-%d %H:%M}"
 
 
 def waits(session: Session, run: Run, settings: Settings | None = None) -> list[Wait]:
@@ -636,9 +642,10 @@ def _resting(session: Session, run: Run, now: dt.datetime) -> Iterator[Wait]:
     if not count:
         return
     try:
-        hours = exchange_hours(exchange_of_run(run))
+        own = exchange_of_run(run)
+        hours = exchange_hours(own)
         if not hours.is_open(now):
-            yield Wait(what="the session's open", count=count, unit="order", until=hours.next_open(now))
+            yield Wait(what="the session's open", count=count, unit="order", until=hours.next_open(now), exchange=own)
     except MarketError:  # the calendar ends before
         return
 

@@ -18,7 +18,8 @@ from markupsafe import Markup, escape
 
 from chordesk.models import features
 from chordesk.models import text as text_module
-from chordesk.models.text import NEW_YORK, inert, json_shown, new_york, utc_seconds
+from chordesk.models.exchanges import EXCHANGES, HOME, at_exchange, exchange_code
+from chordesk.models.text import NEW_YORK, inert, json_shown, utc_seconds
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
@@ -45,8 +46,9 @@ def moment(at: dt.datetime | None) -> str:
     return utc_seconds(at) if at is not None else NONE
 
 
-def market_time(at: dt.datetime | None) -> str:
-    return new_york(at) if at is not None else NONE
+def market_time(at: dt.datetime | None, of: str = HOME) -> str:
+    """Return a time where an exchange is. of: its code, or a symbol of it."""
+    return at_exchange(at, of if of in EXCHANGES else exchange_code(of)) if at is not None else NONE
 
 
 def count(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from chordesk.models.exchanges import (
     HOME,
     PLACES,
     Exchange,
+    at_listing,
     currency_of,
     exchange_code,
     exchange_of,
@@ -169,3 +171,15 @@ def test_a_symbol_has_up_to_twenty_characters(symbol: str) -> None:
     assert is_symbol(symbol)
     assert not is_symbol(symbol.rjust(21, "A"))
     assert not is_symbol("&M.NS")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "shown"),
+    [
+        ("AAPL", "2024-03-14 20:00 EDT"), ("AZN.L", "2024-03-15 00:00 GMT"), ("7203.T", "2024-03-15 09:00 JST"),
+        ("BHP.AX", "2024-03-15 11:00 AEDT"), ("BTC-USD", "2024-03-15 00:00 UTC"),
+        ("AAPL240419C00150000", "2024-03-14 20:00 EDT"),
+    ],
+)  # fmt: skip
+def test_times_are_shown_where_a_symbol_is_listed(symbol: str, shown: str) -> None:
+    assert at_listing(dt.datetime(2024, 3, 15, tzinfo=dt.UTC), symbol) == shown

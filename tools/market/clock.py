@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code
+from chordesk.models.exchanges import at_exchange as at_exchange
+from chordesk.models.exchanges import zone_of as zone_of
 from chordesk.tools.market.protocol import MarketClock
 
 # Imports of libraries that load pandas, without the pyarrow that pandas loads wherever it is installed.
@@ -54,19 +55,9 @@ def day_of(moment: dt.datetime, symbol: str) -> dt.date:
     return exchange_day(moment, exchange_code(symbol))
 
 
-def at_exchange(moment: dt.datetime, exchange: str = HOME) -> str:
-    """Return a time where an exchange is, with its zone: 2010-08-12 16:00 EDT."""
-    return f"{moment.astimezone(zone_of(exchange)):%Y-%m-%d %H:%M %Z}"
-
-
 def clock_day(clock: MarketClock) -> dt.date:
     """Return the date of a clock's now, where its own exchange is."""
     return exchange_day(clock.now(), clock.exchange)
-
-
-@cache
-def zone_of(exchange: str) -> ZoneInfo:
-    return ZoneInfo(EXCHANGES[exchange].zone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.database.blobs import removal_note
+from chordesk.models.exchanges import at_listing, exchange_code, zone_of
 from chordesk.models.order_terms import shown
-from chordesk.models.text import NEW_YORK, SHORT_ID, new_york, utc_seconds
+from chordesk.models.text import SHORT_ID, utc_seconds
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.cli.output import Indented, paragraph, state, table
 from chordesk.tasks.cli.show.amount_text import legs_text, tokens, units_text
@@ -76,7 +77,7 @@ def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
     cells = [
         (
             order.id[:SHORT_ORDER],
-            f"{order.market_at.astimezone(NEW_YORK):%Y-%m-%d %H:%M}",
+            f"{order.market_at.astimezone(zone_of(exchange_code(order.symbol))):%Y-%m-%d %H:%M}",
             order.account,
             paragraph(order.contract or order.symbol),
             paragraph(f"{size_of(order)}{_kind(order)}", 32),
@@ -127,7 +128,9 @@ def _headline(order: Order) -> Text:
 
 def _terms(order: Order) -> Iterable[Text]:
     kind = terms_text(order)
-    yield Text(f"account {order.account}, {kind}, {new_york(order.market_at)}, run {order.run_id[:SHORT_ID]}")
+    yield Text(
+        f"account {order.account}, {kind}, {at_listing(order.market_at, order.symbol)}, run {order.run_id[:SHORT_ID]}"
+    )
     if order.protects:
         yield Text(f"protects the position of order {order.protects[:SHORT_ORDER]}")
     if order.exit_reason:
@@ -213,7 +216,7 @@ def _fills(fills: Sequence[Fill], legs: object) -> Iterable[Text]:
         if fill.currency is not None and fill.rate is not None:
             at = f"{fill.currency} {at} (rate {plain(fill.rate)}, {fill.rate_source})"
         leg = f" {fill.side} {fill.symbol}" if legs else ""
-        yield Text(f"fill {plain(fill.quantity)}{leg} at {at}{cost}, {new_york(fill.filled_at)}")
+        yield Text(f"fill {plain(fill.quantity)}{leg} at {at}{cost}, {at_listing(fill.filled_at, fill.symbol)}")
     if len(fills) > MOST_FILLS:
         total = sum(fill.quantity for fill in fills)
         yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")

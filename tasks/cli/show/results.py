@@ -11,7 +11,8 @@ from rich.text import Text
 
 from chordesk.models.analysis import WRITES, break_even_texts
 from chordesk.models.database.blobs import removal_note
-from chordesk.models.text import inert, new_york
+from chordesk.models.exchanges import at_listing
+from chordesk.models.text import inert
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.show.amount_text import count_text
 
@@ -296,7 +297,7 @@ def _holding(one: HoldingResult) -> Iterable[RenderableType]:
     yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")
     lines = {
         "ran": [Text(_ran(role)) for role in one.executed_roles_with_reasons],
-        "skipped": [Text(_skipped(role), style="dim") for role in one.skipped_roles],
+        "skipped": [Text(_skipped(role, one.symbol), style="dim") for role in one.skipped_roles],
         "missing": [Text(f"{inert(gap)}: no role becomes due by it", style="yellow") for gap in one.missing],
     }
     named = [("" if place else what, line) for what, some in lines.items() for place, line in enumerate(some)]
@@ -307,8 +308,8 @@ def _ran(role: ExecutedRole) -> str:
     return f"{role.role} ({role.why}): {role.verdict or role.status}"
 
 
-def _skipped(role: SkippedRole) -> str:
-    return f"{role.role}: due {new_york(role.due_at)}; {inert(role.why)}"
+def _skipped(role: SkippedRole, symbol: str) -> str:
+    return f"{role.role}: due {at_listing(role.due_at, symbol)}; {inert(role.why)}"
 
 
 _MOST_FIGURES = 8

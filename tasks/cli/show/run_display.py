@@ -18,9 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.database.blobs import removal_note
+from chordesk.models.exchanges import at_exchange
 from chordesk.models.groups import by_key
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
-from chordesk.models.text import SHORT_ID, inert, new_york, span
+from chordesk.models.text import SHORT_ID, inert, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amount_text
@@ -218,7 +219,7 @@ def _headline(run: RunView) -> Text:
         f": {run.kind} ",
         state(run.state),
         f"{seconds}\n{spent}model {run.model}{_role_models(run)}\n",
-        f"{run.market} market at {new_york(run.market_now)}, account {run.account}\n",
+        f"{run.market} market at {at_exchange(run.market_now, run.standing.exchange)}, account {run.account}\n",
         standing_line(run.standing),
     )
 

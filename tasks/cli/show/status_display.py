@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.events import DESK, Domain, Envelope
+from chordesk.models.exchanges import clock_of, zone_of
 from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.text import NEW_YORK, SHORT_ID, span, utc
+from chordesk.models.text import SHORT_ID, span, utc
 from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amount_text import tokens
@@ -53,7 +54,7 @@ def status_report(found: DeskStatus) -> RenderableType:
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight, found.short)
     if found.redis is not None:
-        parts += ["", *_redis(found.redis), *_beat(found.redis.beat, found.processes)]
+        parts += ["", *_redis(found.redis), *_beat(found.redis.beat, found.processes, found.standing.exchange)]
     for row in found.quotas:
         parts.append(Text(f"plan of {row.account}: {row.said} (told {_since(row.quota.at)} ago)"))
         parts += [Text(f"  {text}") for text in row.forecasts]
@@ -138,12 +139,12 @@ def _redis(found: RedisState) -> list[RenderableType]:
     return parts
 
 
-def _beat(found: BeatState, processes: Sequence[Life]) -> list[Text]:
+def _beat(found: BeatState, processes: Sequence[Life], exchange: str) -> list[Text]:
     if not found.running:
         known = any(one.role == "beat" for one in processes)  # its own line says how it is
         return [] if known else [Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")]
-    due = ", ".join(f"{one.name} {one.next.astimezone(NEW_YORK):%a %H:%M}" for one in found.entries)
-    return [Text(f"scheduled, New York time: {due or 'nothing'}")]
+    due = ", ".join(f"{one.name} {one.next.astimezone(zone_of(exchange)):%a %H:%M}" for one in found.entries)
+    return [Text(f"scheduled, {clock_of(exchange)}: {due or 'nothing'}")]
 
 
 def _database(found: DatabaseState) -> list[RenderableType]:

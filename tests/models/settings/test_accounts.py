@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from pydantic import ValidationError
 
@@ -50,3 +52,8 @@ def test_its_standing_is_simulated_though_its_orders_are_sent() -> None:
     text = str(standing_of_run(kept, backtest_account(new_id()), "rulebook", "replay", utcnow()))
     assert text.startswith("simulated; broker paper; account backtest-")
     assert str(standing_of_run(kept, "paper", "rulebook", "replay", utcnow())).startswith("LIVE; ")
+    sydney = standing_of_run({"exchange": "XASX"}, "paper", "m", "yahoo", dt.datetime(2024, 3, 14, 22, tzinfo=dt.UTC))
+    assert (sydney.day, str(sydney).rpartition("; ")[2]) == (
+        dt.date(2024, 3, 15),
+        "market yahoo on 2024-03-15 of Sydney",
+    )
