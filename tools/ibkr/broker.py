@@ -27,7 +27,7 @@ from chordesk.models.tables.orders import Preview
 from chordesk.models.text import NEW_YORK
 from chordesk.tools.ibkr import shapes
 from chordesk.tools.ibkr.gateway import Gateway, Place
-from chordesk.tools.ibkr.inbox import GatewayRefused, GatewaySilent
+from chordesk.tools.ibkr.inbox import GatewaySilent
 from chordesk.tools.ibkr.journal import Journal
 from chordesk.tools.ibkr.turn import Turn
 from chordesk.tools.market.protocol import MarketClock, MarketData
@@ -86,21 +86,21 @@ class IbkrBroker:
         found = self._looked_up(ticket)
         if refused is None and found is None:
             raise GatewaySilent(f"the Gateway tells nothing of order {ticket.order_id}, and has it in no list yet")
-        if refused is None and found is not None:
+        if refused is None and found is not None and found.status != "rejected":
             return found
-        return self._refused(ticket, refused, found)
+        reason = str(refused.args[0]) if refused is not None else (found and found.message) or "IBKR rejected it"
+        return self._refused(ticket, reason, found)
 
-    def _refused(self, ticket: OrderTicket, refused: GatewayRefused | None, found: BrokerAnswer | None) -> BrokerAnswer:
+    def _refused(self, ticket: OrderTicket, reason: str, found: BrokerAnswer | None) -> BrokerAnswer:
         """The number by which an error comes is no identity, and some errors leave an order where it is: what is in
         the lists decides. One that was refused and is kept is cancelled, so that nobody sends it on."""
-        reason = str(refused.args[0]) if refused is not None else ""
-        if found is None or (found.status in ("rejected", "cancelled", "expired") and not found.fills):
-            with self._connected() as gateway:
-                row = shapes.order_in(ticket, gateway.lists(), self._account)
-                if row is not None and row.status == "Inactive":
-                    gateway.cancel(row)
-            return _rejected(reason)
-        return found.model_copy(update={"message": reason})
+        if found is not None and (found.fills or found.status in shapes.WORKING):
+            return found.model_copy(update={"message": reason})
+        with self._connected() as gateway:
+            row = shapes.order_in(ticket, gateway.lists(), self._account)
+            if row is not None and row.status == "Inactive":
+                gateway.cancel(row)
+        return _rejected(reason)
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
         found = self._looked_up(ticket)

@@ -17,7 +17,7 @@ from ib_async.objects import ExecutionFilter
 from ib_async.order import Order
 
 from chordesk.models.errors import SettingError
-from chordesk.tools.ibkr.inbox import GatewayRefused, GatewaySilent, Inbox, Told, client_of
+from chordesk.tools.ibkr.inbox import GatewayCut, GatewayRefused, GatewaySilent, Inbox, Told, client_of
 
 T = TypeVar("T")
 FEE_SECONDS = 1.0  # that a commission is waited for, which comes after its fill
@@ -89,7 +89,7 @@ class Gateway:
             raise GatewaySilent("the Gateway has no link to IBKR now")
 
     def lists(self) -> Lists:
-        return self._run(self._lists())
+        return self._read(self._lists)
 
     def place(self, contract: Contract, order: Order) -> GatewayRefused | None:
         """Send an order, once, and wait until the Gateway has told of it. Return the error that it answers with."""
@@ -100,15 +100,23 @@ class Gateway:
         self._run(self._cancel(told))
 
     def positions(self) -> list[tuple[Any, float, float]]:
-        return self._run(self._positions())
+        return self._read(self._positions)
 
     def values(self) -> dict[tuple[str, str], str]:
         """Return the account's figures as text, by key and currency."""
-        return self._run(self._values())
+        return self._read(self._values)
 
     def details(self, contract: Contract) -> list[Any]:
         """Return what IBKR knows of contracts like this one, none where it knows none."""
-        return self._run(self._details(contract))
+        return self._read(lambda: self._details(contract))
+
+    def _read(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Ask, and once more on another connection where this one was cut, as by the Gateway's restart."""
+        try:
+            return self._run(question())
+        except GatewayCut:
+            self.connect()
+            return self._run(question())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Raises GatewaySilent; its own limits of time are those of each question."""
@@ -237,14 +245,14 @@ class Gateway:
         if not await told.until(lambda: number in told.errors or order.orderRef in told.seen, self._seconds):
             await self._disconnect()  # an answer that comes later is found in the lists of another connection
             return None
-        # It may be told of as pending first, and refused then.
+        # It may be told of as pending or inactive first, and refused then.
         await told.until(lambda: number in told.errors or self._taken(told, order.orderRef), self._seconds)
         return told.errors.get(number)
 
     @staticmethod
     def _taken(told: Inbox, reference: str) -> bool:
         rows = [row for row in told.open.values() if row.order.orderRef == reference]
-        return any(row.status not in ("PendingSubmit", "ApiPending") for row in rows)
+        return any(row.status not in ("PendingSubmit", "ApiPending", "Inactive") for row in rows)
 
     async def _cancel(self, row: Told) -> None:
         told, client = self._told, self._line

@@ -31,6 +31,10 @@ class GatewaySilent(ServiceError):
     remedy = "nothing is sent again; the order is looked up by its reference until it is known"
 
 
+class GatewayCut(GatewaySilent):
+    """The connection ended before an answer: a question may be asked anew, an order is never sent anew."""
+
+
 class GatewayRefused(ServiceError):
     """A question that the Gateway answers with an error. code: IBKR's."""
 
@@ -83,13 +87,13 @@ class Inbox:
         end = self._ends[key] = asyncio.get_running_loop().create_future()
         try:
             if self.closed:
-                raise GatewaySilent(f"{what}: the connection to the Gateway has ended")
+                raise GatewayCut(f"{what}: the connection to the Gateway has ended")
             ask()
             await asyncio.wait_for(end, seconds)
         except TimeoutError:
             raise GatewaySilent(f"{what}: the Gateway does not answer in {seconds:g} s") from None
         except ConnectionError:
-            raise GatewaySilent(f"{what}: the connection to the Gateway has ended") from None
+            raise GatewayCut(f"{what}: the connection to the Gateway has ended") from None
         finally:
             self._ends.pop(key, None)
 
@@ -143,7 +147,7 @@ class Inbox:
         """Called at the end of a connection, ready or not."""
         self.closed = True
         self.news.set()
-        self._fail(GatewaySilent("the connection to the Gateway was cut"))
+        self._fail(GatewayCut("the connection to the Gateway was cut"))
 
     def connectionClosed(self) -> None: ...
 
