@@ -47,9 +47,7 @@ from chordesk.tools.model_tools.company_data import (
     source_of,
     trades_of,
 )
-from chordesk.tools.model_tools.company_statements import fundamentals_part, statements_part, valuation_part
 from chordesk.tools.model_tools.news import every_headline, index_row
-from chordesk.tools.model_tools.peers import peers_of
 from chordesk.tools.model_tools.reports import earlier_verdicts
 from chordesk.tools.model_tools.signals import signal_rows, technical_rows
 from chordesk.tools.prices.daily_bars import by_symbol
@@ -200,6 +198,10 @@ def open_statements(context: ToolContext, arguments: Mapping[str, Any]) -> None:
 def valuation(context: ToolContext, symbol: str) -> PartData:
     """Return ratios of statements, their history and the peers' medians; where the market has no statements, the ratios
     of its fundamentals."""
+    # Every process of the desk has this tool's description, and few read a company.
+    from chordesk.tools.model_tools.company_statements import valuation_part
+    from chordesk.tools.model_tools.peers import peers_of
+
     try:
         rows = _statements(context, symbol)
     except NotConfigured:
@@ -221,7 +223,15 @@ def fundamentals(context: ToolContext, symbol: str) -> PartData:
     except NotConfigured:
         if not isinstance(context.market, StatementSource):
             raise
+    from chordesk.tools.model_tools.company_statements import fundamentals_part
+
     return fundamentals_part(context.market, symbol, _statements(context, symbol))
+
+
+def statements(context: ToolContext, symbol: str) -> PartData:
+    from chordesk.tools.model_tools.company_statements import statements_part
+
+    return statements_part(symbol, _statements(context, symbol), clock_day(context.clock))
 
 
 def _dated(context: ToolContext, section: Mapping[str, Any]) -> PartData:
@@ -395,9 +405,7 @@ _PARTS: Mapping[str, Callable[[ToolContext, str], PartData]] = {
     "correlation": correlation_part,
     "valuation": valuation,
     "fundamentals": fundamentals,
-    "statements": lambda context, symbol: statements_part(
-        symbol, _statements(context, symbol), clock_day(context.clock)
-    ),
+    "statements": statements,
     "earnings": earnings,
     "ratings": ratings,
     "options": options,

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.market import Headline
 from chordesk.tools.market.clock import clock_day, day_of
-from chordesk.tools.market.relevance import OTHER, ranked
 from chordesk.tools.model_tools.company_data import plain_text, share
 from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, payload
@@ -77,6 +76,8 @@ def news_list(context: ToolContext, arguments: NewsArguments) -> dict[str, Any]:
     alike: how many more said the same."""
     gaps, rows, more = Gaps(), list[dict[str, Any]](), list[dict[str, Any]]()
     hidden = None if arguments.urls else {"url"}
+
+    from chordesk.tools.market.relevance import OTHER, ranked  # for this call alone
 
     def ask(symbol: str) -> list[Headline]:
         return published(context, context.market.headlines(symbol, max(arguments.limit, _READ)))
