@@ -288,6 +288,7 @@ class Feature:
     prompts: tuple[str, ...] = ()  # packages, each with a folder `prompts`
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
+    kinds: tuple[str, ...] = ()  # of their runs and steps: by these rows are of the feature while it is off
     commands: Mapping[str, Command] = field(default_factory=dict)
     # By kind of run, functions as `Workflow.turns`: turns of roles that it has beside those of its workflow.
     turn_counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -705,6 +706,18 @@ def switched_off(what: str, name: str) -> str | None:
     """Return the feature that is off and has this name among its parts."""
     found = (each for each in off() if each in _found().features)
     return next((each for each in found if name in getattr(_found().features[each], what)), None)
+
+
+def missing(what: str, name: str) -> Lack:
+    """Return why no feature in force has a name that rows of the database have, after the name, and the remedy."""
+    if (feature := switched_off(what, name)) is not None:
+        return Lack(f"of the feature {feature}, which is switched off", f"take {feature} out of {OFF}")
+    known = _found().features  # of which some name places, and not what is there
+    parts = (each for each in off() if any(":" in place for place in getattr(known.get(each), what, ())))
+    left = ", ".join((*parts, *packages_off()))
+    install = "; ".join(("install its package", *map(str, skipped())))
+    remedy = f"take {left} out of {OFF} where it is of that feature, or {install}" if left else install
+    return Lack("which no feature here has", remedy)
 
 
 def packages_off() -> tuple[str, ...]:

@@ -45,7 +45,8 @@ NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
 
 class Entry(Frozen):
     """at: a time of each session (`TIME_RULE`). setting: the variable of an entry that the settings have, None of a
-    person's own; by, changed_at: who changed it last, None where it is as its setting says."""
+    person's own; by, changed_at: who changed it last, None where it is as its setting says. lack: why it starts
+    nothing even while it is on, and the remedy: nothing here has its kind."""
 
     name: str
     kind: str
@@ -54,6 +55,11 @@ class Entry(Frozen):
     setting: str | None
     by: str | None = None
     changed_at: dt.datetime | None = None
+    lack: str | None = None
+
+    @property
+    def starts(self) -> bool:
+        return self.enabled and self.lack is None
 
 
 def of_settings(settings: Settings) -> list[Entry]:
@@ -76,14 +82,23 @@ def entries(session: Session, settings: Settings) -> list[Entry]:
     found = {one.name: one for one in of_settings(settings)}
     for row in session.exec(select(ScheduleEntry)).all():
         given = found.get(row.name)
-        found[row.name] = Entry(**row.model_dump(), setting=given.setting if given is not None else None)
+        setting = given.setting if given is not None else None
+        found[row.name] = Entry(**row.model_dump(), setting=setting, lack=_lack(row.kind))
     return sorted(found.values(), key=lambda one: (one.at, one.name))
 
 
+def _lack(kind: str) -> str | None:
+    if kind in kinds.scheduled():
+        return None
+    why = kinds.missing(kind)
+    return f"runs of the kind {kind}, {why.reason}; {why.remedy}" if why is not None else f"nothing schedules {kind}"
+
+
 def next_start(session: Session, exchange: str, entry: Entry, now: dt.datetime) -> dt.datetime | None:
-    """Return the first time after now, on a session of the exchange; None for an entry that is off. The schedule runs
-    in real time, also where the market replays a day; an entry that has had its run of a day starts none more on it."""
-    if not entry.enabled:
+    """Return the first time after now, on a session of the exchange; None for an entry that starts nothing. The
+    schedule runs in real time, also where the market replays a day; an entry that has had its run of a day starts none
+    more on it."""
+    if not entry.starts:
         return None
     hours, today = exchange_hours(exchange), exchange_day(now, exchange)
     had = select(Run.id).where(Run.schedule == entry.name, Run.slot == today.isoformat())
@@ -158,8 +173,8 @@ def _find(session: Session, settings: Settings, name: str) -> Entry:
 
 
 def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
-    if row.kind not in kinds.scheduled():
-        raise UsageError(f"{row.kind!r} is not started by the schedule", remedy=f"choose among {_names()}")
+    if row.enabled and (lack := _lack(row.kind)) is not None:
+        raise UsageError(f"{row.kind!r} is not started by the schedule: {lack}", remedy=f"choose among {_names()}")
     if not re.fullmatch(TIME_RULE, row.at):
         raise UsageError(f"{row.at!r} is no time of a session", remedy=TIME_REMEDY)
     _require_own_day(row.at, settings.exchange)
@@ -201,10 +216,10 @@ LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 def beat_schedule(
     entries: Iterable[Entry], exchange: str, due: Mapping[str, dt.datetime | None] = MappingProxyType({})
 ) -> dict[str, dict[str, Any]]:
-    """Return what beat sends, by the names of the entries that are on. due: the next start of those whose time is not
-    one of New York's clock; one without is left out."""
+    """Return what beat sends, by the names of the entries that start something. due: the next start of those whose
+    time is not one of New York's clock; one without is left out."""
     found = {}
-    for one in (each for each in entries if each.enabled):
+    for one in (each for each in entries if each.starts):
         fields = _every_day(one.at) if _is_plain(one, exchange) else _once(due.get(one.name))
         if fields is not None:
             found[one.name] = _crontab(one, fields)

@@ -13,6 +13,7 @@ FEATURE = Feature(
     ),
     roles=("chordesk.agents.board.voice_roles:ROLES",),
     workflows=(f"{_TASKS}.episode:WORKFLOWS",),
+    kinds=("episode", "brief", "harvest", "board", "voice", "round", "tally"),
     commands={
         "episode": Command(f"{_TASKS}.commands", "Run", "Let the voices forecast questions by all tools' signals."),
         "board": Command(f"{_TASKS}.commands", "Look", "Show a run's board: questions, forecasts, voices, tally."),

@@ -18,6 +18,7 @@ FEATURE = Feature(
         )
     },
     workflows=("chordesk.tasks.graphs.workflow:WORKFLOWS",),
+    kinds=("graph",),
     commands={
         "graph": Command("chordesk.tasks.graphs.commands", "Run", "Run a LangGraph graph as durable work."),
         "tradingagents": Command(

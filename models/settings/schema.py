@@ -186,6 +186,7 @@ GROUPS = {
     "universe": "The screen and research",
     "broker": "The account",
     "max_order_notional": "Limits of orders",
+    "question_sessions": "Questions and scores",
     "graphs": "Graphs and the board",
     "premarket": "Workers, the schedule and what is kept",
     "api_host": "The service, and what is watched",
@@ -226,7 +227,7 @@ class Settings(BaseModel):
         "", "own prompts: ROLE=FILE by comma, or a folder of ROLE.md", '{"risk": "{% extends \\"_validator.md\\" %}"}'
     )
     depth: Literal["quick", "standard", "deep"] = of_run(
-        "standard", "most model calls of a LiteLLM turn: quick 8, standard 12, deep 20", "deep"
+        "standard", "most model calls of a turn that the desk counts: quick 8, standard 12, deep 20", "deep"
     )
     effort: Effort | None = of_run(None, "reasoning effort; unset: the model's own", "high")
     summary: Literal["auto", "concise", "detailed", "none"] | None = of_desk(
@@ -375,6 +376,11 @@ class Settings(BaseModel):
     max_verdict_age_hours: float = of_orders(24.0, "market time after which a verdict is not traded on", "8", gt=0)
     cooldown_hours: float = of_orders(24.0, "market time between two orders on one symbol", "4", ge=0)
 
+    question_sessions: int = of_run(10, "sessions until a question of the desk resolves", "5", ge=1, le=250)
+    model_cutoffs: ModelCutoffs = of_desk(
+        "", "last day of a model's training: MODEL=YYYY-MM-DD, by ;", "gpt-5.5=2025-06-30"
+    )
+
     graphs: ModuleNames = of_desk((), "modules of `desk graph`, by comma; they run code", "my.graphs")
     graph_models: Names = of_desk((), "models of graphs beside the roles', by comma", "gpt-5.5-mini,local:qwen3:8b")
 
@@ -384,15 +390,11 @@ class Settings(BaseModel):
     rounds: int = of_run(0, "rounds of voices before a screen's trader", "1", ge=0, le=2)
     voices: RoleNames | None = of_run(None, "voices that take part, by comma; all by default", "weaver,auditor")
     questions: int = of_run(10, "most questions of one episode", "5", ge=1, le=40)
-    question_sessions: int = of_run(10, "sessions until a question of the desk resolves", "5", ge=1, le=250)
     voice_compute: Literal["skill", "equal"] = of_run(
         "skill", "a voice's share of turns: half by its record and none for one that only costs, or equal", "equal"
     )
     voice_models: str = of_run(
         "", "models of voices, best first: RUNTIME:MODEL[:EFFORT], by ;", "codex:gpt-5.5;codex:gpt-5.5-mini"
-    )
-    model_cutoffs: ModelCutoffs = of_desk(
-        "", "last day of a model's training: MODEL=YYYY-MM-DD, by ;", "gpt-5.5=2025-06-30"
     )
     venues: VenueNames = of_run((), "event markets, by comma; hyperliquid has funding rates", "manifold,kalshi")
 

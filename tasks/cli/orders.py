@@ -112,7 +112,7 @@ approvals_commands = typer.Typer(name="approvals")
 @approvals_commands.callback(invoke_without_command=True)
 @looks("nothing waits for approval yet")
 def listing(context: typer.Context, as_json: Json = False) -> None:
-    """List what waits for a person: orders, requests of models and graphs."""
+    """List what waits for a person: orders, and requests of runs."""
     if context.invoked_subcommand is not None:
         return
     from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, waiting
@@ -173,7 +173,7 @@ def approve(
     why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
     answers: Annotated[list[str] | None, typer.Option("--answer", help="To a question: ID=TEXT.")] = None,
 ) -> None:
-    """Let an order, or what a model or a graph asks for, go ahead.
+    """Let an order, or what a run asks for, go ahead.
 
     The order goes to the broker as it was previewed.
     """
@@ -182,7 +182,7 @@ def approve(
 
 @commands.command()
 def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")]) -> None:
-    """Refuse an order, or what a model or a graph asks for."""
+    """Refuse an order, or what a run asks for."""
     _decide(id_, False, why, {})
 
 
@@ -242,10 +242,10 @@ def list_(
     symbol: Annotated[str | None, typer.Option(help="On this symbol.")] = None,
     state: Annotated[OrderState | None, typer.Option(help="In this state.")] = None,
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
-    every: Annotated[bool, typer.Option("--all", help="With the orders that backtests made in the past.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="With the orders that were played on past days.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List orders, the newest first; those of backtests with --all or --run alone."""
+    """List orders, the newest first; those that were played on past days with --all or --run alone."""
     from chordesk.tasks.cli.show.order_display import order_list
     from chordesk.tasks.reading.order_history import list_orders
 

@@ -37,9 +37,9 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "threads": ("threads", "Threads that roles keep from one run to the next."),
     },
     "Decide": {
-        "approvals": ("orders", "List what waits for a person: orders, requests of models and graphs."),
-        "approve": ("orders", "Let an order, or what a model or a graph asks for, go ahead."),
-        "deny": ("orders", "Refuse an order, or what a model or a graph asks for."),
+        "approvals": ("orders", "List what waits for a person: orders, and requests of runs."),
+        "approve": ("orders", "Let an order, or what a run asks for, go ahead."),
+        "deny": ("orders", "Refuse an order, or what a run asks for."),
         "halt": ("halt", "Stop trading of every account at once."),
         "resume": ("halt", "Let this shell's account trade again."),
         "orders": ("orders", "What was recommended, and what became of it."),

@@ -44,9 +44,7 @@ def list_runs(
     limit: Annotated[int, typer.Option(help="How many, the newest first.", min=1, max=1000)] = 20,
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as screen.")] = None,
     state: Annotated[RunState | None, typer.Option(help="Only in this state.")] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="With the runs that a backtest opened for its sessions.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="With the runs that another run opened on past days.")] = False,
     as_json: Json = False,
 ) -> None:
     """List runs, the newest first."""

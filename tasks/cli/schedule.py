@@ -20,7 +20,7 @@ commands = typer.Typer(
 )
 Name = Annotated[str, typer.Argument(help="Name of the entry, such as premarket.")]
 Time = Annotated[str, typer.Argument(help="HH:MM where the exchange is, or open+15m, close-30m.")]
-Kind = Annotated[str, typer.Option(help="What it starts: screen or episode.")]
+Kind = Annotated[str, typer.Option(help="The kind of run that it starts.")]
 
 
 @commands.command("list")
@@ -101,4 +101,5 @@ def _print(entry: Entry, settings: Settings) -> None:
 
 def _row(entry: Entry) -> tuple[str, ...]:
     source = f"{paragraph(entry.by)}, {utc_seconds(entry.changed_at)}" if entry.changed_at else str(entry.setting)
-    return entry.name, entry.kind, entry.at, "on" if entry.enabled else "off", source.replace("None, ", "")
+    state = "off" if not entry.enabled else "on" if entry.lack is None else f"starts nothing: {entry.lack}"
+    return entry.name, entry.kind, entry.at, state, source.replace("None, ", "")

@@ -193,10 +193,7 @@ REDIS_SECONDS = 3.0
 INTERRUPTED = 130
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to its end.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")]
-Budget = Annotated[
-    int | None,
-    typer.Option(help="Tokens of the run in place of DESK_BUDGET_RUN_TOKENS; of a backtest, those of a day.", min=1),
-]
+Budget = Annotated[int | None, typer.Option(help="Tokens of the run in place of DESK_BUDGET_RUN_TOKENS.", min=1)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the forecast of turns, tokens and cost, and stop.")]
 commands = typer.Typer()
 

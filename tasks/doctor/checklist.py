@@ -27,6 +27,7 @@ from chordesk.models.settings.sources import Loaded
 from chordesk.models.states import STEP_FINAL, StepState
 from chordesk.models.tables.runs import Step
 from chordesk.models.tables.runtime import KeptThread
+from chordesk.tasks import schedules
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.doctor import check, machine, model, places, trading
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, ok, warn
@@ -98,14 +99,17 @@ def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
     with context.desk.store.read() as session:
         steps = dict(session.exec(waiting).all())
         threads = set(session.exec(select(KeptThread.role).distinct()).all())
-    for kind in sorted(kind for kind in steps if kinds.find_step(kind) is None):
-        run = steps[kind]
-        remedy = f"{features.or_switched_on('install its package')}, or desk stop {run}"
-        yield f"run {run} waits for {kind}, which no feature here has", remedy
+        scheduled = schedules.entries(session, context.settings)
+    for kind, run in sorted(steps.items()):
+        if (lack := kinds.missing(kind)) is not None:
+            yield f"run {run} waits for {kind}, {lack.reason}", f"{lack.remedy}, or desk stop {run}"
     for role in sorted(threads - ROLES.keys() - GRAPH_ROLES.keys()):
-        remedy = features.or_switched_on("install its package")
-        remedy += f"; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
-        yield f"a thread of the role {role} is kept, which no feature here has", remedy
+        lack = features.missing("roles", role)
+        remedy = f"{lack.remedy}; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
+        yield f"a thread of the role {role} is kept, {lack.reason}", remedy
+    for entry in scheduled:
+        if entry.enabled and entry.lack is not None:
+            yield f"the schedule's {entry.name} starts nothing: {entry.lack}", f"or desk schedule off {entry.name}"
 
 
 _OWN = (

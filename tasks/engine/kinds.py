@@ -104,6 +104,13 @@ def find_step(kind: str) -> StepSpec | None:
     return _kinds().steps.get(kind)
 
 
+def missing(kind: str) -> features.Lack | None:
+    """Return why a kind of run or of step that rows have is none here, and the remedy; None where it is one."""
+    off = features.switched_off("kinds", kind) is not None  # of these the workflows say nothing
+    known = not off and (kind in _kinds().runs or kind in _kinds().steps)
+    return None if known else features.missing("kinds", kind)
+
+
 def feature_of(kind: str) -> str | None:
     """Return the feature that adds a kind of run or of step; None for the desk's own."""
     return _kinds().features.get(kind)

@@ -289,6 +289,7 @@ class BacktestRequest(Request):
     last: dt.date
     every: int = Field(default=1, ge=1, le=250)
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
+    budget_tokens: int | None = Field(default=None, ge=1, description="of each of its days, in place of the desk's")
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None

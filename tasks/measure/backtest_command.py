@@ -13,7 +13,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.options import added
 from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, run_of
-from chordesk.tasks.cli.start import Budget, DryRun, Wait, Yes, forecast, reached, see
+from chordesk.tasks.cli.start import DryRun, Wait, Yes, forecast, reached, see
 
 if TYPE_CHECKING:
     from chordesk.tasks.measure.playing import Player
@@ -39,7 +39,9 @@ def backtest(
     ] = "off",
     resume: Annotated[str | None, typer.Option(help="A backtest to go on with, by its id.")] = None,
     in_process: InProcess = None,
-    budget: Budget = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Tokens of each day in place of DESK_BUDGET_RUN_TOKENS.", min=1)
+    ] = None,
     wait: Wait = True,
     yes: Yes = False,
     dry_run: DryRun = False,

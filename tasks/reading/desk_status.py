@@ -170,7 +170,7 @@ class DatabaseState(Frozen):
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
     not. halts: of every account that may not trade, or only give exposure back. equity: of the account's newest mark,
-    None before the first. plans: of the positions. scheduled: entries of the schedule that are on. unprotected: shares
+    None before the first. plans: of the positions. scheduled: entries that start runs. unprotected: shares
     without the stop that they ought to have. Features add parts of their own."""
 
     trading: TradingState
@@ -543,7 +543,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         oldest=_oldest(session),
         sweep=_sweep(session),
         plans=position_plans(session, settings.account),
-        scheduled=[one.name for one in entries(session, settings) if one.enabled],
+        scheduled=[one.name for one in entries(session, settings) if one.starts],
         unprotected=[LackingStop.of(row) for row in unprotected(session, settings)],
         **run_parts.read(session, settings, made, "status"),
     )

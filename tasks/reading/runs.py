@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlmodel import Session, col, func, select
 
+from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NothingYet
 from chordesk.models.exchanges import HOME, clock_of, zone_of
@@ -52,6 +53,7 @@ from chordesk.models.tables.runs import (
     research_run,
 )
 from chordesk.models.tables.runtime import RuntimeApproval, RuntimeTurn
+from chordesk.models.text import SHORT_ID
 from chordesk.tasks import life
 from chordesk.tasks.engine import kinds, owners, policy
 from chordesk.tasks.engine.budgets import runs_of_backtest, was_run
@@ -405,8 +407,17 @@ def view(session: Session, run: Run) -> RunView:
         analyses=analyses(session, run),
         backtest=backtest_view(session, run),
         graphs=graph_rows(session, run),
+        notes=[*run.notes, *_absent(run)],
         **run_parts.read(session, run, made, "run"),
     )
+
+
+def _absent(run: Run) -> Iterator[str]:
+    """Yield why the view lacks what the feature of its kind shows, and the remedy."""
+    if run.kind in set(RunKind) and features.switched_off("kinds", run.kind) is None:
+        return  # the desk's own, in force: to ask `kinds` would load all workflows
+    if (lack := kinds.missing(run.kind)) is not None:
+        yield f"a run of the kind {run.kind}, {lack.reason}: to see what it did, {lack.remedy}"
 
 
 def _role_models(session: Session, run: Run) -> dict[str, str]:
@@ -538,6 +549,8 @@ def waits(session: Session, run: Run, settings: Settings | None = None) -> list[
         return [*found, *_runs_below(session, run.id, settings)]
     due = [one for one in ready if policy.waits_for(one.error) is None]
     late = [one.kind for one in due if (now - one.due_at).total_seconds() > UNCLAIMED_SECONDS]
+    found += _of_no_feature(run.id, late)
+    late = [kind for kind in late if kinds.missing(kind) is None]
     in_work = len(rows) - len(ready)
     if late or in_work:  # what is in work may not be written, or be of a worker that was killed
         if (lacking := _shortage(settings) or _no_worker(session, settings, now)) is not None:
@@ -596,10 +609,17 @@ def _unclaimed(late: Sequence[str]) -> Iterator[Wait]:
     """Yield the queues with due steps, of these kinds, that no worker has taken for a while."""
     queues: dict[str, int] = defaultdict(int)
     for kind in late:
-        spec = kinds.find_step(kind)
-        queues[f"of the queue {spec.queue}" if spec is not None else f"that knows the kind {kind}"] += 1
+        if (spec := kinds.find_step(kind)) is not None:
+            queues[spec.queue] += 1
     for queue, count in queues.items():
-        yield Wait(what=f"a free worker {queue}", count=count)
+        yield Wait(what=f"a free worker of the queue {queue}", count=count)
+
+
+def _of_no_feature(run_id: str, late: Sequence[str]) -> Iterator[Wait]:
+    """Yield the kinds of due steps that no worker with the features of this process does."""
+    for kind, count in Counter(late).items():
+        if (lack := kinds.missing(kind)) is not None:
+            yield Wait(what=f"{kind}, {lack.reason}: {lack.remedy}, or `desk stop {run_id[:SHORT_ID]}`", count=count)
 
 
 PLAYED_SECONDS = 30.0  # since a step of it ended: one of a session takes less than a second

@@ -51,9 +51,7 @@ class Request(Frozen):
 
     kind: str
     by: Person
-    budget_tokens: int | None = Field(
-        default=None, ge=1, description="of the run, in place of the desk's; of a backtest: of each of its days"
-    )
+    budget_tokens: int | None = Field(default=None, ge=1, description="of the run, in place of the desk's")
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         """Open the run with the settings of the app's desk, and return it as it begins. look: as of `open_run`."""

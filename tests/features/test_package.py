@@ -215,6 +215,7 @@ order = SimpleNamespace(symbol="ZZT")
 params = {"lenses": [], "symbols": ["IBM"], "roles": [], "max_candidates": 1}
 found = {
     "aliases": [alias for one in features.in_force() for alias in one.aliases],
+    "kinds": [kind for one in features.in_force() for kind in one.kinds],
     "roles": [*ROLES], "graph_roles": [*GRAPH_ROLES], "tools": [*TOOLS], "lenses": [*KNOWN_LENSES],
     "prompts": prompting._environment().list_templates(), "policies": [*POLICIES], "workflows": [*kinds.run_kinds()],
     "steps": [spec.kind for spec in kinds.steps()], "commands": [*COMMANDS],
@@ -240,6 +241,7 @@ print(json.dumps(found))
 BROUGHT = {
     "aliases": {"toys"}, "roles": {"toy", "screener_toy"}, "graph_roles": {"toy_graph"}, "tools": {"toy_range"},
     "lenses": {"toy"}, "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
+    "kinds": {"toy", "toys"},
     "workflows": {"toy", "toys"}, "commands": {"toy"}, "help": {"toy"}, "turn_counts": {"toy"}, "brief": {"brief"},
     "shown": {"toys"}, "lineage": {"toy_lineage"},
     "steps": {"toy_split", "toy_square", "toy_sum", "toy_double", "toy_total", "toy_play", "toys_open", "toys_sum"},

@@ -14,6 +14,7 @@ FEATURE = Feature(
         "chordesk.tools.measure",
     ),
     workflows=(f"{_TASKS}.backtest:WORKFLOWS",),
+    kinds=("backtest", "backtest_trade", "backtest_session", "backtest_result"),
     commands={
         "backtest": Command(f"{_TASKS}.backtest_command", "Run", "Let the whole desk play past sessions."),
         "experiment": Command(f"{_TASKS}.experiment_command", "Run", "Compare settings of the desk on one history."),

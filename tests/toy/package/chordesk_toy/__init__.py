@@ -28,6 +28,7 @@ FEATURE = Feature(
     prompts=("chordesk_toy",),
     policies=("chordesk_toy.policies",),
     workflows=("chordesk_toy.workflow:WORKFLOWS",),
+    kinds=("toy", "toys"),
     commands={"toy": Command("chordesk_toy.commands", "Toys", "Square numbers, add them up, and double the sum.")},
     turn_counts={"screen": ("chordesk_toy.hooks:turns_of_screen",)},
     brief=("chordesk_toy.hooks:brief",),

@@ -56,8 +56,8 @@ function Schedule() {
 
 const entryColumns = (at, runs, edit, done) => [
   column('Starts', textOf, 'kind'), column('Name'), [at, (row) => numOf(row.at), '', 'at'],
-  ['Next', (row) => (!row.enabled ? badgeOf('off') : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '',
-    'next'],
+  ['Next', (row) => (!row.enabled ? badgeOf('off') : row.lack ? textOf(`never: ${row.lack}`)
+    : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '', 'next'],
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
   ['By', (row) => (row.by ? html`${textOf(row.by)} <${Ago} at=${row.changed_at} />`
     : html`<code>${row.setting}</code>`), 'wide'],
