@@ -99,12 +99,13 @@ def ended(command: Callable[[], Any]) -> int:
 def _said(error: Exception | SystemExit) -> DeskError | None:
     """Return what a person is told of an error that is not the desk's own, by the database or in the code of a package;
     None of any other."""
-    # Loaded only then: most commands end without an error, and some never open the database.
     from chordesk.models import features
-    from chordesk.models.database.failures import as_desk_error
 
-    found = None if isinstance(error, SystemExit) else as_desk_error(error)
-    return found or features.blamed(error, may_exit=True)
+    if isinstance(error, SystemExit):  # so `desk --help` ends, too
+        return features.blamed(error, may_exit=True)
+    from chordesk.models.database.failures import as_desk_error  # some commands never open the database
+
+    return as_desk_error(error) or features.blamed(error, may_exit=True)
 
 
 if __name__ == "__main__":
