@@ -43,7 +43,7 @@ def _iso(value: object) -> object:
 
 
 DayFilter = Annotated[dt.date | SkipJsonSchema[None], BeforeValidator(_iso), Query()]
-Backtests = Annotated[bool, Query(description="false: leave out what backtests did in the past on their accounts")]
+Backtests = Annotated[bool, Query(description="false: leave out what was played on past days, on accounts of its own")]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=_TEXT)]
 
 

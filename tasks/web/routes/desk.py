@@ -67,11 +67,13 @@ class PagePart(Frozen):
 
 
 class DeskGlance(Glance):
-    """The desk now. page: the tag of the page's files, which an upgrade changes. views, run_parts: of the page, those
-    of features that are on. running: a `desk up` runs on its home, and the standing is its own. queues: None where
-    Redis does not answer, then `redis_trouble` is why. fleet: the workers as they were last asked, seconds ago."""
+    """The desk now. page: the tag of the page's files, which an upgrade changes. kinds: of runs; views, run_parts: of
+    the page; all with those of features that are on. running: a `desk up` runs on its home, and the standing is its
+    own. queues: None where Redis does not answer, then `redis_trouble` is why. fleet: the workers as they were last
+    asked, seconds ago."""
 
     page: str
+    kinds: list[str]
     views: list[PageView]
     run_parts: list[PagePart]
     running: bool
@@ -109,8 +111,8 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     with context.store.read() as session:
         found = glance(session, theirs or context.settings, utcnow())
     return DeskGlance(
-        **dict(found), page=page_tag(), views=_views(), run_parts=_run_parts(), running=theirs is not None,
-        queues=queues, redis_trouble=trouble, fleet=workers,
+        **dict(found), page=page_tag(), kinds=list(kinds.run_kinds()), views=_views(), run_parts=_run_parts(),
+        running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers,
     )  # fmt: skip
 
 

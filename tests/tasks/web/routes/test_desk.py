@@ -14,6 +14,7 @@ from sqlmodel import Session
 from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
+from chordesk.tasks.engine.kinds import run_kinds
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders import audit
 from tests import zygote
@@ -66,6 +67,7 @@ def test_running_and_waiting_and_scheduled_work_is_shown_at_once(running: Servic
         mark(session, day, 120.0, 90.0, 120.0)
     asked(running, "request-1", 60)
     found = look(client)
+    assert found["kinds"] == [*run_kinds()], "the page's filters are of what is on"
     (first, second) = found["runs"]
     assert (second["run"]["id"], second["run"]["kind"], second["symbols"]) == (run.id, "research", ["KO", "<b>"])
     assert (second["progress"]["steps"], second["progress"]["final"]) == ({"report": [0, 1]}, False)

@@ -297,10 +297,10 @@ export function Later({ of: [module, component, feature], what = module, given }
 }
 
 /** A view of several parts, of which the address says which is shown. parts: [[name, label, component], ...]. */
-export function Parts({ title, parts, query }) {
+export function Parts({ title, parts, query, ...rest }) {
   const [shown, , Part] = parts.find(([name]) => name === query.show) ?? parts[0];
   return html`<div class="view stack"><h1>${title} <${Segments} label="What is shown" options=${parts} value=${shown}
-    onChange=${(show) => setQuery({ show })} /></h1><${Part} key=${shown} query=${query} /></div>`;
+    onChange=${(show) => setQuery({ show })} /></h1><${Part} key=${shown} query=${query} ...${rest} /></div>`;
 }
 
 /** A modal dialog. onClose: also on Escape. */

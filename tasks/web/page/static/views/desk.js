@@ -46,7 +46,7 @@ function Front({ found, desk, events }) {
     ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
       rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`
     : html`<p class="quiet">${found.database.halts.length > 0 && 'Trading is stopped. '}In the last 24 hours no
-      run failed or was left unfinished, no order was refused and no notification was given up.</p>`}
+      run failed or was left unfinished, and no order was refused.</p>`}
     <${Fleet} found=${found} at=${desk.at} />
     ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
       tools=${found.all_runs > runs.length

@@ -22,7 +22,7 @@ export function Orders({ query: { state, symbol, run, account, day, backtests } 
   return html`<div class="view stack"><h1>Orders <${LiveBadge} live=${live} /></h1>
     <${Waiting} from=${waiting} />
     <${TablePanel} title="All orders" tools=${html`<${Filters} query=${asked} of=${FILTERS} />
-      <${Check} label="those of backtests too" checked=${every} onChange=${(on) =>
+      <${Check} label="those played on past days too" checked=${every} onChange=${(on) =>
         setQuery({ backtests: on ? 'yes' : null, ...(on ? {} : { run: null, account: null }) })} />`} ...${orders}
       columns=${COLUMNS} rowKey=${(row) => row.order.id} empty="No order is like that"
       hint=${html`<${Link} to="/orders">All orders<//>`} />

@@ -40,17 +40,20 @@ const scoreColumns = (account) => [
 ];
 
 const PARTS = [['record', 'Account', AccountPart], ['scores', 'Scores', ScoresPart],
-  ['questions', 'Questions', Questions], ['episodes', 'Episodes', Episodes], ['backtests', 'Backtests', Backtests]];
+  ['questions', 'Questions', Questions], ['episodes', 'Episodes', Episodes, 'episode'],
+  ['backtests', 'Backtests', Backtests, 'backtest']]; // the last one: the kind of run without which there is none
 const TITLES = { thesis: 'Theses, by role, model, lens and horizon', voice: 'Voices, by their last position',
   tool: 'Tools, by what their signals implied',
   lens: 'Lenses, by their record up to each day', role: 'Roles, by their record up to each day',
   rating: 'Verdicts, by their record up to each day' };
 
-export const Record = ({ query }) => html`<${Parts} title="Record" parts=${PARTS} query=${query} />`;
+export const Record = ({ query, desk }) => html`<${Parts} title="Record" query=${query} desk=${desk}
+  parts=${PARTS.filter(([, , , kind]) => !kind || !desk.data || desk.data.kinds.includes(kind))} />`;
 
-function AccountPart({ query: { account, against } }) {
+function AccountPart({ query: { account, against }, desk }) {
   const accounts = useGet('/accounts');
-  const backtests = useGet('/runs', { kind: 'backtest', limit: 50, short: true });
+  const played = desk.data?.kinds.includes('backtest');
+  const backtests = useGet(played ? '/runs' : null, { kind: 'backtest', limit: 50, short: true });
   const names = [...new Set([...(accounts.data ?? []).map((one) => one.account), ...(backtests.data ?? [])
     .map((one) => one.run.account), account].filter(Boolean))];
   const name = account ?? names[0];

@@ -8,13 +8,12 @@ import {
 } from '../lib/view.js';
 
 const PAGE = 100;
-const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'backtest', 'graph'];
 const STATES = ['running', 'stopping', 'done', 'partial', 'failed', 'stopped'];
 const WATCHED = ['run', 'status.ended', 'turn.completed', 'order.state'];
 const LATER_MS = 1_500;
 const PAUSE_MS = 300;
 
-export function Runs({ query }) {
+export function Runs({ query, desk }) {
   const { kind, state, day, symbol, start, backtests } = query;
   const offset = Math.max(Number(query.offset) || 0, 0);
   const runs = useResource(async ({ signal }) => {
@@ -31,8 +30,8 @@ export function Runs({ query }) {
   ], 'Runs', [offset, runs.data]);
   const filtered = kind || state || day || symbol || backtests;
   return html`<div class="view"><h1>Runs <${LiveBadge} live=${live} /></h1>
-    <div class="filters"><${Filters} query=${query} of=${FILTERS} also=${{ offset: null }} />
-      <${Check} label="those of backtests too" checked=${backtests === 'yes'} onChange=${(on) =>
+    <div class="filters"><${Filters} query=${query} of=${filters(desk.data?.kinds ?? [])} also=${{ offset: null }} />
+      <${Check} label="those played on past days too" checked=${backtests === 'yes'} onChange=${(on) =>
         setQuery({ backtests: on ? 'yes' : null, offset: null })} />
       ${filtered && html`<button type="button" onClick=${() => setQuery({ kind: null, state: null, day: null,
         symbol: null, backtests: null, offset: null })}>Clear</button>`}
@@ -51,7 +50,7 @@ export function Runs({ query }) {
 }
 
 const took = (run) => between(run.created_at, run.finished_at);
-const FILTERS = [['kind', 'Kind', KINDS], ['state', 'State', STATES], ['day', 'Day, New York', 'date'],
+const filters = (kinds) => [['kind', 'Kind', kinds], ['state', 'State', STATES], ['day', 'Day, New York', 'date'],
   ['symbol', 'Symbol', 'symbol']];
 const COLUMNS = [
   KIND, column('State', badgeOf),
