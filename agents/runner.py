@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import orjson
 from sqlmodel import SQLModel
 
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
@@ -33,7 +32,6 @@ from chordesk.agents.role_models import (
 from chordesk.agents.roles import TOOLS, offered, role_approvals
 from chordesk.agents.runtime import (
     THREAD_ANSWERS,
-    ApprovalKind,
     Conversation,
     ConversationSpec,
     Opening,
@@ -42,6 +40,7 @@ from chordesk.agents.runtime import (
     Scope,
     TurnResult,
     has_history,
+    toolset_hash,
 )
 from chordesk.agents.thesis_pooling import kept
 from chordesk.agents.turn_answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
@@ -68,7 +67,7 @@ from chordesk.models.text import utc
 from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, ToolSpec, failed
+from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, failed
 from chordesk.tools.toolsets import KEPT_CHARS, LEFT_OUT, TurnTools, in_letters, lines_of
 
 
@@ -607,18 +606,3 @@ def known_choices(job: Assignment, settings: Settings) -> dict[str, Any]:
         "candidates": HITS_WANTED,
         "cites": cite_tag(job.step_id, job.attempt),
     }
-
-
-def toolset_hash(
-    specs: Sequence[ToolSpec],
-    approvals: frozenset[ApprovalKind] = frozenset(),
-    web_search: tuple[str, ...] | None = None,
-    own_prompt: str | None = None,
-) -> str:
-    """SHA-256 over tools, allowed requests, search hosts and a user's prompt: a thread keeps those it was started
-    with."""
-    table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
-    table += sorted(approvals)
-    table += [] if web_search is None else [["web_search", *web_search]]
-    table += [] if own_prompt is None else [["prompt", own_prompt]]
-    return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

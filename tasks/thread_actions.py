@@ -14,8 +14,15 @@ from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
 from chordesk.agents.roles import offered, role_of
-from chordesk.agents.runner import toolset_hash
-from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
+from chordesk.agents.runtime import (
+    ConversationSpec,
+    Registered,
+    Scope,
+    ThreadRecord,
+    ThreadRuntime,
+    TurnResult,
+    toolset_hash,
+)
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.errors import CodexError, UsageError

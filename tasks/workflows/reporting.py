@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmodel import Session, col, select
 
 from chordesk.agents.grounding.report import capped, counted, grounding_of, lack
 from chordesk.agents.roles import GRAPH_ROLES, ROLES, default_roles, ends_all, following, rejecting
-from chordesk.agents.runner import RoleRun
 from chordesk.agents.subjects import research_subject
 from chordesk.models import features
 from chordesk.models.answers import ROGUE_CONFIDENCE, Grounding, ReportStatus, Skipped, Stance
@@ -24,6 +23,9 @@ from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.questions.theses import measured, thesis_question
 from chordesk.tools.registry import ToolContext
+
+if TYPE_CHECKING:
+    from chordesk.agents.runner import RoleRun
 
 
 def report_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
