@@ -18,8 +18,7 @@ from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
-from chordesk.agents.roles import PROMPTS, ROLES
-from chordesk.models import features
+from chordesk.agents.roles import PROMPT_FOLDERS, PROMPTS, ROLES
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
@@ -100,12 +99,11 @@ def subject_block(subject: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    more = [folder for _, folder in features.folders("prompts", "prompts")]
     # Plain text for a model, not HTML: escaping would only garble it.
     # A prompt of a user is a template too: it reads what it is given, and nothing else.
     environment = SandboxedEnvironment(
-        loader=FileSystemLoader([PROMPTS, *more]), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
-        lstrip_blocks=True, auto_reload=False,
+        loader=FileSystemLoader([PROMPTS, *PROMPT_FOLDERS.values()]), undefined=StrictUndefined, autoescape=False,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     # float() of an undefined name raises as any other use of it does; a format specification would not.
     environment.globals["money"] = lambda value: f"{float(value):,.2f}"

@@ -151,6 +151,10 @@ _OWN: Mapping[str, Role] = {
 PROMPTS = Path(__file__).parent / "prompts"
 
 
+# The folders with the packages' prompts, by feature. One that is left out later keeps its own: its roles are here.
+PROMPT_FOLDERS: dict[str, Path] = {}
+
+
 def _prompts() -> dict[str, set[str]]:
     """Return the names of the prompts of each package; the desk's own are those of "". A package with a name that there
     is already is left out: which of the two a role had would depend on their order."""
@@ -158,9 +162,11 @@ def _prompts() -> dict[str, set[str]]:
     for feature, folder in features.folders("prompts", "prompts"):
         mine = _names(folder)
         if again := sorted(mine & set().union(*found.values())):
-            features.skip(feature, f"among the prompts there is {again[0]} already")
+            first = next(name for name, names in found.items() if again[0] in names)
+            features.skip(feature, f"among the prompts there is {again[0]} already{features.whose(first or None)}")
         else:
             found.setdefault(feature.name, set()).update(mine)
+            PROMPT_FOLDERS[feature.name] = folder
     return found
 
 
@@ -169,6 +175,16 @@ def _names(folder: Path) -> set[str]:
 
 
 def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
+    """Return the roles with what features add. Of a package that is left out for one of its parts nothing stays: a role
+    without its tools would take part in each run."""
+    while True:
+        before = len(features.in_force())
+        found = _gathered(own)
+        if len(features.in_force()) == before:
+            return found
+
+
+def _gathered(own: Mapping[str, Role]) -> dict[str, Role]:
     found, prompts = dict(own), _prompts()
     for feature, given in features.parts("roles", kind=Role, many=True):
         roles = [role for some in given for role in some]
@@ -178,16 +194,17 @@ def _with_features(own: Mapping[str, Role]) -> dict[str, Role]:
         features.add(found, feature, {role.key: role for role in roles}, "roles")
         if without := [lens for lens in feature.lenses if f"screener_{lens}" not in found]:
             features.skip(feature, f"its lens {without[0]} has no role screener_{without[0]}")
+    owners: dict[str, str | None] = {tool.name: None for role in found.values() for tool in role.tools}
     for feature, tools in features.parts("tools", kind=ToolSpec):
-        known = {tool.name for role in found.values() for tool in role.tools}
         names = [tool.name for tool in tools]
-        if again := sorted(name for name in names if name in known or names.count(name) > 1):
-            features.skip(feature, f"among the tools there is {', '.join(dict.fromkeys(again))} already")
+        if again := sorted(name for name in names if name in owners or names.count(name) > 1):
+            features.skip(feature, f"among the tools there is {again[0]} already{features.whose(owners.get(again[0]))}")
         elif strange := sorted({key for keys in feature.tools.values() for key in keys} - found.keys()):
             features.skip(feature, f"its tools are for {', '.join(strange)}, and there is no such role")
         elif not features.is_own(feature) and (faulty := [why for tool in tools if (why := tool.fault())]):
             features.skip(feature, faulty[0])
         else:
+            owners |= dict.fromkeys(names, feature.name)
             for tool, keys in zip(tools, feature.tools.values(), strict=True):
                 found |= {key: replace(found[key], tools=(*found[key].tools, tool)) for key in keys}
     return found

@@ -831,6 +831,20 @@ def blamed(error: BaseException, *, may_exit: bool = False) -> SettingError | No
     return _failed(roots[root], said(error, root=root))
 
 
+def built(make: Callable[[], T]) -> T:
+    """Return what a module that a name chooses makes. What one of a package fails with, but for the desk's own errors,
+    is a SettingError with the package and the remedy: a step then waits for a worker that can, as for a market that a
+    process lacks, and is not taken up again and again."""
+    try:
+        return make()
+    except DeskError:
+        raise
+    except (Exception, SystemExit) as error:
+        if (found := blamed(error)) is None:
+            raise
+        raise found from error
+
+
 def said_of(error: BaseException) -> str:
     """Return an error that is not the desk's own in one line, with the package in whose code it was raised."""
     found = blamed(error)
@@ -890,12 +904,15 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
 def skip_taken(feature: Feature, what: str, name: str) -> None:
     """Leave out a package that has a name again, with the one that has it first."""
     others = (one.name for one in in_force() if one.name != feature.name and name in getattr(one, what))
-    first = next((f", of the feature {one}{_of(one)}" for one in others), "")
-    skip(feature, f"among the {what} there is {name} already{first}")
+    skip(feature, f"among the {what} there is {name} already{whose(next(others, None))}")
 
 
-def _of(name: str) -> str:
-    return f" of {place}" if (place := _found().places.get(name)) is not None else ""
+def whose(name: str | None) -> str:
+    """Return a feature after what it has, with its package; an empty text for None, which is the desk itself."""
+    if name is None:
+        return ""
+    place = _found().places.get(name)
+    return f", of the feature {name} of {place}" if place is not None else f", of the feature {name}"
 
 
 # The views of the page that are of no feature, as its `app.js` has them: by path the key, if it has one.

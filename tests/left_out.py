@@ -32,6 +32,9 @@ for name in ours:
     if not name.endswith("__main__") and ".migrations." not in name:
         try:
             importlib.import_module(name)
+        except ModuleNotFoundError as error:  # an extra that is not installed here is no fault of the copy
+            if (error.name or "").startswith(("chordesk", "tests")):
+                wrong.append(f"{name}: {error}")
         except Exception as error:
             wrong.append(f"{name}: {type(error).__name__}: {error}")
 print("\\n".join(wrong))

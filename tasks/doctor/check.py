@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from sqlmodel import col, select
 
 from chordesk.agents.role_models import longest_turn
+from chordesk.models import features
 from chordesk.models.database import soundness, store
 from chordesk.models.errors import DatabaseUnsound, DeskError, RedisDown, ServiceError
 from chordesk.models.notice_channels import NoticeKind
@@ -115,8 +116,10 @@ def _outcome(seconds: float, future: Future[Check], began: float) -> Check:
             detail, remedy = f"time-out: {error}", "see the log"
     except DeskError as error:
         detail, remedy = str(error.args[0]), error.remedy
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         detail, remedy = f"{type(error).__name__}: {error}", "this is unexpected; please report it"
+        if (found := features.blamed(error)) is not None:
+            detail, remedy = str(found.args[0]), found.remedy
         if isinstance(error, OSError) and error.errno in FULL:
             detail, remedy = str(error), ROOM_REMEDY
     return fail(detail, remedy)

@@ -155,12 +155,14 @@ def _with_features(own: tuple[CheckEntry, ...]) -> tuple[CheckEntry, ...]:
     for table in _TABLES:
         import_module(table)
     kinds.run_kinds()
-    found = {one.name: one for one in own}
+    found, owners = {one.name: one for one in own}, dict[str, str]()
     for feature, checks in features.parts("checks", kind=CheckEntry):
         names = [one.name for one in checks]
         if again := [name for name in names if name in found or names.count(name) > 1]:
-            features.skip(feature, f"among the checks of desk doctor there is {again[0]} already")
+            first = features.whose(owners.get(again[0]))
+            features.skip(feature, f"among the checks of desk doctor there is {again[0]} already{first}")
         else:
+            owners |= dict.fromkeys(names, feature.name)
             found |= {one.name: one for one in checks}
     return tuple(found.values())
 

@@ -86,7 +86,8 @@ class Kinds:
         steps = [spec.kind for workflow in workflows for spec in workflow.steps]
         for noun, given, known in (("run", runs, self.runs), ("step", steps, self.steps)):
             if again := [kind for kind in given if kind in known or given.count(kind) > 1]:
-                raise ValueError(f"the kind of {noun} {again[0]!r} is declared twice")
+                first = features.whose(self.features.get(again[0]))
+                raise ValueError(f"the kind of {noun} {again[0]!r} is declared twice{first and f', first{first[1:]}'}")
         self.runs |= {workflow.kind: workflow for workflow in workflows}
         self.steps |= {spec.kind: spec for workflow in workflows for spec in workflow.steps}
         if feature is not None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
+import structlog
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.answers import ReportStatus
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.states import OrderState, RunState, StepState
@@ -21,6 +24,7 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.budgets import cost_of, skipped, usage_of_budgets, was_run
 from chordesk.tools.toolsets import LEFT_OUT
 
+log = structlog.get_logger(__name__)
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}
 BLOCKED = "blocked"  # status of a step that trading kept from its work; its result has the reason
@@ -100,8 +104,20 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "tools": _tools(session, run.id),
         "grounding": _grounding(session, run.id),
         **portfolio,
-        **(own(session, run) if (own := kinds.figures_of(run.kind)) is not None else {}),
+        **_own_figures(session, run),
     }
+
+
+def _own_figures(session: Session, run: Run) -> dict[str, Any]:
+    """Return the figures of the run's kind. Without those of a package that fails the run ends all the same."""
+    if (own := kinds.figures_of(run.kind)) is None:
+        return {}
+    try:
+        with session.begin_nested():  # a statement that fails would end the transaction of the run's end
+            return features.built(partial(own, session, run))
+    except SettingError as error:
+        log.warning("run.no_figures", run=run.id, error=str(error))
+        return {}
 
 
 def _settings_of(run: Run, settings: Settings) -> Settings:

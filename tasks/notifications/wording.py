@@ -135,7 +135,7 @@ def _of_feature(notice: Notice) -> str:
     try:
         found = features.part("notice_kinds", notice.kind, words.sentence, kind=Callable)(notice)
         return quoted(found, 300)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{quoted(words.one)}{plain}, and its words fail: {quoted(said(error), 120)}"
 
 

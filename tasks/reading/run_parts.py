@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import structlog
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, TypeAdapter, create_model
 from sqlmodel import Session
 
 from chordesk.models import features
-from chordesk.models.descriptions import is_ours
+from chordesk.models.descriptions import is_ours, said
 from chordesk.models.errors import SettingError
 from chordesk.models.features import Shown
 from chordesk.models.settings import Settings
@@ -59,8 +59,21 @@ def _parts() -> tuple[Part, ...]:
             log.warning("feature.left_out", part=name, why=str(error))
             continue
         owner = next(each for each in features.in_force() if name in each.shown)
+        if not features.is_own(owner) and (why := _untyped(name, read)):
+            features.skip(owner, why)
+            log.warning("feature.left_out", part=name, why=why)
+            continue
         found.append(Part(name, shown, read, owner, features.is_own(owner)))
     return tuple(found)
+
+
+def _untyped(name: str, read: Callable[..., Any]) -> str:
+    """Return why a part of a package has no schema; an empty text where it has one."""
+    try:
+        TypeAdapter(get_type_hints(read)["return"]).json_schema()
+    except Exception as error:
+        return f"its part {name} of a run has no type that it returns: {said(error, placed=False)}"
+    return ""
 
 
 def parts(*where: str) -> Iterator[Part]:

@@ -65,18 +65,19 @@ _OWN = (
 def _with_features(own: tuple[APIRouter, ...]) -> tuple[APIRouter, ...]:
     """Add the routes of features. A package with a route that there is already is left out: it would never be asked."""
     found = list(own)
-    known = {one for router in own for one in _routes(router)}
+    known: dict[tuple[str, str], str | None] = {one: None for router in own for one in _routes(router)}
     for feature, routers in features.parts("routes", kind=APIRouter):
         new = [one for router in routers for one in _routes(router)]
         if again := [one for one in new if one in known or new.count(one) > 1]:
-            features.skip(feature, f"among the routes there is {' '.join(again[0])} already")
+            first = features.whose(known.get(again[0]))
+            features.skip(feature, f"among the routes there is {' '.join(again[0])} already{first}")
             continue
         if plain := [route for router in routers for route in router.routes if not isinstance(route, JsonRoute)]:
             where = getattr(plain[0], "path", plain[0])
             features.skip(feature, f"its route {where} is no JsonRoute: give its APIRouter route_class=JsonRoute")
             continue
         found += routers
-        known.update(new)
+        known |= dict.fromkeys(new, feature.name)
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 import structlog
@@ -19,7 +20,7 @@ from chordesk.agents.runtime import Scope
 from chordesk.models import event_log, features, home
 from chordesk.models.database.store import insert_rows, transact
 from chordesk.models.descriptions import is_ours
-from chordesk.models.errors import DeskError, LeaseLost, Postponed
+from chordesk.models.errors import DeskError, LeaseLost, Postponed, SettingError
 from chordesk.models.events import Envelope, stored
 from chordesk.models.states import AttemptEnd, StepKind
 from chordesk.models.tables.columns import utcnow
@@ -65,10 +66,10 @@ def handle(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 def _add_task(app: DeskApp, spec: StepSpec) -> None:
     def run(self: Task, step_id: str | None = None, schedule: str = "") -> str | None:
         if step_id is None:
-            return spec.opens(self.app, schedule) if spec.opens else None
+            return features.built(partial(spec.opens, self.app, schedule)) if spec.opens else None
         done = work(self.app, step_id, handle, in_chord=bool(self.request.chord))
         if spec.released is not None:
-            spec.released(self.app.desk)
+            features.built(partial(spec.released, self.app.desk))
         return done
 
     app.task(run, name=task_name(spec.kind), bind=True, shared=False)
@@ -120,7 +121,10 @@ def _lack(desk: Desk, step: ReadyStep) -> str | None:
     if found is None and spec.turn:
         found = features.unwrapped(desk.settings_of(step.run_id))
     if found is None and spec.lacks is not None:
-        found = spec.lacks(desk, step)
+        try:
+            found = features.built(partial(spec.lacks, desk, step))
+        except SettingError as error:
+            found = str(error.args[0])
     return f"{policy.A_WORKER}{found}" if found is not None else None
 
 

@@ -13,7 +13,7 @@ from tests.features.test_switched_off import desk, python
 from tests.features.test_tables import site
 from tests.stack import processes
 
-HEAD = "from chordesk.models.features import Broker, Command, Feature, Keep, Market, Program, View\n"
+HEAD = "from chordesk.models.features import Broker, Command, Feature, Keep, Market, Program, Shown, View\n"
 LATE = "ZeroDivisionError: division by zero (late_part.py, line 1)"
 LONG = "x" * 2000
 OWN = [import_module(place).FEATURE for place in features.OWN]
@@ -63,6 +63,7 @@ WRONG = {
     "leaky": ("subcommands={'runs': ('spoken_part',)}", "the command runs show is there already"),
     "routed": ("routes=('routed_part:router',)", "among the routes there is GET /runs/{} already"),
     "formed": ("routes=('routed_part:PLAIN',)", "its route /formed is no JsonRoute: give its APIRouter"),
+    "untyped": ("shown={'bare': Shown('routed_part:run')}", "part bare of a run has no type that it returns: KeyError"),
     "viewer": ("views=(View('/orders', 'A', 'of/viewer/a'),)", "views there is /orders already"),
     "runner": ("views=(View('/runs/:id', 'A', 'of/runner/a'),)", "there is /runs/:id already"),
     "keyed": ("views=(View('/keyed', 'A', 'of/keyed/a', key='d'),)", "has the key d, which goes to /; free are"),
@@ -85,6 +86,7 @@ WRONG = {
     "objects": ("tools={'tool_parts:OBJECTS': ('risk',)}", "is not JSON serializable"),
     "untold": ("tools={'tool_parts:UNTOLD': ('risk',)}", "its tool free_get has no description"),
     "idle": ("tools={'tool_parts:IDLE': ('risk',)}", "the function of free_get is None, and a function is due"),
+    "half": ("roles=('tool_parts:HALF',), tools={'tool_parts:NESTED': ('half',)}", "tool arguments are plain values"),
     "holding": ("roles=('tool_parts:HOLDING',)", "its tool's name is 'free get!'"),
     "typed": ("roles=('tool_parts:TYPED',)", "the rejects of quiet is 1, and a bool is due"),
     "astray": ("roles=('tool_parts:ASTRAY',)", "its role quiet follows or reads nobody, and there is no such role"),
@@ -148,7 +150,7 @@ FREE = ToolSpec('free_get', 'Get what is free.', Plain, lambda context, argument
 NESTED, CLASSLESS, UNBOUND, OBJECTS = (replace(FREE, arguments=one) for one in (Nested, dict, Unbound, Objects))
 SPELLED, UNTOLD, IDLE = replace(FREE, name='free get!'), replace(FREE, description=' '), replace(FREE, function=None)
 QUIET = validator('quiet', SPELLED, question='ask_validator.md')
-HOLDING = (replace(QUIET, prompt='risk.md'),)
+HOLDING, HALF = (replace(QUIET, prompt='risk.md'),), (replace(QUIET, key='half', prompt='risk.md', tools=()),)
 TYPED, ASTRAY = (replace(HOLDING[0], rejects=1),), (replace(HOLDING[0], after='nobody'),)
 QUEUED = (Workflow('quiet', steps=(StepSpec('quiet', 'nowhere', print),)),)
 """,
@@ -165,12 +167,14 @@ ENTRIES = {
 LOOK = """
 import json, os
 from pathlib import Path
+from pydantic import BaseModel
 from chordesk.agents.roles import ROLES
 from chordesk.models import features
 from chordesk.models.errors import DeskError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.services import plan
 from chordesk.tasks.doctor import checklist
 from chordesk.tasks.engine import kinds
@@ -183,7 +187,7 @@ def refusal(asked, *given):
     except DeskError as error:
         return str(error)
 
-build("stop"), build("runs"), features.views(), kinds.run_kinds()
+build("stop"), build("runs"), run_parts.widened(BaseModel, "detail"), kinds.run_kinds()
 plan.make(load(), {**os.environ}, Path(), plan.Choice())
 left_over = [*features.strange_settings(Settings.model_fields), *features.lost_views()]
 left = [(each.name, str(each), each.remedy) for each in features.skipped()]
@@ -192,6 +196,8 @@ refused += [(name, refusal(build_market, Settings(market=name))) for name in ("m
 from wrong_good import FEATURE
 from chordesk.tools.portfolio.holdings import _bounds_of
 (bound,) = _bounds_of(FEATURE, lambda *given: 1 / 0, "IBM", None, None)
+exec("def leave(): raise SystemExit(3)", there := {"__name__": "wrong_good"})
+assert "wrong-good 1.0 (wrong_good:FEATURE) fails: SystemExit: 3" in refusal(features.built, there["leave"])
 assert bound.most == 0.0 and "the feature good fail: the feature good of wrong-good 1.0" in bound.why, bound
 refused += [("late", refusal(build, "late")), ("good", refusal(features.call, FEATURE, lambda: 1 / 0))]
 print(json.dumps([[*ROLES], [*COMMANDS], left, refused, left_over]))
@@ -219,8 +225,9 @@ def test_a_package_that_does_not_fit_is_left_out_and_the_rest_works(tmp_path: Pa
     with processes(forked=False, PYTHONPATH=str(tmp_path)) as found:
         looked = python(found, "-c", LOOK)
         assert looked.returncode == 0, looked.stderr
-        roles_here, commands, skipped, refused, others = json.loads(looked.stdout)
+        roles_here, commands, skipped, refused, others = json.loads(looked.stdout.splitlines()[-1])
         assert {"risk", "skeptic"} <= set(roles_here)
+        assert "half" not in roles_here, "of a package that is left out for its tool no role stays"
         assert {"screen", "good", *(name for each in OWN for name in each.commands)} <= set(commands)
         expected = {name: text for name, (_, text) in WRONG.items() if text}
         lines = {}

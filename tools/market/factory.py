@@ -104,7 +104,7 @@ def build_market(settings: Settings, key: MarketKey | None = None) -> MarketData
     require_live(settings, plain_name(key.name), plain_name(key.name) in REPLAYING)
     if key.exchange != settings.exchange:
         settings = settings.model_copy(update={"exchange": key.exchange})
-    market = module.build(settings, key.day)
+    market = features.built(lambda: module.build(settings, key.day))
     if market.clock.exchange != key.exchange:
         raise SettingError(
             f"DESK_EXCHANGE={key.exchange}, and the {plain_name(key.name)} market is of {market.clock.exchange} alone",

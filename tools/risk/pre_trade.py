@@ -30,7 +30,7 @@ def _rule(code: Code, of_feature: Denial) -> Rule:
             decide = features.part("denials", code, of_feature.rule, kind=Callable)
             found = decide(ticket, context, limits)
             return None if found is None else deny(code, *map(str, found))
-        except Exception as error:  # what cannot be judged is not sent
+        except (Exception, SystemExit) as error:  # what cannot be judged is not sent
             return deny(code, f"its rule {of_feature.rule} fails: {said(error)}", "no answer", of_feature.remedy)
 
     return rule if of_feature.exits else opening_only(rule)
