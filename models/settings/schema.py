@@ -541,7 +541,7 @@ def _with_features(core: type[BaseModel]) -> type[BaseModel]:
             )
         except SettingError:
             continue
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"its settings {feature.settings_schema} do not fit: {said(error, placed=False)}"
         if why:
             features.skip(feature, why)

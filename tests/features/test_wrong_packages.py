@@ -302,3 +302,9 @@ def test_what_a_package_does_while_it_loads_ends_no_command(tmp_path: Path) -> N
         assert "the feature prints of loud_prints 1.0 (loud_prints:FEATURE) fails: SystemExit: 7 (late.py, line 2)" in (
             " ".join(late.stderr.split())
         )
+        # A signal that a person gives ends the command, and what was loading is named.
+        site(slow := tmp_path / "slow", "slow", module="loud_slow")
+        (slow / "loud_slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8")
+        stopped = desk(found, "config", PYTHONPATH=str(slow))
+        line = "stopped by Ctrl-C while the feature slow of loud_slow 1.0 (loud_slow:FEATURE) was loaded\n"
+        assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", line)
