@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,7 +117,10 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     )  # fmt: skip
 
 
+@cache
 def _views() -> list[PageView]:
+    """Return the views as the service found them: the checks load all of a package, and one that is left out for a part
+    of another process would vanish from the page of this one, where it works."""
     return [
         PageView(
             path=one.path, name=one.name, module=one.module, feature=feature.name, part=one.part or None,
