@@ -620,7 +620,8 @@ class BrokerContract:
             state: BrokerState | None = line.broker.state()
         except DeskError:
             state = None
-        assert state is None or "EUR" in (state.blocked or ""), "its cash would be counted as dollars"
+        told = state is None or state.currency == "EUR" or "EUR" in (state.blocked or "")
+        assert told, "its cash would be counted as dollars"
 
     # Keys and processes
 

@@ -89,8 +89,9 @@ class Tws:
         self._numbers = Counter[str]()
         self._late: list[Callable[[], None]] = []
         self._listener: socket.socket | None = None
-        for number, symbol in enumerate(("AAPL", "MSFT", "IBM", "MMM", "BRK B", "AAA", "BBB"), 265_598):
+        for number, symbol in enumerate(("AAPL", "MSFT", "IBM", "MMM", "BRK B", "AAA", "BBB", "SAP"), 265_598):
             self.shares[symbol] = Share(number, symbol)
+        self.shares["SAP"].currency, self.shares["SAP"].primary = "EUR", "IBIS"
         self.requests: list[int] = []  # the kinds of all that came in
 
     # What the account does
@@ -434,6 +435,8 @@ class Tws:
 
     def _details(self, line: Line, fields: list[str]) -> Iterator[bytes]:
         request, symbol = int(fields[2]), fields[4]
+        if fields[3] != "0":
+            symbol = next((name for name, row in self.shares.items() if str(row.con_id) == fields[3]), "")
         if self.knows_all and symbol not in self.shares:
             self.shares[symbol] = Share(300_000 + len(self.shares), symbol)
         if symbol in self.shares:

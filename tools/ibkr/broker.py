@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
+from ib_async.contract import Contract
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
@@ -25,7 +26,7 @@ from chordesk.models.settings.schema import own_settings
 from chordesk.models.settings.variables import broker_keys
 from chordesk.models.tables.orders import Preview
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.ibkr import shapes
+from chordesk.tools.ibkr import shapes, shares
 from chordesk.tools.ibkr.gateway import Gateway, Place
 from chordesk.tools.ibkr.inbox import GatewaySilent
 from chordesk.tools.ibkr.journal import Journal
@@ -62,21 +63,20 @@ class IbkrBroker:
         self._turn = Turn(settings.home, own.client_id)
         self._lock = threading.RLock()
         self._shares: dict[str, Any] = {}  # contracts with their price steps, by our symbol
+        self._primary: dict[int, str] = {}  # exchanges by the number of the contract
+        self._money = ""  # that the account is kept in, once it is known
         self._ended = threading.Event()
         self._watch: threading.Thread | None = None
         self._changed: Callable[[str], None] | None = None
         self._teller = ThreadPoolExecutor(1, thread_name_prefix="ibkr-changed")
 
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
-        try:
-            wanted = shapes.share_wanted(ticket)
-        except shapes.NotOrderable as error:
-            return _rejected(str(error))
         with self._connected() as gateway:
             try:
-                share = self._share(ticket.symbol, wanted)
+                shapes.require_sendable(ticket)
+                share = self._share(gateway, ticket.symbol)
                 shapes.require_steps(ticket, share.minTick)
-            except shapes.NotOrderable as error:
+            except shares.NotOrderable as error:
                 return _rejected(str(error))
             # IBKR takes a reference as often as it is sent.
             if (earlier := self._looked_up(ticket)) is not None:
@@ -149,18 +149,22 @@ class IbkrBroker:
         midnight = self._clock.now().astimezone(NEW_YORK).replace(hour=0, minute=0, second=0, microsecond=0)
         with self._connected() as gateway:
             values, positions, lists = gateway.values(), gateway.positions(), gateway.lists()
+            rows = (*positions, *lists.executions, *((row.contract,) for row in lists.open))
+            self._place_contracts(gateway, [row[0] for row in rows])
             gateway.require_link()
         with _readable():
+            money = self._money = shares.money_of(values)
             pairs = [pair for pair in lists.executions if pair[1].time >= midnight]
-            worth = values.get(("NetLiquidation", shapes.MONEY))
+            worth = values.get(("NetLiquidation", money))
             return BrokerState(
                 account=self.name,
-                cash=shapes.cash_of(values),
+                cash=shapes.cash_of(values, money),
                 equity=shapes.number(worth) if worth else None,
-                positions=[shapes.position_of(*row) for row in positions],
+                positions=[shapes.position_of(*row, money) for row in positions],
                 open_orders=shapes.open_orders(lists, self._account),
                 fills=shapes.account_fills(pairs, lists.fees),
-                blocked=shapes.blocked_of(values, positions),
+                blocked=shapes.blocked_of(values, positions, money),
+                currency=money,
             )
 
     def listen(self, changed: Callable[[str], None]) -> None:
@@ -179,11 +183,23 @@ class IbkrBroker:
         if (changed := self._changed) is not None:
             self._teller.submit(changed, reference)
 
-    def _share(self, symbol: str, wanted: Any) -> Any:
+    def _share(self, gateway: Gateway, symbol: str) -> Any:
         """Return what IBKR knows of a share. Raises NotOrderable."""
         if symbol not in self._shares:
-            self._shares[symbol] = shapes.chosen(symbol, self._gateway.details(wanted))
+            self._money = self._money or shares.money_of(gateway.values())
+            asked = shares.wanted(symbol, self._money)
+            self._shares[symbol] = shares.chosen(symbol, asked, gateway.details(asked))
         return self._shares[symbol]
+
+    def _place_contracts(self, gateway: Gateway, contracts: Iterable[Any]) -> None:
+        """Give each share in other money than dollars its primary exchange, which the lists leave out."""
+        for contract in contracts:
+            if contract.secType != "STK" or contract.currency == "USD":
+                continue
+            if contract.conId not in self._primary:
+                found = gateway.details(Contract(conId=contract.conId, exchange="SMART"))
+                self._primary[contract.conId] = str(found[0].contract.primaryExchange) if found else ""
+            contract.primaryExchange = self._primary[contract.conId]
 
     # The connection
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from ib_async.contract import Contract
 from ib_async.order import Order
 
-from chordesk.models.answers import spelled
+from chordesk.models.exchanges import currency_of
 from chordesk.models.order_terms import OrderType
 from chordesk.models.orders import (
     AccountFill,
@@ -22,8 +21,8 @@ from chordesk.models.orders import (
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ibkr.gateway import Lists
 from chordesk.tools.ibkr.inbox import GatewaySilent, Told
+from chordesk.tools.ibkr.shares import NotOrderable, symbol_here, symbol_there
 
-MONEY = "USD"
 _TYPES: Mapping[OrderType, str] = {
     "market": "MKT", "limit": "LMT", "stop": "STP", "stop_limit": "STP LMT", "trailing_stop": "TRAIL",
 }  # fmt: skip
@@ -33,10 +32,6 @@ ENDED = ("Filled", "Cancelled", "ApiCancelled", "Inactive", "Rejected")
 _UNSET = 1e300
 
 
-class NotOrderable(ValueError):
-    """An order that is not sent, with the reason."""
-
-
 def terms_of(ticket: OrderTicket) -> tuple[str, str]:
     """Return IBKR's order type and time in force."""
     if ticket.time_in_force == "cls":
@@ -44,29 +39,12 @@ def terms_of(ticket: OrderTicket) -> tuple[str, str]:
     return _TYPES[ticket.order_type], ticket.time_in_force.upper()
 
 
-def symbol_there(symbol: str) -> str:
-    """Return a US share's symbol as IBKR writes it: BRK.B is BRK B."""
-    return symbol.replace(".", " ")
-
-
-def share_wanted(ticket: OrderTicket) -> Contract:
-    """Raises NotOrderable for what this broker takes no orders of."""
+def require_sendable(ticket: OrderTicket) -> None:
+    """Raise NotOrderable for what this broker takes no orders of."""
     if ticket.is_option:
         raise NotOrderable("this broker takes orders of shares alone, and this one is of options")
     if ticket.quantity != int(ticket.quantity):
         raise NotOrderable(f"{plain(ticket.quantity)} shares: IBKR's interface takes whole shares alone")
-    return Contract(secType="STK", symbol=symbol_there(ticket.symbol), exchange="SMART", currency=MONEY)
-
-
-def chosen(symbol: str, found: Sequence[Any]) -> Any:
-    """Return the one contract that a symbol names. Raises NotOrderable."""
-    rows = {row.contract.conId: row for row in found if row.contract.currency == MONEY}
-    if not rows:
-        raise NotOrderable(f"IBKR knows no share {symbol} in {MONEY}")
-    if len(rows) > 1:
-        places = ", ".join(sorted({str(row.contract.primaryExchange) for row in rows.values()}))
-        raise NotOrderable(f"{symbol} in {MONEY} is {len(rows)} shares at IBKR ({places}), and none is chosen")
-    return next(iter(rows.values()))
 
 
 def require_steps(ticket: OrderTicket, step: float) -> None:
@@ -105,7 +83,7 @@ def unlike(ticket: OrderTicket, told: Told, account: str) -> list[str]:
         "account": (account, order.account),
         "symbol": (symbol_there(ticket.symbol), contract.symbol),
         "security type": ("STK", contract.secType),
-        "currency": (MONEY, contract.currency),
+        "currency": (currency_of(ticket.symbol), contract.currency),
         "action": (ticket.side.upper(), order.action),
         "type": (kind.replace(" ", ""), str(order.orderType).replace(" ", "")),
         "time in force": (time, order.tif),
@@ -227,21 +205,17 @@ def _end_of(told: Told, partly: bool) -> str:
     return "rejected" if refused and not partly else "cancelled"
 
 
-def position_of(contract: Any, quantity: float, cost: float) -> BrokerPosition:
-    return BrokerPosition(symbol=symbol_here(contract), quantity=quantity, average_cost=abs(cost) / _units(contract))
+def position_of(contract: Any, quantity: float, cost: float, money: str) -> BrokerPosition:
+    return BrokerPosition(
+        symbol=symbol_here(contract),
+        quantity=quantity,
+        average_cost=abs(cost) / _units(contract),
+        currency=None if contract.currency == money else str(contract.currency),
+    )
 
 
 def _units(contract: Any) -> float:
     return float(contract.multiplier or 1) if contract.secType == "OPT" else 1.0
-
-
-def symbol_here(contract: Any) -> str:
-    """An option is its OCC symbol; what is neither share nor option has its type before its name."""
-    if contract.secType == "STK":
-        return spelled(str(contract.symbol))
-    if contract.secType == "OPT":
-        return str(contract.localSymbol).replace(" ", "")
-    return f"{contract.secType} {contract.localSymbol or contract.symbol}"
 
 
 def open_orders(lists: Lists, account: str) -> list[BrokerOrder]:
@@ -283,17 +257,12 @@ def _account_fill(contract: Any, execution: Any, fill: BrokerFill) -> AccountFil
     )
 
 
-def cash_of(values: Mapping[tuple[str, str], str]) -> float:
+def cash_of(values: Mapping[tuple[str, str], str], money: str) -> float:
     """Raises GatewaySilent where the account has no figure of its cash: no figure is not 0."""
-    cash = values.get(("CashBalance", MONEY))
+    cash = values.get(("CashBalance", money))
     if cash is None:
-        held = sorted(code for key, code in values if key == "CashBalance" and code not in ("BASE", MONEY))
-        more = f": it is in {', '.join(held)}" if held else ""
-        raise GatewaySilent(f"IBKR tells no cash of the account in {MONEY}{more}", remedy=_DOLLARS)
+        raise GatewaySilent(f"IBKR tells no cash of the account in {money}", remedy="look at the account in TWS")
     return number(cash)
-
-
-_DOLLARS = f"the desk needs an account that is kept in {MONEY}"
 
 
 def number(text: str) -> float:
@@ -304,15 +273,17 @@ def number(text: str) -> float:
     return float(found)
 
 
-def blocked_of(values: Mapping[tuple[str, str], str], positions: Iterable[tuple[Any, float, float]]) -> str | None:
+def blocked_of(
+    values: Mapping[tuple[str, str], str], positions: Iterable[tuple[Any, float, float]], money: str
+) -> str | None:
     """Return what of the account the desk cannot count."""
     reasons = [
         f"cash {plain(number(held))} in {code}"
         for (key, code), held in sorted(values.items())
-        if key == "CashBalance" and code not in ("BASE", MONEY) and number(held)
+        if key == "CashBalance" and code not in ("BASE", money) and number(held)
     ]
     for contract, quantity, _ in positions:
-        if quantity and contract.currency != MONEY:
+        if quantity and contract.currency != money:
             reasons.append(f"{symbol_here(contract)} in {contract.currency}")
         elif quantity and contract.secType not in ("STK", "OPT"):
             reasons.append(symbol_here(contract))

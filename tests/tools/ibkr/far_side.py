@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from decimal import Decimal
@@ -80,6 +81,13 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
     def patience(self, seconds: float) -> None:
         """How long another process's connection is waited for."""
         self._stack.enter_context(patch.object(module, "TURN_SECONDS", seconds))
+
+    def all_gone(self) -> None:
+        """Wait until the Gateway has noticed that nobody is connected."""
+        last = time.monotonic() + PATIENCE
+        while self.tws.connected():
+            assert time.monotonic() < last
+            time.sleep(0.02)
 
     def again(self, seconds: float) -> None:
         self._stack.enter_context(patch.object(module, "AGAIN_SECONDS", seconds))

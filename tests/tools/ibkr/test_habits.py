@@ -96,6 +96,9 @@ def test_an_order_that_is_refused_and_kept_is_cancelled_there(far: Any, line: Li
         ({"symbol": "ZZZZ"}, "no share ZZZZ"),
         ({"order_type": "limit", "limit_price": 90.005}, "no multiple of 0.01"),
         ({"symbol": "IBM"}, "2 shares at IBKR"),
+        ({"symbol": "SAP.DE"}, "is in EUR, and the account is kept in USD"),
+        ({"symbol": "005930.KS"}, "where this broker takes no orders"),
+        ({"symbol": "BTC-USD"}, "where this broker takes no orders"),
     ],
 )
 def test_what_cannot_be_ordered_is_rejected_before_the_send(
@@ -105,6 +108,47 @@ def test_what_cannot_be_ordered_is_rejected_before_the_send(
     answer = line.send(ticket_at(far, **changes))
     assert (answer.status, why in (answer.message or "")) == ("rejected", True), answer.message
     assert far.tws.sends == []
+
+
+def test_an_account_in_euros_trades_shares_in_euros_and_says_so(far: Any, line: Line) -> None:
+    far.tws.base, far.tws.fee_currency, far.tws.cash = "EUR", "EUR", {"EUR": Decimal(5000)}
+    ticket = ticket_at(far, symbol="SAP.DE")
+    assert line.send(ticket).status == "submitted"
+    far.fill(ref(ticket), 10, 90.0)
+    assert line.ask(ticket).status == "filled"
+    state = Line(far, far.connect()).broker.state()
+    assert (state.currency, state.cash, state.blocked) == ("EUR", 4099.65, None)
+    assert [(row.symbol, row.quantity, row.currency) for row in state.positions] == [("SAP.DE", 10, None)]
+    assert [row.symbol for row in state.fills] == ["SAP.DE"]
+    answer = line.send(ticket_at(far))
+    assert (answer.status, answer.message) == ("rejected", "AAPL is in USD, and the account is kept in EUR")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "there", "money", "primary"),
+    [
+        ("AAPL", "AAPL", "USD", ""), ("BRK.B", "BRK B", "USD", ""), ("SAP.DE", "SAP", "EUR", "IBIS"),
+        ("0700.HK", "700", "HKD", "SEHK"), ("VOLV-B.ST", "VOLV.B", "SEK", "SFB"), ("AZN.L", "AZN", "GBP", "LSE"),
+    ],
+)  # fmt: skip
+def test_a_symbol_is_the_same_share_here_and_there(symbol: str, there: str, money: str, primary: str) -> None:
+    shares = pytest.importorskip("chordesk.tools.ibkr.shares")
+    asked = shares.wanted(symbol, money)
+    assert (asked.symbol, asked.currency, asked.primaryExchange) == (there, money, primary)
+    assert shares.symbol_here(asked) == symbol
+
+
+@pytest.mark.parametrize(
+    ("figures", "money"),
+    [
+        ({("NetLiquidation", "CHF"): "9", ("CashBalance", "USD"): "9"}, "CHF"),
+        ({("ExchangeRate", "EUR"): "1.00", ("ExchangeRate", "USD"): "0.9", ("CashBalance", "USD"): "9"}, "EUR"),
+        ({("CashBalance", "BASE"): "9", ("CashBalance", "GBP"): "9"}, "GBP"),
+        ({("CashBalance", "EUR"): "9", ("CashBalance", "USD"): "9"}, "USD"),
+    ],
+)
+def test_the_currency_of_an_account_is_its_own(figures: dict[tuple[str, str], str], money: str) -> None:
+    assert pytest.importorskip("chordesk.tools.ibkr.shares").money_of(figures) == money
 
 
 # Look-up
@@ -214,8 +258,8 @@ def test_what_the_desk_cannot_count_blocks_the_account(far: Any, line: Line) -> 
     assert "cash 12.5 in EUR" in (line.broker.state().blocked or "")
     far.tws.cash["EUR"] = Decimal(0)
     far.hold("IBM", 5, 100)
-    far.tws.shares["IBM"].currency = "GBP"
-    assert "IBM in GBP" in (line.broker.state().blocked or "")
+    far.tws.shares["IBM"].currency, far.tws.shares["IBM"].primary = "GBP", "LSE"
+    assert "IBM.L in GBP" in (line.broker.state().blocked or "")
 
 
 def test_a_commission_in_other_money_than_the_price_is_not_booked(far: Any, line: Line) -> None:
@@ -244,7 +288,7 @@ def test_an_account_of_another_kind_is_refused_without_its_number(
     with pytest.raises(SettingError, match=why) as refused:
         broker.state()
     assert not [each for each in (*accounts, wanted) if each in f"{refused.value} {refused.value.remedy}"]
-    assert far.tws.connected() == set()
+    far.all_gone()
 
 
 def test_a_number_in_use_is_named_with_the_remedy(far: Any) -> None:

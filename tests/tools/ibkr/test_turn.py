@@ -61,5 +61,5 @@ def test_a_process_that_hangs_is_named_and_one_that_is_killed_is_not_waited_for(
             far.connect().state()
         os.kill(child, signal.SIGKILL)
         far.patience(PATIENCE)
-        until(lambda: far.tws.connected() == set())
+        far.all_gone()
         assert far.connect().state().positions == []
