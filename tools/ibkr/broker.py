@@ -86,21 +86,23 @@ class IbkrBroker:
         found = self._looked_up(ticket)
         if refused is None and found is None:
             raise GatewaySilent(f"the Gateway tells nothing of order {ticket.order_id}, and has it in no list yet")
-        if refused is None and found is not None and found.status != "rejected":
-            return found
-        reason = str(refused.args[0]) if refused is not None else (found and found.message) or "IBKR rejected it"
-        return self._refused(ticket, reason, found)
+        if (idle := self._end_inactive(ticket)) is not None:
+            found = self._looked_up(ticket)
+        # The number by which an error comes is no identity, and some errors leave an order where it is: what is in the
+        # lists decides.
+        reason = str(refused.args[0]) if refused is not None else idle
+        if found is None or (reason and not found.fills and found.status not in shapes.WORKING):
+            return _rejected(reason or "IBKR did not take it")
+        return found if reason is None else found.model_copy(update={"message": reason})
 
-    def _refused(self, ticket: OrderTicket, reason: str, found: BrokerAnswer | None) -> BrokerAnswer:
-        """The number by which an error comes is no identity, and some errors leave an order where it is: what is in
-        the lists decides. One that was refused and is kept is cancelled, so that nobody sends it on."""
-        if found is not None and (found.fills or found.status in shapes.WORKING):
-            return found.model_copy(update={"message": reason})
+    def _end_inactive(self, ticket: OrderTicket) -> str | None:
+        """Cancel an order that was refused and is kept, so that nobody sends it on; return what IBKR says of it."""
         with self._connected() as gateway:
             row = shapes.order_in(ticket, gateway.lists(), self._account)
-            if row is not None and row.status == "Inactive":
-                gateway.cancel(row)
-        return _rejected(reason)
+            if row is None or row.status != "Inactive":
+                return None
+            gateway.cancel(row)
+            return row.note or "IBKR keeps it as inactive"
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
         found = self._looked_up(ticket)
@@ -123,7 +125,7 @@ class IbkrBroker:
                 self._require_today(ticket)
                 return None
             row = shapes.order_in(ticket, gateway.lists(), self._account)
-            if found.status not in shapes.WORKING or row is None or row.status in shapes.ENDED:
+            if found.status not in shapes.WORKING or row is None or row.ended or row.status in shapes.ENDED:
                 return found
             if row.order.clientId != self._client_id:
                 other = row.order.clientId

@@ -259,7 +259,7 @@ class Gateway:
         number, perm_id = row.order.orderId, row.order.permId
         told.errors.pop(number, None)
         client.cancelOrder(number)
-        ends = ("Cancelled", "ApiCancelled", "Filled", "Inactive")
+        ends = ("Cancelled", "ApiCancelled", "Filled")
         await told.until(
             lambda: number in told.errors or told.statuses.get(perm_id, ("", 0))[0] in ends,
             min(CANCEL_SECONDS, self._seconds),

@@ -45,13 +45,14 @@ class GatewayRefused(ServiceError):
 
 @dataclass(slots=True)
 class Told:
-    """One order of a list. filled: None where the list does not have it."""
+    """One order of a list. filled: None where the list does not have it. ended: it is in the list of ended orders."""
 
     contract: Any
     order: Any
     status: str
     note: str = ""
     filled: float | None = None
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -194,7 +195,7 @@ class Inbox:
         self._know(order)
         filled = float(order.filledQuantity)
         note = str(state.completedStatus)
-        told = Told(contract, order, str(state.status), note, filled if filled < _UNSET else None)
+        told = Told(contract, order, str(state.status), note, filled if filled < _UNSET else None, ended=True)
         self.completed[order.permId] = told
 
     def completedOrdersEnd(self) -> None:

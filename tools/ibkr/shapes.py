@@ -28,7 +28,7 @@ _TYPES: Mapping[OrderType, str] = {
 }  # fmt: skip
 _AT_CLOSE: Mapping[str, str] = {"market": "MOC", "limit": "LOC"}  # types of their own, which are of the day
 WORKING = ("submitted", "partially_filled")
-ENDED = ("Filled", "Cancelled", "ApiCancelled", "Inactive", "Rejected")
+ENDED = ("Filled", "Cancelled", "ApiCancelled", "Rejected")  # inactive ones may be sent on, until they are ended
 _UNSET = 1e300
 
 
@@ -192,8 +192,10 @@ def answer_of(
         state = "filled"
     elif status == "Filled" or there > filled:
         message = f"IBKR reports {status or 'fills'}; its list of fills has {plain(filled)} of {plain(there)}"
-    elif status in ENDED:
-        state = _end_of(told, bool(known)) if told else state
+    elif told is not None and (told.ended or status in ENDED):
+        state = _end_of(told, bool(known))
+    elif status == "Inactive":
+        message = f"IBKR keeps it as inactive: {message or 'it says no more'}"
     fields = {"status": state, "broker_order_id": str(perm_id) if perm_id else None, "fills": known, "message": message}
     return BrokerAnswer.model_validate(fields)
 

@@ -89,6 +89,16 @@ def test_an_order_that_is_refused_and_kept_is_cancelled_there(far: Any, line: Li
     assert line.broker.state().open_orders == []
 
 
+def test_an_order_that_turns_inactive_may_be_sent_on_and_is_cancelled_by_its_reference(far: Any, line: Line) -> None:
+    ticket = ticket_at(far, "stop", "gtc")
+    line.send(ticket)
+    far.tws.end(ref(ticket), "inactive")
+    answer = line.ask(ticket)
+    assert (answer.status, "inactive" in (answer.message or "")) == ("submitted", True)
+    assert [row.client_id for row in line.broker.state().open_orders] == [ref(ticket)]
+    assert line.cancel(ticket).status == "cancelled"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

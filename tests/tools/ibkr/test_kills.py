@@ -3,7 +3,6 @@ lost, none is there twice, and the cash is what the fills leave."""
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import signal
 from contextlib import suppress
@@ -14,44 +13,16 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import event
 
-from chordesk.models.database.store import Store
 from chordesk.models.states import OrderState
-from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.reconciliation import reconcile
 from tests.fakes.tws import ACCOUNT, Tws, serving
-from tests.tools.orders.desk import Desk, action, make_desk
-from tests.tools.orders.tape import Tape, TapeClock
+from tests.tools.ibkr.desks import CASH, again, made
+from tests.tools.orders.desk import Desk, action
 
 pytest.importorskip("ib_async")
 
-CASH = 1_000_000.0
 ORDERS = (action("AAA"), action("BBB", orderType="limit", limitPrice=49.0))  # one is filled at once, one goes on
 EACH = int(os.environ.get("DESK_TEST_KILL_EACH", "5"))  # of so many points, one is tried: 1 tries them all
-
-
-class Now(TapeClock):
-    """Real time, within a session whatever the hour."""
-
-    def now(self) -> dt.datetime:
-        return dt.datetime.now(dt.UTC)
-
-    def is_open(self, exchange: str | None = None) -> bool:
-        return True
-
-
-def made(template: Path, home: Path, tws: Tws) -> Desk:
-    market = Tape({"AAA": 100.0, "BBB": 50.0}, clock=Now())
-    settings = {"broker": "ibkr-paper", "ibkr_port": tws.port, "starting_cash": CASH}
-    return make_desk(template, home, market, **settings)
-
-
-def again(desk: Desk) -> Desk:
-    """The same desk in another process."""
-    from chordesk.tools.brokers.protocol import build_broker
-
-    store = Store(desk.settings.database)
-    broker = build_broker(desk.settings, desk.market, store)
-    return Desk(store, desk.settings, desk.market, broker, FencingLease(store, broker.name, f"process {os.getpid()}"))
 
 
 def killed_at(desk: Desk, decision: str, point: int) -> bool:
