@@ -37,6 +37,7 @@ PORTS = {"ibkr-paper": 4002, "ibkr-live": 4001}
 REQUEST_SECONDS = 10.0  # of one question, from the first byte to the last
 TURN_SECONDS = 45.0  # another process ends what it does with the connection in this time
 LOOK_SECONDS = 0.25  # between two looks for another process that waits
+TROUBLE_SECONDS = 3.0  # that a connection which was waited for in vain is not tried again
 AGAIN_SECONDS = 5.0  # from a stream that was lost to the next try
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,8 @@ class IbkrBroker:
         self._shares: dict[str, Any] = {}  # contracts with their price steps, by our symbol
         self._primary: dict[int, str] = {}  # exchanges by the number of the contract
         self._money = ""  # that the account is kept in, once it is known
+        self._trouble: DeskError | None = None
+        self._trouble_until = 0.0
         self._ended = threading.Event()
         self._watch: threading.Thread | None = None
         self._changed: Callable[[str], None] | None = None
@@ -210,12 +213,24 @@ class IbkrBroker:
         with self._lock:
             self._start_watch()
             self._turn.take(TURN_SECONDS)
-            try:
-                self._gateway.connect()
-            except DeskError:
-                self._leave()
-                raise
+            self._connect()
             yield self._gateway
+
+    def _connect(self) -> None:
+        """Connect unless it is. What kept it waiting is told again for a moment without another wait: a halt asks for
+        each order, one after another."""
+        if not self._gateway.connected and self._trouble is not None and time.monotonic() < self._trouble_until:
+            self._turn.leave()
+            raise self._trouble
+        began = time.monotonic()
+        try:
+            self._gateway.connect()
+            self._trouble = None
+        except DeskError as error:
+            self._leave()
+            if time.monotonic() - began > TROUBLE_SECONDS / 3:
+                self._trouble, self._trouble_until = error, time.monotonic() + TROUBLE_SECONDS
+            raise
 
     def _leave(self) -> None:
         self._gateway.disconnect()
@@ -251,11 +266,7 @@ class IbkrBroker:
     def _connect_idle(self) -> None:
         if self._turn.wanted() or not self._turn.try_take():
             return
-        try:
-            self._gateway.connect()
-        except DeskError:
-            self._leave()
-            raise
+        self._connect()
 
 
 def _rejected(message: str) -> BrokerAnswer:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from chordesk.agents.role_models import PROVIDER_KEYS, missing_keys
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.schema import BROKER_KEYS
+from chordesk.models.settings.schema import BROKER_KEYS, BROKERS
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
 from chordesk.models.settings.variables import SECRET_FILES, broker_keys, from_files, secret
 from chordesk.tools.market.alpaca_chains import data_credentials
@@ -105,7 +105,7 @@ def test_the_keys_of_brokers_come_from_files(tmp_path: Path) -> None:
     for name in (*BROKER_KEYS, *Settings.DATA_CREDENTIALS):
         (tmp_path / name).write_text(f"value-of-{name}\n", encoding="utf-8")
         environ[f"{name}_FILE"] = str(tmp_path / name)
-    told = {**broker_keys("alpaca-live", environ), **broker_keys("ibkr-live", environ)}
+    told = {name: value for broker in BROKERS for name, value in broker_keys(broker, environ).items()}
     assert told == {name: f"value-of-{name}" for name in BROKER_KEYS}
     assert astuple(data_credentials(environ)) == tuple(f"value-of-{name}" for name in Settings.DATA_CREDENTIALS)
 

@@ -302,12 +302,15 @@ def test_an_account_of_another_kind_is_refused_without_its_number(
 
 
 def test_a_number_in_use_is_named_with_the_remedy(far: Any) -> None:
-    far.limit(0.6)
-    other = far.connect(home="elsewhere")
+    other, ours = far.connect(home="elsewhere"), far.connect()
     other.state()
-    with pytest.raises(DeskError, match="has the client number 1 in use") as refused:
-        far.connect().state()
+    far.limit(1.2)
+    for _ in range(2):
+        began = len(far.tws.requests)
+        with pytest.raises(DeskError, match="has the client number 1 in use") as refused:
+            ours.state()
     assert "DESK_IBKR_CLIENT_ID" in refused.value.remedy
+    assert len(far.tws.requests) == began, "a halt asks for each order, and waits once"
 
 
 def test_a_read_only_gateway_takes_no_order_and_says_why(far: Any, line: Line) -> None:
