@@ -15,7 +15,8 @@ from pydantic import Field, StrictBool, StringConstraints
 from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import DeskError
-from chordesk.models.exchanges import clock_of
+from chordesk.models.exchanges import EXCHANGES, MONEY, clock_of
+from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import differing, snapshot, standing_of
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.types import TIME_RULE
@@ -67,13 +68,25 @@ class PagePart(Frozen):
     kinds: list[str]
 
 
+class ExchangeGlance(Frozen):
+    """What the page shows figures by. place, zone: of the desk's exchange. currency: in which its account counts.
+    currencies: of listings, by the suffixes of their symbols; coins: what pairs are priced in."""
+
+    place: str
+    zone: str
+    currency: str
+    currencies: dict[str, str]
+    coins: list[str]
+
+
 class DeskGlance(Glance):
-    """The desk now. page: the tag of the page's files, which an upgrade changes. kinds: of runs; views, run_parts: of
-    the page; all with those of features that are on. running: a `desk up` runs on its home, and the standing is its
-    own. queues: None where Redis does not answer, then `redis_trouble` is why. fleet: the workers as they were last
-    asked, seconds ago."""
+    """The desk now. page: the tag of the page's files, which an upgrade changes. home: what figures are shown by.
+    kinds: of runs; views, run_parts: of the page; all with those of features that are on. running: a `desk up` runs on
+    its home, and the standing is its own. queues: None where Redis does not answer, then `redis_trouble` is why. fleet:
+    the workers as they were last asked, seconds ago."""
 
     page: str
+    home: ExchangeGlance
     kinds: list[str]
     views: list[PageView]
     run_parts: list[PagePart]
@@ -112,9 +125,21 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
     with context.store.read() as session:
         found = glance(session, theirs or context.settings, utcnow())
     return DeskGlance(
-        **dict(found), page=page_tag(), kinds=list(kinds.run_kinds()), views=_views(), run_parts=_run_parts(),
+        **dict(found), page=page_tag(), home=_home(theirs or context.settings), kinds=list(kinds.run_kinds()),
+        views=_views(), run_parts=_run_parts(),
         running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers,
     )  # fmt: skip
+
+
+def _home(settings: Settings) -> ExchangeGlance:
+    own = EXCHANGES[settings.exchange]
+    return ExchangeGlance(
+        place="UTC" if own.zone == "UTC" else own.place,
+        zone=own.zone,
+        currency=settings.currency,
+        currencies={suffix: row.currency for row in EXCHANGES.values() for suffix in row.suffixes},
+        coins=MONEY.split("|"),
+    )
 
 
 @cache

@@ -2,8 +2,8 @@
 
 import { render } from 'preact';
 import {
-  badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, href, html, inPlace, Later, Loading, match, moment,
-  moveRow, place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId,
+  badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, home, href, html, inPlace, Later, Loading, match,
+  moment, moveRow, place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId,
   standingOf, useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
@@ -45,6 +45,10 @@ function App() {
   const { path, query } = place.value;
   const desk = useGet('/desk', {}, { every: STATUS_MS });
   const more = JSON.stringify(desk.data?.views ?? []);
+  const told = JSON.stringify(desk.data?.home ?? null);
+  useEffect(() => {
+    if (told !== 'null') home.value = JSON.parse(told);
+  }, [told]);
   const views = useMemo(() => [...VIEWS, ...JSON.parse(more), ...LAST], [more]);
   const found = match(views, path);
   const [help, setHelp] = useState(false);
@@ -59,7 +63,7 @@ function App() {
     { keys: 'k', what: 'Previous row', group: 'Everywhere', run: () => moveRow(-1) },
     { keys: '/', what: 'To the first filter', group: 'Everywhere',
       run: () => /** @type {HTMLElement} */ (document.querySelector('main input, main select'))?.focus() },
-    { keys: 'z', what: 'New York or local time', group: 'Everywhere', run: turnZone },
+    { keys: 'z', what: 'Time of the exchange, or local', group: 'Everywhere', run: turnZone },
   ]), [views]);
   const { state } = session.value;
   const seen = session.value.logins > 0;
@@ -144,12 +148,14 @@ function Standing({ standing, desk: { running, waiting, database, short } }) {
 
 function Clock() {
   const now = new Date(useNow());
-  const ny = zone.value === 'ny';
-  return html`<button type="button" class="clock plain num" title="z: New York or local time" onClick=${turnZone}>
-    <span class=${ny ? '' : 'quiet'}>${moment(now, 'time', 'ny')} NY</span>
-    ${' '}<span class=${ny ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
+  const there = zone.value !== 'local';
+  return html`<button type="button" class="clock plain num" title="z: time of the exchange, or local"
+    onClick=${turnZone}>
+    <span class=${there ? '' : 'quiet'}>${moment(now, 'time', 'exchange')} ${home.value.place === 'New York' ? 'NY'
+      : plain(home.value.place)}</span>
+    ${' '}<span class=${there ? 'quiet' : ''}>${moment(now, 'minute', 'local')} local</span></button>`;
 }
-const turnZone = () => setZone(zone.value === 'ny' ? 'local' : 'ny');
+const turnZone = () => setZone(zone.value === 'local' ? 'exchange' : 'local');
 
 /** over: above what was shown when the session ended, an open dialog too. */
 function Login({ over }) {

@@ -229,3 +229,27 @@ def test_settings_are_grouped_and_found_by_a_word_of_their_meaning(page: Page, d
     page.get_by_role("searchbox", name="Search").fill("last quote")
     expect(page.get_by_role("region", name="Limits of orders").locator("tbody tr")).to_have_count(1)
     expect(page.get_by_role("region", name="The account")).to_have_count(0)
+
+
+FIGURES = """async () => {
+  const { home, moment, money, priceOf, signedMoney } = await import('/page/lib/format.js');
+  while (!home.value.currencies.L) await new Promise((resolve) => { setTimeout(resolve, 20); });
+  const told = home.value;
+  const at = '2024-03-15T00:00:00Z';
+  const found = [money(1234.5), moment(at, 'both', 'exchange')];
+  home.value = { ...told, zone: 'Asia/Tokyo', place: 'Tokyo', currency: 'JPY' };
+  found.push(moment(at, 'both', 'exchange'), money(3795), money(-3795.4), signedMoney(12), money(null));
+  found.push(priceOf(104.2, { symbol: 'AZN.L' }), priceOf(180.25, { symbol: 'BRK.B' }));
+  found.push(priceOf(520, { symbol: 'CSPX.L', currency: 'USD' }), priceOf(381.4, { symbol: '0700.HK' }));
+  found.push(priceOf(0.00001234, { symbol: 'SHIB-USD' }), priceOf(0.98, { symbol: 'BTC-USDT' }));
+  home.value = told;
+  return found;
+}"""
+
+
+def test_money_has_its_currency_and_times_are_of_the_exchange(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/", re.compile("Desk"))
+    assert page.evaluate(FIGURES) == [
+        "$1,234.50", "2024-03-14 20:00:00", "2024-03-15 09:00:00", "¥3,795", "-¥3,795", "+¥12", "—",
+        "£104.20", "$180.25", "$520.00", "HK$381.40", "$0.00001234", "0.98 USDT",
+    ]  # fmt: skip

@@ -1,7 +1,7 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
 import {
-  compact, count, figure, MISSING, PAST, percent, plain, shortId, signedMoney, signedPercent, span, words,
+  compact, count, figure, MISSING, PAST, percent, plain, priceOf, shortId, signedMoney, signedPercent, span, words,
 } from './format.js';
 import { html } from './html.js';
 import { part } from './router.js';
@@ -18,6 +18,10 @@ export const column = (label, show = textOf, field = fieldOf(label), looks = '',
 
 export const number = (label, show, field = undefined, looks = '', title = undefined) =>
   column(label, show, field, `num ${looks}`, title);
+
+/** A column of prices of listings, each in its own currency. */
+export const prices = (label, field = fieldOf(label), looks = '', digits = null) =>
+  [label, (row) => priceOf(row[field], row, digits), `num ${looks}`, field];
 
 // What cells show, beside the figures of format.js and the parts of ui.js.
 /** A gain or a loss in its colour; the text has its sign. */

@@ -3,8 +3,8 @@
 
 import {
   Ago, badgeOf, date, Facts, Field, FormDialog, get, hashOf, html, Loaded, money, numOf, orderOf, Panel, percent, plain,
-  post, quietOf, reloadAll, runOf, shortId, signal, span, textOf, threadOf, tickerOf, timeOf, useAction, useDraft,
-  useGet, useKeys, useNow, useResource, useState,
+  priceOf, post, quietOf, reloadAll, runOf, shortId, signal, span, textOf, threadOf, tickerOf, timeOf, useAction,
+  useDraft, useGet, useKeys, useNow, useResource, useState,
 } from './view.js';
 import { Closes } from './lines.js';
 import { Denied, instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
@@ -139,7 +139,7 @@ function One({ item, answer, now }) {
 
 function Now({ order }) {
   const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CHECK_MS });
-  return html`<${Effect} effect=${checks.data?.effect} /><${Changes} from=${checks} />`;
+  return html`<${Effect} effect=${checks.data?.effect} /><${Changes} from=${checks} order=${order} />`;
 }
 
 function Several({ items, now }) {
@@ -239,15 +239,15 @@ const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what"
   ${approval.kind === 'command' || approval.kind === 'file_change'
     ? html`<${RequestDetail} kind=${approval.kind} detail=${approval.detail} />` : textOf(what)}</span>`;
 
-export function Changes({ from }) {
+export function Changes({ from, order }) {
   const changes = from.data?.changes;
   if (!changes) return null;
   const { mandate_then: then, mandate_now: now } = changes;
   return html`<div role="group" aria-label="Changes since the preview"><h3>Since the preview</h3>
     ${changes.denied && html`<${Denied} title="would be denied now" ...${changes.denied} />`}
     <${Facts} rows=${[
-      ['Price then', numOf(money(changes.price_then))],
-      ['Price now', changes.price_now === null ? 'none' : numOf(money(changes.price_now))],
+      ['Price then', numOf(priceOf(changes.price_then, order))],
+      ['Price now', changes.price_now === null ? 'none' : numOf(priceOf(changes.price_now, order))],
       ['Moved', changes.moved === null ? null : html`${numOf(`${percent(changes.moved)} of ${
         percent(changes.collar)}`)} allowed ${changes.moved > changes.collar && badgeOf('too far', 'bad')}`],
       ['Order and hash', changes.intact ? badgeOf('as they were checked', 'good') : badgeOf('altered', 'bad')],

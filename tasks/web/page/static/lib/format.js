@@ -13,8 +13,12 @@ function kept(make) {
   };
 }
 
-const format = kept((digits, options) => new Intl.NumberFormat('en-US', { minimumFractionDigits: digits,
-  maximumFractionDigits: digits, ...options }));
+/** digits: a number of them, [least, most], or null for those that a currency has. */
+const format = kept((digits, options) => {
+  const [least, most] = Array.isArray(digits) ? digits : [digits, digits];
+  return new Intl.NumberFormat('en-US', { ...options, ...(digits === null ? {}
+    : { minimumFractionDigits: least, maximumFractionDigits: most }) });
+});
 const brief = kept(() => new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 }));
 
 const isFigure = (value) => value !== null && value !== undefined && value !== '' && Number.isFinite(Number(value));
@@ -24,15 +28,32 @@ export const figure = (value, digits = 2) => shown(value, digits, {});
 
 export const count = (value) => figure(value, 0);
 
-const dollars = { style: 'currency', currency: 'USD' };
+/** What the desk says of its exchange, of its account's currency, and of the currencies of other listings. */
+export const home = signal({ place: 'New York', zone: 'America/New_York', currency: 'USD', currencies: {}, coins: [] });
+
+const A_PAIR = /^[A-Z0-9]{1,10}-([A-Z]{3,4})$/;
+const quoteOf = (symbol) => [A_PAIR.exec(symbol)?.[1]].find((one) => home.value.coins.includes(one));
+/** The currency of a listing's prices, by the form of its symbol. */
+export const currencyOf = (symbol) => quoteOf(symbol) ?? home.value.currencies[/\.([A-Z]{1,3})$/.exec(symbol)?.[1]]
+  ?? 'USD';
+const IN_PAIRS = [2, 8];
+
 const signs = { signDisplay: 'exceptZero' };
 const shown = (value, digits, options, factor = 1) => (isFigure(value) ? format(digits, options)
   .format(Number(value) * factor) : MISSING);
 const share = (value, digits, options) => (isFigure(value) ? `${shown(value, digits, options, 100)}\u202f%` : MISSING);
 
-/** Money in US dollars: $1,234.50, -$3.00; a change of it has its sign. */
-export const money = (value, digits = 2) => shown(value, digits, dollars);
-export const signedMoney = (value, digits = 2) => shown(value, digits, { ...dollars, ...signs });
+/** Money in a currency, by default the account's: $1,234.50, -$3.00, ¥3,795; a change of it has its sign. A coin that
+ * is no currency of a state stands behind its figure. digits: null for those of the currency; yen have none. */
+export const money = (value, digits = null, currency = home.value.currency, options = {}) => {
+  if (/^[A-Z]{3}$/.test(currency)) return shown(value, digits, { style: 'currency', currency, ...options });
+  return isFigure(value) ? `${shown(value, digits ?? IN_PAIRS, options)} ${plain(currency)}` : MISSING;
+};
+export const signedMoney = (value, digits = null, currency = home.value.currency) => money(value, digits, currency,
+  signs);
+/** A price of a listing in its own currency. of: a row with its symbol, and its currency where the desk states it. */
+export const priceOf = (value, of, digits = null) => money(value, digits ?? (quoteOf(of.symbol) ? IN_PAIRS : null),
+  of.currency ?? currencyOf(of.symbol));
 
 /** A fraction as percent: 0.0123 is 1.23 %; a change of it has its sign. */
 export const percent = (value, digits = 2) => share(value, digits, {});
@@ -69,8 +90,8 @@ export function date(value) {
   return Number.isNaN(found.getTime()) ? null : found;
 }
 
-/** Whose clock times are shown in: 'ny' or 'local'; the other one is in the tooltip. */
-export const zone = signal(localStorage.getItem('desk-zone') === 'local' ? 'local' : 'ny');
+/** Whose clock times are shown in: 'exchange' or 'local'; the other one is in the tooltip. */
+export const zone = signal(localStorage.getItem('desk-zone') === 'local' ? 'local' : 'exchange');
 export function setZone(name) {
   localStorage.setItem('desk-zone', name);
   zone.value = name;
@@ -80,21 +101,22 @@ const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' };
 const MINUTE = { hour: '2-digit', minute: '2-digit' };
 const PARTS = { time: { ...MINUTE, second: '2-digit' }, minute: MINUTE, day: DAY,
   both: { ...DAY, ...MINUTE, second: '2-digit' } };
-const clock = kept((name, parts) => new Intl.DateTimeFormat('sv-SE', { ...PARTS[parts], hourCycle: 'h23',
-  ...(name === 'ny' ? { timeZone: 'America/New_York' } : {}) }));
+const clock = kept((timeZone, parts) => new Intl.DateTimeFormat('sv-SE', { ...PARTS[parts], hourCycle: 'h23',
+  ...(timeZone ? { timeZone } : {}) }));
 
-/** A time as text. parts: 'time', 'minute', 'day' or 'both'. name: 'ny' or 'local'; that of the page by default. */
+/** A time as text. parts: 'time', 'minute', 'day', 'both'. name: 'exchange', 'local'; that of the page by default. */
 export function moment(value, parts = 'both', name = zone.value) {
   const at = date(value);
-  return at ? clock(name, parts).format(at) : MISSING;
+  return at ? clock(name === 'local' ? null : home.value.zone, parts).format(at) : MISSING;
 }
 
-/** The tooltip of a time: New York, local and UTC. */
+/** The tooltip of a time: of the exchange, local and UTC. */
 export function moments(value) {
   const at = date(value);
   if (!at) return 'missing';
   const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return `${moment(at, 'both', 'ny')} New York\n${moment(at, 'both', 'local')} ${local}\n${at.toISOString()}`;
+  return [`${moment(at, 'both', 'exchange')} ${plain(home.value.place)}`, `${moment(at, 'both', 'local')} ${local}`,
+    at.toISOString()].join('\n');
 }
 
 /** How long ago: just now, 5.0 s ago, 3 m 10 s ago. */

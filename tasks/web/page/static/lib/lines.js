@@ -1,6 +1,6 @@
 // Small charts: lines in one picture, without axes, for cards and tiles; the words beside them have the figures.
 
-import { html, money, part, plain, useGet } from './view.js';
+import { html, part, plain, priceOf, useGet } from './view.js';
 
 const WIDE = 200;
 const HIGH = 60;
@@ -27,7 +27,7 @@ export function Closes({ symbol, run, stop, target }) {
   const closes = bars.data?.bars.map((one) => one.close) ?? [];
   const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
   const said = [`${symbol}, the last ${closes.length} sessions`,
-    ...levels.map(([name, value]) => `${name} ${money(value)}`)].join(', ');
+    ...levels.map(([name, value]) => `${name} ${priceOf(value, { symbol })}`)].join(', ');
   return closes.length > 1 && html`<figure class="mini">
     <${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${said} />
     <figcaption class="quiet small">${said}</figcaption></figure>`;

@@ -1,7 +1,7 @@
 // An order in words: its instrument, its terms and its state.
 
 import {
-  badgeOf, Block, figure, html, Link, MISSING, money, part, plain, shortId, standingOf, textOf, words,
+  badgeOf, Block, figure, html, Link, MISSING, part, plain, priceOf, shortId, standingOf, textOf, words,
 } from './view.js';
 
 const TONES = {
@@ -38,9 +38,9 @@ export const Denied = ({ title, code, reason, measured, limit }) => html`<p clas
 export function priceTerms(order) {
   const has = (value) => value !== null && value !== undefined;
   const stops = has(order.stop_price);
-  const parts = [stops ? `stop ${money(order.stop_price)}` : words(order.order_type ?? 'market')];
+  const parts = [stops ? `stop ${priceOf(order.stop_price, order)}` : words(order.order_type ?? 'market')];
   if (has(order.trail_percent)) parts.push(`trails by ${figure(order.trail_percent, 2)}\u202f%`);
-  if (has(order.limit_price)) parts.push(`${stops ? 'limit ' : ''}at ${money(order.limit_price)}`);
+  if (has(order.limit_price)) parts.push(`${stops ? 'limit ' : ''}at ${priceOf(order.limit_price, order)}`);
   return parts.join(' ');
 }
 

@@ -135,7 +135,8 @@ export const pastOf = (account) => PAST.test(account ?? '') && badgeOf('backtest
 export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
-/** A moment in New York or local time, as the page is set; both in the tooltip. parts: time, minute, day, both. */
+/** A moment by the exchange's clock or in local time, as the page is set; both in the tooltip. parts:
+ * time, minute, day, both. */
 export const timeOf = (at, parts = 'both') => html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>
   ${moment(at, parts)}</time>`;
 export const dayOf = (at) => timeOf(at, 'day');

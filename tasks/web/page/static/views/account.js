@@ -2,8 +2,8 @@
 
 import {
   accountOf, Ago, badgeOf, codeOf, column, Empty, Facts, gain, html, joined, Link, Loaded, money, number, numOf,
-  orderOf, Panel, part, percent, plain, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent, symbolOf,
-  symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useFollowed, useGet, useList, useState,
+  orderOf, Panel, part, percent, plain, priceOf, prices, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent,
+  symbolOf, symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useFollowed, useGet, useList, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
 import { Switch } from '../lib/halt.js';
@@ -73,9 +73,9 @@ const POSITIONS = [
   ['Symbol', (row) => html`${row.symbol !== row.underlying && tickerOf(row.symbol)} ${symbolOf(row.underlying)}`, '',
     'symbol'],
   ['Sector', (row) => (row.sector ? textOf(row.sector, 28) : 'not known'), 'wide', 'sector'],
-  number('Quantity', quantity), number('Average cost', money, 'average_cost', 'wide'),
+  number('Quantity', quantity), prices('Average cost', 'average_cost', 'wide'),
   ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>`
-    : money(row.market_price)), 'num', null, 'hover for its time'],
+    : priceOf(row.market_price, row)), 'num', null, 'hover for its time'],
   number('Value', money), number('Share', (value) => percent(value, 1), 'share', 'wide'), number('Gain', gain),
   ['Gain %', (row) => gain(row.gain, signedPercent(row.gain_share)), 'num wide', 'gain_share'],
   ['Protected by', (row) => (row.protected_by.length ? row.protected_by.map(joined('order')).map((one) => html`
@@ -111,7 +111,7 @@ function Comparison({ found }) {
 
 const LEDGER = [
   column('Market time', timeOf, 'at'), column('What', textOf, 'kind'), column('Symbol', tickerOf),
-  number('Quantity', quantity), number('Price', money),
+  number('Quantity', quantity), prices('Price'),
   ['Commission', (row) => money(row.commission ?? 0), 'num wide'], number('Cash', gain),
   column('Order', orderOf, 'order_id', 'wide'), column('Run', runOf, 'run_id', 'wide'),
 ];

@@ -2,9 +2,9 @@
 
 import {
   badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, laidOut, LiveBadge,
-  Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, quietOf, ratingOf, REPORT, runOf,
-  shortId, symbolOf, Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet, useState,
-  words,
+  Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, quietOf, ratingOf,
+  REPORT, runOf, shortId, symbolOf, Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet,
+  useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -53,7 +53,8 @@ function Whole({ detail, path, part, live, item }) {
       ${forecasts.length > 0 && html`<${TablePanel} title="Forecasts of the board" label="Forecasts"
         columns=${FORECAST} rows=${forecasts} tools=${runOf(order.run_id, 'the whole board')} />`}
       <${Panel} title="The order" id="part-order"><${Facts} rows=${termsOf(order)} /><//>
-      <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} preview=${preview} checks=${checks} />`
+      <${Panel} title="Preview" id="part-preview">${preview ? html`<${Preview} order=${order} preview=${preview}
+        checks=${checks} />`
         : html`<${Empty} title="There is no preview">A denied order has none, where it failed before.<//>`}<//>
       ${approval && html`<${Panel} title="Answer" id="part-answer"><${Facts} rows=${answerOf(approval)} /><//>`}
       <${TablePanel} title="Fills" id="part-fills" columns=${FILLS} rows=${fills} empty="Nothing is filled" />
@@ -99,10 +100,11 @@ const HITS = [
   ['Turn', (row) => turnOf(row.thread_id, row.codex_turn_id)],
 ];
 
-const planRows = (plan) => [
+const planRows = (plan, order) => [
   ['Bound', html`at most ${numOf(money(plan.most))} by ${textOf(plan.bound)}${plan.asked
     && html`; ${numOf(money(plan.asked))} was asked for`}`],
-  ['Plan', ['entry', 'stop', 'target'].filter((name) => plan[name]).map((name) => `${name} ${money(plan[name])}`)
+  ['Plan', ['entry', 'stop', 'target'].filter((name) => plan[name]).map((name) => `${name} ${
+    priceOf(plan[name], order)}`)
     .join(', ')],
   ['Ends', textOf(plan.ends)],
   ['Review', textOf(plan.review)],
@@ -116,7 +118,7 @@ const termsOf = (order) => [
   ['Quantity', numOf(quantity(order.quantity))],
   ['Type', numOf(priceTerms(order))],
   ['Closes its position for', order.exit_reason ? plain(order.exit_reason) : undefined],
-  ...(order.plan ? planRows(order.plan) : []),
+  ...(order.plan ? planRows(order.plan, order) : []),
   ['In force', plain(order.time_in_force)],
   ['Market time', timeOf(order.market_at)],
   ['Made', timeOf(order.created_at)],
@@ -126,14 +128,14 @@ const termsOf = (order) => [
   ['Message', order.message ? textOf(order.message) : undefined],
 ];
 
-const Preview = ({ preview, checks }) => html`<div class="stack"><${Facts} rows=${[
-    ['Price', numOf(money(preview.price))],
+const Preview = ({ order, preview, checks }) => html`<div class="stack"><${Facts} rows=${[
+    ['Price', numOf(priceOf(preview.price, { ...order, currency: preview.currency }))],
     ['Of', timeOf(preview.priced_at)],
     ['Money', numOf(money(preview.notional))],
     ['Made', timeOf(preview.created_at)],
   ]} />
   <p class="hash">${quietOf('SHA-256 of the canonical text')} ${codeOf(preview.payload_hash)}</p>
-  <${Changes} from=${checks} />
+  <${Changes} from=${checks} order=${order} />
   <details><summary>The canonical text</summary>
     <${Block} label="Canonical text">${laidOut(preview.payload)}<//></details></div>`;
 
@@ -148,7 +150,7 @@ const answerOf = (approval) => [
 
 const FILLS = [
   column('At', timeOf, 'filled_at'), column('Side'), column('What', tickerOf, 'symbol'),
-  number('Quantity', quantity), number('Price', money), number('Commission', money, 'commission', 'wide'),
+  number('Quantity', quantity), prices('Price'), number('Commission', money, 'commission', 'wide'),
 ];
 const PROTECTION = [
   column('Order', orderOf, 'id'), number('Quantity', quantity), ['Price', priceTerms, 'num'],
@@ -256,7 +258,7 @@ function layersOf({ order, chain }) {
     layer('Submission', order.sent_at ? [{ lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id)
       : 'no broker id'], ...part('log') }] : [], 'not sent'),
     layer('Fill', fills.length ? [{ lines: [`${quantity(fills.reduce((sum, one) => sum + one.quantity, 0))} filled`,
-      money(fills.at(-1).price)], tone: 'good', ...part('fills') }] : [], 'no fill'),
+      priceOf(fills.at(-1).price, fills.at(-1))], tone: 'good', ...part('fills') }] : [], 'no fill'),
   ].filter(Boolean);
 }
 

@@ -195,7 +195,7 @@ function eventsByBar(bars, detail, hidden) {
   const starts = bars.map((bar) => bar.at.replace('T', ' '));
   for (const kind of Object.keys(TEXTS).filter((one) => !hidden.includes(one))) {
     for (const row of detail[kind] ?? []) {
-      const when = moment(row.market_at ?? row.filled_at, 'both', 'ny');
+      const when = moment(row.market_at ?? row.filled_at, 'both', 'exchange');
       const at = starts.findLastIndex((start) => start <= when);
       if (at < 0) continue;
       const { text, ...more } = TEXTS[kind](row);

@@ -3,8 +3,8 @@
 import {
   accountOf, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST, gain, gainShare,
   hitsOf, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part, Parts, percent,
-  plain, questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney, signedPercent,
-  symbolOf, symbolsOf, Table, TablePanel, Text, textOf, timeOf, useGet, useList, useState, words,
+  plain, priceOf, prices, questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery, shareRange, signedMoney,
+  signedPercent, symbolOf, symbolsOf, Table, TablePanel, Text, textOf, timeOf, useGet, useList, useState, words,
 } from '../lib/view.js';
 import { EquityChart, withDrawdown } from '../lib/equity.js';
 import { Lines } from '../lib/lines.js';
@@ -118,11 +118,11 @@ const TRADES = [
     && quietOf(`× ${figure(row.splits)} split`)}`, 'num', 'quantity', 'as they were bought'],
   ['Entry', (row) => html`<${Link} to=${`/orders/${row.entry}`} className="nowrap num">${row.bought}<//>`, '',
     'bought'],
-  number('Entry price', money, 'entry_price'),
+  prices('Entry price', 'entry_price'),
   ['Entry reason', (row) => reasonOf(row.entry_reason), 'wide', 'entry_reason'],
   ['Exit', (row) => (row.exit ? html`<${Link} to=${`/orders/${row.exit}`} className="nowrap num">${row.until}<//>`
     : quietOf('held')), '', 'until'],
-  ['Exit price', (row) => (row.exit ? money(row.exit_price) : quietOf('held')), 'num', 'exit_price'],
+  ['Exit price', (row) => (row.exit ? priceOf(row.exit_price, row) : quietOf('held')), 'num', 'exit_price'],
   ['Exit reason', (row) => (row.exit ? reasonOf(row.exit_reason) : quietOf('held')), 'wide', 'exit_reason'],
   number('Days held', count, 'days_held', '', 'of the calendar; while they are held, until the last close'),
   number('Profit', gain), number('Return', gainShare, 'share'),

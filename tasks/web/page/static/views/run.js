@@ -2,11 +2,11 @@
 
 import {
   ActionButton, badgeOf, between, Check, Choice, codeOf, column, compact, costOf, count, date, Empty, EventRow, Facts,
-  Field, figure, html, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, money, number, numOf, Panel, part, PAST,
-  pastOf, percent, plain, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId,
-  signedPercent, span, standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf,
-  toneOf, useBounded, useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState,
-  VirtualList, waitOf, words, zone,
+  Field, figure, html, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, number, numOf, Panel, part, PAST, pastOf,
+  percent, plain, priceOf, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent,
+  span, standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded,
+  useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf,
+  words, zone,
 } from '../lib/view.js';
 import { Closes } from '../lib/lines.js';
 import { quantity } from '../lib/orders.js';
@@ -146,10 +146,10 @@ function Pooled({ row, run }) {
       : html`${percent(probability, 0)} that it beats the median over ${horizon} sessions
         ${' '}${quietOf(`(80 %: ${percent(low, 0)} to ${percent(high, 0)})`)}${move !== null
         && `, move ${signedPercent(move, 1)}`}${wrong > 0
-        && html`; wrong at ${money(wrong)} ${quietOf(textOf(source))}`}`}</p>
+        && html`; wrong at ${priceOf(wrong, row)} ${quietOf(textOf(source))}`}`}</p>
     <${Closes} symbol=${row.symbol} run=${run.run_id} stop=${plan?.stop ?? wrong} target=${plan?.target} />
-    ${plan && html`<p class="quiet">Plan: entry ${money(plan.entry)}, stop ${money(plan.stop)}${plan.target
-      && `, target ${money(plan.target)}`}, ends ${plain(plan.ends)}</p>`}
+    ${plan && html`<p class="quiet">Plan: entry ${priceOf(plan.entry, row)}, stop ${
+      priceOf(plan.stop, row)}${plan.target && `, target ${priceOf(plan.target, row)}`}, ends ${plain(plan.ends)}</p>`}
     <${Table} label=${`Theses on ${row.symbol}`} columns=${THESES} rows=${pooled.rows} rowKey="role" /></article>`;
 }
 
@@ -388,8 +388,8 @@ function Events({ events, query }) {
   const { list, missed } = events;
   const items = useMemo(() => (domain ? list.items.filter((event) => event.domain === domain) : list.items),
     [list.items, domain]);
-  const ny = zone.value;
-  const row = useCallback((event) => html`<${EventRow} event=${event} />`, [ny]);
+  const shownBy = zone.value;
+  const row = useCallback((event) => html`<${EventRow} event=${event} />`, [shownBy]);
   return html`<${Panel} title="Events"
     tools=${html`<${Segments} label="Events of" value=${domain} onChange=${(value) => setQuery({ events: value })}
     options=${DOMAINS} /><${LiveBadge} live=${events.live} />`}>

@@ -1,10 +1,10 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded,
-  money, number, numOf, orderOf, Panel, part, pastOf, plain, ProblemBox, prose, quietOf, ratingOf, REPORT, runOf,
-  setQuery, SOURCED, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList, useState,
-  words,
+  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded, money,
+  number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, ProblemBox, prose, quietOf, ratingOf, REPORT,
+  runOf, setQuery, SOURCED, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList,
+  useState, words,
 } from '../lib/view.js';
 import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
@@ -94,8 +94,8 @@ function Position({ data }) {
     <${Facts} rows=${[
       ['Holds', html`${gain(one.quantity, `${one.quantity > 0 ? 'long' : 'short'} ${
         quantity(Math.abs(one.quantity))}`)} ${codeOf(one.symbol)}`],
-      ['Average cost', numOf(money(one.average_cost, 4))],
-      ['At cost', numOf(money(one.average_cost * one.quantity))],
+      ['Average cost', numOf(priceOf(one.average_cost, one, 4))],
+      ['At cost', numOf(priceOf(one.average_cost * one.quantity, one))],
       ['Last fill', timeOf(one.filled_at)],
     ]} />
     <h3>Protected by</h3>
@@ -104,15 +104,15 @@ function Position({ data }) {
   </div>`);
 }
 
-const price = (value) => (value === null ? quietOf('none') : money(value));
+const price = (value, row) => (value === null ? quietOf('none') : priceOf(value, row));
 const day = column('Market time', timeOf, 'market_at');
 const run = ['Run', (row) => runOf(row.run_id)];
 const STOPS = [
   column('Order', orderOf, 'id'),
   ['Type', (row) => words([row.side, row.order_type, row.time_in_force].filter(Boolean).join(' '))],
-  ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price) : `trails ${figure(row.trail_percent)} %`),
+  ['Stop', (row) => (row.trail_percent === null ? price(row.stop_price, row) : `trails ${figure(row.trail_percent)} %`),
     'num'],
-  number('Limit', price, 'limit_price'), number('Left', quantity), column('State', badgeOf),
+  prices('Limit', 'limit_price'), number('Left', quantity), column('State', badgeOf),
 ];
 const VERDICTS = [
   day, ['Verdict', (row) => ratingOf(row.rating, row.confidence, row.id), '', 'rating'],
@@ -126,13 +126,13 @@ const ORDERS = [
     html`<${Text} className="cell">${words([action, side, type, contract].filter(Boolean).join(' '))}<//>`],
   number('Quantity', quantity),
   ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market')
-    : money(row.limit_price ?? row.stop_price), 'num wide'],
+    : priceOf(row.limit_price ?? row.stop_price, row), 'num wide'],
   ['State', (row) => html`${badgeOf(row.state, undefined, plain(row.denial_reason))}
     ${row.denial_code && html` <code>${plain(row.denial_code)}</code>`}`],
 ];
 const FILLS = [
   column('Market time', timeOf, 'filled_at'), column('Side'), number('Quantity', quantity),
-  ['Price', (row) => money(row.price, 4), 'num'],
+  prices('Price', 'price', '', 4),
   number('Commission', money, 'commission', 'wide'), column('Order', orderOf, 'order_id'),
 ];
 const HITS = [
