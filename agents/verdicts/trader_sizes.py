@@ -60,7 +60,7 @@ def _bounded(action: Action, pooled: Pooled, now: Standing, day: dt.date) -> tup
         return {**action, "plan": None}, 0.0
     asked = float(action.get("notional") or (action.get("quantity") or 0.0) * unit)
     lot = 1.0 if action.get("contract") else size.lot
-    if math.floor(size.most / unit) < lot:
+    if size.most / unit < lot:
         what = "contract" if action.get("contract") else "share" if lot == 1 else f"lot of {lot:g} shares"
         why = f"at most {money(size.most)} by {size.bound} is less than one {what} at {money(unit * lot)}"
         return untraded(action, now.held, why), 0.0

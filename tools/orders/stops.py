@@ -22,7 +22,7 @@ from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import day_of, hours_of
-from chordesk.tools.market.price_steps import price_steps, stepped_price
+from chordesk.tools.market.price_steps import price_steps, stepped_price, stepped_quantity
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.booking import in_time
@@ -241,7 +241,7 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
     def holding(row: Position) -> ShareHolding:
         held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]
         taken = _closing(working, left, "sell" if held > 0 else "buy") + _covering(row, every, working, left)
-        whole = (abs(held) - taken).to_integral_value(ROUND_FLOOR)
+        whole = stepped_quantity(row.symbol, abs(held) - taken, opens=False)
         own, cost = moves[row.symbol], exact(row.average_cost)
         first_day = min((move.day for move in own), default=day_of(row.filled_at, row.symbol))
         return ShareHolding(row.symbol, held, max(whole, ZERO), cost, *_opening(row, own), own, first_day)

@@ -9,6 +9,8 @@ from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import options_allowed
 from chordesk.models.market import parse_contract
+from chordesk.tools.decimals import exact
+from chordesk.tools.market.price_steps import stepped_quantity
 
 _ORDER = {"high": 0, "medium": 1, "low": 2}
 _LEAST_TRADE = 1.0  # account currency; less is not an order
@@ -77,8 +79,8 @@ def _held(position: Payload, verdict: Payload | None) -> Payload:
     quantity -= bound
     if quantity < 1 <= bound:
         return _action(symbol, "hold", confidence, f"the verdict is {rating}, but its shares cover written calls")
-    part = int(quantity * limits.REDUCE_BY)
-    if rating == "PASS" or part < 1:
+    part = float(stepped_quantity(symbol, exact(quantity * limits.REDUCE_BY), opens=False))
+    if rating == "PASS" or not part:
         return _sale(symbol, "close", quantity, confidence, f"it is held and the verdict is {rating}")
     share = shown(limits.REDUCE_BY, "percent")
     return _sale(symbol, "reduce", part, confidence, f"it is held and the verdict is {rating}: {share} goes")

@@ -255,6 +255,19 @@ def test_an_entry_has_the_size_and_the_stop_that_code_worked_out() -> None:
         assert row["action"] == action
 
 
+@pytest.mark.parametrize(
+    ("symbol", "held", "action", "quantity"),
+    [("AA", 7.0, "reduce", 3.0), ("AA", 1.0, "close", 1.0), ("BTC-USD", 0.5, "reduce", 0.25)],
+)
+def test_half_of_a_doubted_holding_goes_in_what_it_is_traded_by(
+    symbol: str, held: float, action: str, quantity: float
+) -> None:
+    desk = Desk()
+    desk.portfolio = portfolio(1e5, 1e5, position(symbol, held))
+    (row,) = traded(desk, [verdict(symbol, "CAUTION")])
+    assert (row["action"], row["quantity"]) == (action, quantity)
+
+
 def test_the_catalyst_of_a_thesis_is_the_next_report() -> None:
     desk = Desk()
     desk.headlines = [{"symbol": "AA", "headline": "Sales rose"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,18 @@ def test_what_has_no_bound_or_no_room_is_not_traded() -> None:
     assert "at most 0.00 by Kelly is less than one share" in even["reasoning"]
     (unjudged,) = bounded_actions([action("CF")], {}, now, DAY)
     assert unjudged["action"] == "open", "the rules deny it for want of a verdict"
+
+
+def test_a_coin_above_its_bound_is_bought_in_part_and_a_share_is_not() -> None:
+    """A bound of 3,048.78 beside a price of 60,000 is 0.05 of a coin."""
+    now = standing({}, {"BTC-USD": 0.041, "CF": 0.041}, {})
+    now = replace(now, heat=replace(now.heat, closes=dict.fromkeys(now.heat.closes, 60_000.0)))
+    coin, share = bounded_actions(
+        [action(name, notional=7_350.0) for name in ("BTC-USD", "CF")],
+        {"BTC-USD": Pooled(horizon=10), "CF": Pooled(horizon=10)}, now, DAY,
+    )  # fmt: skip
+    assert (coin["action"], coin["notional"], share["action"]) == ("open", 3_048.78, "watch")
+    assert "is less than one share at 60,000.00" in share["reasoning"]
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=6), st.floats(0, EQUITY))

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -339,6 +340,7 @@ _RATES_END = dt.time(17)  # in New York, when a day of exchange rates ends
 # Calendar days: quarters of an hour reach back 60 at Yahoo, hours 730, more than a chart has use for.
 _INTRADAY_DAYS: Mapping[IntradayInterval, int] = {"hour": 160, "15min": 58}
 _FETCHERS = 8
+_LEAST_PART = Decimal(1).scaleb(-8)  # of a coin
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
 
@@ -373,6 +375,14 @@ def _share_of(root: str) -> str:
     return _roots().get(root, root)
 
 
+def _steps_of(listing: Listing, decimals: float | None) -> dict[str, Decimal]:
+    """Return by what a pair is traded on paper: Yahoo's prices are of no venue that would state its steps. Prices have
+    the decimals that Yahoo writes, quantities eight, as the parts of a coin are counted."""
+    if listing.kind != "crypto" or decimals is None:
+        return {}
+    return {"price_step": Decimal(1).scaleb(-int(decimals)), "quantity_step": _LEAST_PART, "lot": _LEAST_PART}
+
+
 class YahooMarket(YahooCompanies):
     """MarketData of Yahoo; also a FillSource with the last quote as fill price, and a source of what it knows of
     companies.
@@ -399,7 +409,8 @@ class YahooMarket(YahooCompanies):
         found = super().listing(symbol)
         if found.exchange == HOME:
             return found
-        return found.model_copy(update={"currency": self._history(symbol, BARS_AGE).value["currency"]})
+        kept = self._history(symbol, BARS_AGE).value
+        return found.model_copy(update={"currency": kept["currency"], **_steps_of(found, kept["decimals"])})
 
     def sessions(self, count: int) -> Sequence[dt.date]:
         return exchange_hours(self.clock.exchange).until(self.clock.session(), count)

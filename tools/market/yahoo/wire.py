@@ -51,7 +51,7 @@ class YahooWire:
 
     def history(self, symbol: str) -> Rows:
         """Return the daily bars by column (`bars_of`), and their `currency`: the major one, to which what Yahoo has in
-        pence or cents is brought here."""
+        pence or cents is brought here; `decimals`: those with which Yahoo writes a price."""
 
         def request(ticker: Any) -> tuple[Any, Section]:
             frame = ticker.history(period=_HISTORY, actions=True, auto_adjust=False, timeout=REQUEST_SECONDS)
@@ -179,6 +179,7 @@ def _stated(ticker: Any) -> Section:
         "exchange": "exchangeName",
         "kind": "instrumentType",
         "last": "regularMarketPrice",
+        "decimals": "priceHint",
     }
     return {ours: plain(meta.get(theirs)) for ours, theirs in names.items()}
 
@@ -189,7 +190,7 @@ Rows = dict[str, Any]
 def _in_major(symbol: str, rows: Rows, stated: Section) -> Rows:
     """Return rows of a chart in the major unit of their currency, which is told with them. Raises MarketError for what
     no exchange of the table trades, for a chart that does not say its currency, and for one that mixes units."""
-    last = stated.pop("last")
+    last, decimals = stated.pop("last"), stated.pop("decimals")
     require_traded(symbol, **stated)
     currency = stated["currency"]
     found = major_of(currency) if isinstance(currency, str) else None
@@ -201,7 +202,7 @@ def _in_major(symbol: str, rows: Rows, stated: Section) -> Rows:
     if parts != 1:
         for name in _MONEY_COLUMNS & rows.keys():
             rows[name] = [value / parts for value in rows[name]]
-    return {**rows, "currency": major}
+    return {**rows, "currency": major, "decimals": decimals}
 
 
 _MONEY_COLUMNS = {"open", "high", "low", "close", "adjusted", "dividend"}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chordesk.models.errors import MarketError
+from chordesk.tools.market.price_steps import listing_terms
 from chordesk.tools.market.units import REMEDY
 from chordesk.tools.market.yahoo.market import YahooMarket, build_yahoo
 from tests.fakes.yahoo import FarYahoo
@@ -179,6 +181,10 @@ def test_pairs_have_weekends(at: Open, far: FarYahoo) -> None:
     market = at("CRYPTO", "2024-03-18T12:00+00:00")
     assert list(market.bars("BTC-USD", 4).dates) == days[:4] == list(market.sessions(4))
     assert (market.quote("BTC-USD").price, market.fill_price("BTC-USD")) == (60_004, market.quote("BTC-USD"))
+    far.infos["BTC-USD"] = {"currency": "USD", "shortName": "Bitcoin", "quoteType": "CRYPTOCURRENCY"}
+    terms = listing_terms(market.listing("BTC-USD"))
+    assert (terms.why_not, terms.price(Decimal("60004.567"), ROUND_FLOOR)) == (None, Decimal("60004.56"))
+    assert terms.quantity(Decimal("0.123456789"), opens=True) == Decimal("0.12345678")
 
 
 def test_no_list_of_new_york_is_the_universe_of_another_exchange(at: Open) -> None:

@@ -96,6 +96,13 @@ def free(desk: Desk) -> Decimal:
     return found.free
 
 
+def test_all_of_a_fraction_of_a_coin_is_protected(new_desk: NewDesk) -> None:
+    desk = new_desk(Options({"BTC-USD": 60_000.0}), protect="stop:8%", **ALLOWED)
+    desk.hold("BTC-USD", 0.0817, 60_000.0)
+    a_pass(desk)
+    assert sizes(desk) == [("BTC-USD", 0.0817, 55_200.0)]
+
+
 def option(contract: str, limit: float, kind: str = "open", side: str = "sell", **more: Any) -> dict[str, Any]:
     terms: dict[str, Any] = {"quantity": 1.0, "contract": contract, "orderType": "limit", "limitPrice": limit}
     return action(kind=kind, side=side, **terms, **more)
