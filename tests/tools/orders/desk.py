@@ -168,7 +168,7 @@ class Desk:
         """Stand on another day of a market of past days."""
         assert isinstance(self.market, ReplayMarket)
         assert isinstance(self.broker, PaperBroker)
-        self.market = self.market.on(ReplayClock(day))
+        self.market = self.market.on(ReplayClock(day, exchange=self.market.clock.exchange))
         self.broker = self.broker.on(self.market)
 
     def next_session(self) -> None:
