@@ -8,12 +8,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
-from functools import partial
 
 from chordesk.models.day_limits import DayBand, day_limit_of
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.exchanges import exchange_code
-from chordesk.models.market import MODELLED, Quote
+from chordesk.models.exchanges import HOME, PriceSteps, exchange_code
+from chordesk.models.market import MODELLED, Quote, parse_contract
 from chordesk.models.money import FxRate
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
@@ -22,7 +21,7 @@ from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
 from chordesk.tools.market.clock import day_of, decision_time, exchange_day, exchange_hours, hours_of
-from chordesk.tools.market.price_steps import day_band
+from chordesk.tools.market.price_steps import day_band, market_terms, symbol_terms
 from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, quote_of, split_in_doubt, traded_bars
 from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
 from chordesk.tools.risk.amounts import is_current
@@ -50,6 +49,7 @@ class Session:
     begun: bool = False  # its open alone is known
     doubt: str = ""  # why nothing that rests at a price is carried out in it
     paid: Decimal = Decimal(1)  # what its prices are divided by for cash that was paid on the shares since
+    steps: PriceSteps | None = None  # of its listing, at another exchange than New York
     locked: str = ""  # the side that found no other: all its prices were at the limit of the day
 
     @property
@@ -64,13 +64,17 @@ class Session:
 
     def at_one_price(self, price: Decimal, at: dt.datetime) -> Session:
         ends = (self.least, self.most)
-        return Session(self.symbol, at, at, price, price, price, price, self.room, *ends, locked=self.locked)
+        return replace(Session(self.symbol, at, at, price, price, price, price, self.room, *ends),
+                       locked=self.locked, steps=self.steps)  # fmt: skip
 
     def opening(self) -> Session:
         return self.at_one_price(self.open, self.opens_at)
 
+    def moved(self, price: Decimal, side: str, basis_points: float) -> Decimal:
+        return with_slippage(self.symbol, price, side, basis_points, self.steps)
+
     def slipped(self, price: Decimal, side: str, basis_points: float) -> Decimal:
-        slipped = with_slippage(self.symbol, price, side, basis_points)
+        slipped = self.moved(price, side, basis_points)
         floored = slipped if self.least is None else max(slipped, self.least)
         return floored if self.most is None else min(floored, self.most)
 
@@ -116,9 +120,7 @@ def at_open(ticket: OrderTicket, session: Session, basis_points: float) -> Match
 
 
 def at_close(ticket: OrderTicket, session: Session, basis_points: float) -> Match | None:
-    return _auction(
-        ticket, with_slippage(session.symbol, session.close, ticket.side, basis_points), session.closes_at, session.room
-    )
+    return _auction(ticket, session.moved(session.close, ticket.side, basis_points), session.closes_at, session.room)
 
 
 def _trigger(side: str, stop: Decimal, session: Session) -> Decimal | None:
@@ -149,7 +151,7 @@ def _at(ticket: OrderTicket, session: Session, reached: Decimal, basis_points: f
     intraday = first and reached != session.open
     at = session.closes_at if intraday else session.opens_at
     # The open's range is known to hold for a fill at the open, whether its pass saw the open alone or the whole bar.
-    slip = partial(with_slippage, session.symbol) if intraday else session.slipped
+    slip = session.moved if intraday else session.slipped
     slipped = slip(reached, ticket.side, basis_points)
     if ticket.limit_price is None:
         return Match(slipped, at, session.room)
@@ -241,6 +243,7 @@ class PaperPrices:
         self._settings = settings
         self._slippage = settings.slippage_bps
         self._volume_share = exact(settings.paper_volume_share)
+        self._listed: dict[str, PriceSteps | None] = {}
 
     def match(self, ticket: OrderTicket, booked: Sequence[BrokerFill], *, placing: bool = False) -> Matches:
         """Return what the market offers what is left of the order. placing: it has just been sent. Raises
@@ -269,7 +272,7 @@ class PaperPrices:
             bars = traded_bars(self._market, symbol, (self._market.clock.now() - since).days + 2)
         except MarketError:
             return
-        known = actions_of(self._market, symbol, bars.dates[0])
+        known, steps = actions_of(self._market, symbol, bars.dates[0]), self._steps(symbol)
         cash = [one for one in known if one.growth != one.split]
         for place, day in enumerate(bars.dates):
             if day < first or not hours.is_session(day):
@@ -280,16 +283,17 @@ class PaperPrices:
             locked = self._locked(symbol, bars, place, known)
             if math.isnan(bars.open[place]):  # closes alone: a session of a single price at its end
                 if not begun:
-                    yield day, Session(symbol, ends, ends, close, close, close, close, room, doubt=why, locked=locked)
+                    at_end = Session(symbol, ends, ends, close, close, close, close, room)
+                    yield day, replace(at_end, doubt=why, locked=locked, steps=steps)
                 continue
             opens, high, low = (exact(float(column[place])) for column in (bars.open, bars.high, bars.low))
             if begun:
                 at_once = Session(symbol, start, start, opens, opens, opens, opens, room, low, high)
-                yield day, replace(at_once, begun=True, doubt=why, locked=locked)
+                yield day, replace(at_once, begun=True, doubt=why, locked=locked, steps=steps)
             else:
                 paid = exact(math.prod(cash_growth(action) for action in cash if action.day > day))
                 whole = Session(symbol, start, ends, opens, high, low, close, room, low, high)
-                yield day, replace(whole, paid=paid, doubt=why, locked=locked)
+                yield day, replace(whole, paid=paid, doubt=why, locked=locked, steps=steps)
 
     def _locked(self, symbol: str, bars: Bars, place: int, known: Sequence[Action]) -> str:
         """Return the side of an order that a bar fills nothing of: it was at the limit of its day all day, so that
@@ -302,6 +306,18 @@ class PaperPrices:
         if math.isnan(low) or math.isnan(high):
             low = high = float(bars.close[place])
         return locked_side(band, exact(low), exact(high))
+
+    def _steps(self, symbol: str) -> PriceSteps | None:
+        """Return the steps at which a symbol fills; None in New York, and where they are not known."""
+        if exchange_code(symbol) == HOME or parse_contract(symbol) is not None:
+            return None
+        if symbol not in self._listed:
+            try:
+                terms = market_terms(self._market, self._market.listing(symbol))
+            except MarketError:
+                terms = symbol_terms(symbol)
+            self._listed[symbol] = terms.steps if terms.why_not is None else None
+        return self._listed[symbol]
 
     def _end_of(self, day: dt.date, code: str) -> dt.datetime:
         """Return when a session ends for the books: in a market of past days when its close is decided on, whichever
@@ -416,7 +432,7 @@ class PaperPrices:
 
     def _quoted(self, ticket: OrderTicket, quote: Quote, booked: Sequence[BrokerFill]) -> Session:
         """Return a live quote as the session of a single price."""
-        session = Session.of_quote(quote, self._room(ticket, booked))
+        session = replace(Session.of_quote(quote, self._room(ticket, booked)), steps=self._steps(ticket.traded))
         if ticket.contract is not None or day_limit_of(ticket.symbol) is None:
             return session
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
+from chordesk.models.exchanges import PriceSteps
 from chordesk.models.market import SHARES_PER_CONTRACT, OptionContract, OrderLeg, Quote, multiplier_of, parse_contract
 from chordesk.models.money import FxRate
 from chordesk.models.orders import (
@@ -153,15 +154,22 @@ def opening_part(held: Decimal, side: str, quantity: Decimal) -> Decimal:
     return quantity - min(quantity, max(against, ZERO))
 
 
-def with_slippage(symbol: str, price: Decimal, side: str, basis_points: float) -> Decimal:
+def with_slippage(
+    symbol: str, price: Decimal, side: str, basis_points: float, steps: PriceSteps | None = None
+) -> Decimal:
     """Return a price moved by the slippage against the order, and rounded against it to a price at which the symbol
-    fills."""
-    shift = exact(basis_points) / 10_000
-    moved = price * (1 + shift if side == "buy" else 1 - shift)
-    step = fill_step(symbol, moved)
+    fills. steps: those of its listing, where they are not known by the symbol alone."""
+    moved = slipped(price, side, basis_points)
+    step = fill_step(symbol, moved) if steps is None else steps.step(moved)
     if side == "buy":
         return stepped(moved, step, ROUND_CEILING)
-    return max(finest_step(symbol), stepped(moved, step, ROUND_FLOOR))
+    least = finest_step(symbol) if steps is None else steps.rows[0][1]
+    return max(least, stepped(moved, step, ROUND_FLOOR))
+
+
+def slipped(price: Decimal, side: str, basis_points: float) -> Decimal:
+    shift = exact(basis_points) / 10_000
+    return price * (1 + shift if side == "buy" else 1 - shift)
 
 
 def started(ticket: OrderTicket, price: float) -> OrderTicket:
@@ -205,7 +213,9 @@ def cash_needed(
     contract = parse_contract(traded)
     if contract is not None and side == "sell":
         return quantity * (converted(unit_exposure(traded, side, price), fx) + commission)
-    unit = with_slippage(traded, price, "buy", limits.slippage_bps) * exact(multiplier_of(traded))
+    bps = limits.slippage_bps
+    at = with_slippage(traded, price, "buy", bps) if fx is None else slipped(price, "buy", bps)
+    unit = at * exact(multiplier_of(traded))
     return quantity * (converted(unit, fx) + commission)
 
 
