@@ -1,6 +1,6 @@
 """TradingAgents and other graphs of LangGraph as durable work."""
 
-from chordesk.models.features import Command, Feature, GraphRole
+from chordesk.models.features import Command, Feature, GraphRole, Shown
 
 FEATURE = Feature(
     name="graphs",
@@ -19,6 +19,17 @@ FEATURE = Feature(
     },
     workflows=("chordesk.tasks.graphs.workflow:WORKFLOWS",),
     kinds=("graph",),
+    shown={
+        "graphs": Shown(
+            "chordesk.tasks.graphs.run_view:graph_rows",
+            "run",
+            text="chordesk.tasks.graphs.run_display:graphs_report",
+            missing="chordesk.tasks.graphs.run_view:unfinished",
+            template="chordesk.tasks.graphs:graphs",
+            page="views/graphs:GraphsPart",
+            kinds=("graph",),
+        )
+    },
     commands={
         "graph": Command("chordesk.tasks.graphs.commands", "Run", "Run a LangGraph graph as durable work."),
         "tradingagents": Command(

@@ -21,7 +21,7 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep, ReadyStep
 from chordesk.tasks.graphs.graph_factory import load_graph, require_allowed
-from chordesk.tasks.reading.runs import graph_rows
+from chordesk.tasks.graphs.run_view import graph_rows
 from chordesk.tasks.worker.endings import Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import new_run, open_run

@@ -132,38 +132,6 @@ def blocked_summary(run: Run) -> str | None:
     return (run.summary.get("backtest") or {}).get("blocked")
 
 
-class GraphRow(Frozen):
-    """One graph. state: that of its last chapter; reason: why it did not end well; output: what it came to, None before
-    its end."""
-
-    graph: str
-    state: str
-    reason: str | None
-    chapters: int
-    turns: int
-    output: Any
-
-
-def graph_rows(session: Session, run: Run) -> list[GraphRow]:
-    which = (Step.run_id == run.id, Step.kind == StepKind.GRAPH)
-    steps = session.exec(select(Step).where(*which).order_by(col(Step.created_at), col(Step.id))).all()
-    if not steps:
-        return []
-    counted = select(Turn.subject, func.count()).where(Turn.run_id == run.id).group_by(Turn.subject)
-    turns = dict(session.exec(counted.where(col(Turn.step_id).in_([step.id for step in steps]))).all())
-    found = []
-    threads = sorted({str(one.payload["graph"]) for one in steps})
-    for name in dict.fromkeys((*run.params.get("inputs", ()), *run.params.get("symbols", ()), *threads)):
-        own = sorted(
-            (one for one in steps if one.payload["graph"] == name), key=lambda one: int(one.payload["chapter"])
-        )
-        if own:
-            last = own[-1]
-            row = {"state": last.state, "reason": last.error, "chapters": len(own), "turns": turns.get(name, 0)}
-            found.append(GraphRow(graph=name, output=last.result.get("output"), **row))
-    return found
-
-
 ENTRY = frozenset({"open", "add"})
 EXIT = frozenset({"reduce", "close"})
 NO_VERDICT = "no verdict"
@@ -277,7 +245,6 @@ class RunView(Frozen):
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
     backtest: BacktestView | None
-    graphs: list[GraphRow]
 
 
 def newest_run(session: Session, kind: str | None = None) -> Run:
@@ -406,7 +373,6 @@ def view(session: Session, run: Run) -> RunView:
         portfolio_research=portfolio_research(session, run),
         analyses=analyses(session, run),
         backtest=backtest_view(session, run),
-        graphs=graph_rows(session, run),
         notes=[*run.notes, *_absent(run)],
         **run_parts.read(session, run, made, "run"),
     )

@@ -710,9 +710,6 @@ def _of_kind(detail: RunDetail) -> Iterator[MissingItem]:
                 yield MissingItem(what="prices", reason=f"{row.day}: old ones for {', '.join(row.stale)}")
         if detail.backtest.result is None:
             yield MissingItem(what="result", reason="the backtest has not come to its end")
-    for graph in detail.graphs:
-        if graph.reason:
-            yield MissingItem(what="graph", reason=f"{graph.graph}: {graph.reason}")
     for part, value in run_parts.given(detail, "run", "detail"):
         if part.shown.missing:
             yield from (MissingItem(**one) for one in part.call(part.shown.missing, value) or ())

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -35,34 +34,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.desk_status import DatabaseState
     from chordesk.tasks.reading.run_details import ArtifactRow, TimelineAttempt, TimelineStep
     from chordesk.tasks.reading.run_list import RunRow
-    from chordesk.tasks.reading.runs import ActionRow, CandidateRow, GraphRow, Portfolio, Progress, RunView
-
-MOST_CHARS = 1200  # --json has the whole output
-
-
-def _graph(row: GraphRow) -> list[Text]:
-    chapters = f"{row.chapters} chapter{'s' if row.chapters != 1 else ''}"
-    lines = [Text(f"graph {inert(row.graph)}: {row.state}, {chapters}, {row.turns} turns", style="bold")]
-    if row.reason:
-        lines.append(Text(inert(row.reason), style="yellow"))
-    if (signal := _signal(row.output)) is not None:
-        return [*lines, *signal]
-    if row.output is not None:
-        text = orjson.dumps(row.output, option=orjson.OPT_INDENT_2).decode()
-        cut = f"{text[:MOST_CHARS]} ... ({len(text):,} characters; --json has all)" if len(text) > MOST_CHARS else text
-        lines.append(Text(inert(cut)))
-    return lines
-
-
-def _signal(output: Any) -> list[Text] | None:
-    """Return the lines of a signal, which has a rating and the desk's stance for it; None for another output."""
-    if not isinstance(output, dict) or not {"rating", "verdict", "confidence", "summary"} <= output.keys():
-        return None
-    head = f"{output['rating']}: {output['verdict']}, confidence {output['confidence']}"
-    found = [Text(inert(head)), Text(inert(str(output["summary"])[:MOST_CHARS]))]
-    ends = (("target", output.get("priceTarget")), ("horizon", output.get("timeHorizon")))
-    return [*found, *(Text(inert(f"{name} {text}"), style="dim") for name, text in ends if text)]
-
+    from chordesk.tasks.reading.runs import ActionRow, CandidateRow, Portfolio, Progress, RunView
 
 _MOST_ARTIFACTS = 12
 _GROUPS = (("entry", "Entry"), ("exit", "Exit"), ("monitor", "Monitor"))
@@ -170,8 +142,6 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
         parts += ["", portfolio_research(run.portfolio_research)]
     if run.backtest:
         parts += ["", backtest_report(run.backtest)]
-    if run.graphs:
-        parts += ["", Group(*(part for row in run.graphs for part in _graph(row)))]
     if run.analyses:
         parts.append(analyses_report(run.analyses, home))
     for part in shown_parts(run, "run"):

@@ -18,7 +18,7 @@ const WAITS_MS = 1_500; // no event says that nobody takes a step up
 const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|approval|run)\b/;
 // Kinds of runs with a part of their own in place of candidates, beside those that the desk names of features.
 const PARTS = { backtest: ['record', 'BacktestPart'] };
-const WITHOUT_CANDIDATES = ['backtest', 'graph', 'flatten', 'protect'];
+const WITHOUT_CANDIDATES = ['backtest', 'flatten', 'protect'];
 
 export const Run = ({ params: { run, other }, query, desk }) =>
   html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query}
@@ -76,8 +76,6 @@ const allButton = (some) => some && html`<button type="button" onClick=${showAll
 
 /** parts: of features, each with its name in the run. */
 function Kind({ course: { run, funnel: { stages }, table }, query, ended, at, parts }) {
-  if (run.kind === 'graph') return html`<${TablePanel} title="Graphs" columns=${graphColumns(run.conversations)}
-    rows=${run.graphs} rowKey="graph" empty="No graph has begun yet" />`;
   const own = (of) => html`<${Later} of=${of} given=${{ run: run.run_id, detail: run, query, changed: at }} />`;
   const of = (some) => some.map((one) => own([one.module, one.part, one.feature]));
   const whole = parts.filter((one) => one.kinds.includes(run.kind));
@@ -95,18 +93,6 @@ function Kind({ course: { run, funnel: { stages }, table }, query, ended, at, pa
       rows=${run.analyses.map(joined('analysis'))} />`}
     ${of(parts.filter(({ name }) => (Array.isArray(run[name]) ? run[name].length > 0 : run[name])))}`;
 }
-
-/** conversations: of the run; each is that of a node. */
-const graphColumns = (conversations) => [
-  column('Graph'),
-  ['State', (row) => html`${badgeOf(row.state)} ${textOf(row.reason, 80)}`],
-  ['Nodes that asked a model', (row) => conversations.filter((one) => one.subject === row.graph)
-    .map((one, n) => html`${n > 0 && ' → '}${threadOf(one.thread_id, plain(one.role))}`)],
-  number('Chapters', count), number('Turns', count),
-  ['Output', ({ output }) => (output === null ? quietOf('not yet') : html`<details>
-    <summary>${textOf(typeof output === 'object' ? Object.keys(output).join(', ') : output, 80)}</summary>
-    <pre class="block">${plain(JSON.stringify(output, null, 1))}</pre></details>`)],
-];
 
 /** Turns and tools that go on now, each with its age by the clock. */
 function InFlight({ timeline, at, events }) {
