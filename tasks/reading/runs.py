@@ -36,7 +36,7 @@ from chordesk.models.states import (
     StepKind,
     StepState,
 )
-from chordesk.models.tables.columns import Row, utcnow
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.tables.runs import (
     Attempt,
@@ -69,35 +69,6 @@ from chordesk.tasks.reading.run_list import opened_by_backtest
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import lenses_of, odds_of_run
-
-
-class BacktestView(Frozen):
-    """A backtest. sessions: how many it is to visit; result: as `measure.backtest_sessions` counts it, None before
-    its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
-    and forecasts are scored on."""
-
-    backtest_id: str
-    resumed: str | None
-    parallel: bool
-    scored: str
-    sessions: int
-    rows: list[Row[BacktestSession]]
-    result: dict[str, Any] | None
-
-
-def backtest_view(session: Session, run: Run) -> BacktestView | None:
-    if run.kind != RunKind.BACKTEST:
-        return None
-    origin = session.get_one(Run, run.params["backtest"])
-    return BacktestView(
-        backtest_id=origin.id,
-        resumed=origin.id if origin.id != run.id else None,
-        parallel=run.params["parallel"],
-        scored=research_account(run.account) if run.params["parallel"] else run.account,
-        sessions=len(origin.params["days"]),
-        rows=list(backtest_rows(session, origin.id)),
-        result=run.summary.get("backtest"),
-    )
 
 
 def backtest_rows(session: Session, backtest_id: str) -> list[BacktestSession]:
@@ -244,7 +215,6 @@ class RunView(Frozen):
     portfolio: Portfolio | None
     portfolio_research: PortfolioResearchResult | None
     analyses: list[AnalysisRow]
-    backtest: BacktestView | None
 
 
 def newest_run(session: Session, kind: str | None = None) -> Run:
@@ -372,7 +342,6 @@ def view(session: Session, run: Run) -> RunView:
         portfolio=Portfolio.model_validate(ledger) if ledger else None,
         portfolio_research=portfolio_research(session, run),
         analyses=analyses(session, run),
-        backtest=backtest_view(session, run),
         notes=[*run.notes, *_absent(run)],
         **run_parts.read(session, run, made, "run"),
     )

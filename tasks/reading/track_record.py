@@ -16,12 +16,11 @@ from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError
 from chordesk.models.groups import by_key
-from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.settings.running_desk import is_backtest, research_account
 from chordesk.models.states import RunKind
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Decision, Run, Verdict
 from chordesk.tasks.reading.accounts import EquityDay, equity_curve
-from chordesk.tasks.reading.runs import backtest_view
 from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
@@ -137,8 +136,9 @@ def _kept(session: Session, account: str) -> _Kept:
     if is_backtest(account):
         newest = select(Run).where(Run.account == account, Run.kind == RunKind.BACKTEST).order_by(col(Run.created_at))
         runs = session.exec(newest).all()
-        if runs and (view := backtest_view(session, runs[-1])) is not None:
-            scored, result = view.scored, view.result
+        if runs:
+            scored = research_account(account) if runs[-1].params["parallel"] else account
+            result = runs[-1].summary.get("backtest")
     fills = session.exec(select(Fill).where(Fill.account == account).order_by(col(Fill.filled_at), col(Fill.id))).all()
     orders = session.exec(select(Order).where(col(Order.id).in_({fill.order_id for fill in fills}))).all()
     return _Kept(

@@ -700,16 +700,6 @@ def _turns(steps: Sequence[TimelineStep]) -> Iterator[MissingItem]:
 
 
 def _of_kind(detail: RunDetail) -> Iterator[MissingItem]:
-    if detail.backtest is not None:
-        for row in detail.backtest.rows:
-            if row.reason:
-                yield MissingItem(what="session", reason=f"{row.day}: {row.reason}")
-            if row.unpriced:
-                yield MissingItem(what="prices", reason=f"{row.day}: none for {', '.join(row.unpriced)}")
-            if row.stale:
-                yield MissingItem(what="prices", reason=f"{row.day}: old ones for {', '.join(row.stale)}")
-        if detail.backtest.result is None:
-            yield MissingItem(what="result", reason="the backtest has not come to its end")
     for part, value in run_parts.given(detail, "run", "detail"):
         if part.shown.missing:
             yield from (MissingItem(**one) for one in part.call(part.shown.missing, value) or ())

@@ -23,7 +23,6 @@ from chordesk.models.text import NEW_YORK, inert, json_shown, utc_seconds
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityCurve
 from chordesk.tasks.reading.chain import approval_label, denial
-from chordesk.tasks.reading.runs import BacktestView
 from chordesk.tasks.reading.symbol_history import Candle
 from chordesk.tasks.reports.report_schema import (
     FORMAT,
@@ -357,9 +356,7 @@ def _html_environment() -> Environment:
         lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     made.filters.update(FILTERS)
-    made.filters.update(
-        candle_chart=candle_chart, equity_chart=_equity_chart, backtest_chart=_backtest_chart, classname=_classname
-    )
+    made.filters.update(candle_chart=candle_chart, equity_chart=_equity_chart, classname=_classname)
     style, digest = _style()
     made.globals.update(style=Markup(style), style_hash=digest, signs=SIGNS)
     return made
@@ -383,17 +380,6 @@ def _classname(text: Any) -> str:
 def _equity_chart(curve: EquityCurve) -> Markup:
     line = Line("equity", "equity", [one.equity for one in curve.days])
     return line_chart([one.day for one in curve.days], [line], f"Equity of {curve.account}")
-
-
-def _backtest_chart(found: BacktestView) -> Markup:
-    lines = [Line("equity", "the desk", [row.equity for row in found.rows])]
-    days = [row.day for row in found.rows]
-    curve = (found.result or {}).get("curve") or []
-    by_day = {one["day"]: one for one in curve}
-    if curve:
-        for name, key in (("held", "held"), ("even", "equal_weight")):
-            lines.append(Line(name, name, [(by_day.get(day.isoformat()) or {}).get(key) for day in days]))
-    return line_chart(days, lines, "Equity of the backtest")
 
 
 def _shares(found: dict[str, Any] | None) -> str:

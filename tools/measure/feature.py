@@ -1,7 +1,7 @@
 """What measures the desk: backtests, experiments and public benchmarks, the mask of a run, and cassettes of models'
 answers."""
 
-from chordesk.models.features import Command, Feature, Market, View
+from chordesk.models.features import Command, Feature, Market, Shown, View
 
 _TASKS = "chordesk.tasks.measure"
 FEATURE = Feature(
@@ -24,6 +24,17 @@ FEATURE = Feature(
             "Models' answers that are kept, to play runs again without a model.",
         ),
         "benchmark": Command(f"{_TASKS}.benchmark_command", "Measure", "Measure the desk on a public benchmark."),
+    },
+    shown={
+        "backtest": Shown(
+            f"{_TASKS}.run_view:backtest_view",
+            "run",
+            text=f"{_TASKS}.run_display:backtest_report",
+            missing=f"{_TASKS}.run_view:missing",
+            template=f"{_TASKS}:backtest",
+            page="views/record:BacktestPart",
+            kinds=("backtest",),
+        )
     },
     subcommands={"runs": (f"{_TASKS}.leaks_command",)},
     documents=(

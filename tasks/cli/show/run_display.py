@@ -25,7 +25,7 @@ from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state
 from chordesk.tasks.cli.shell import standing_line
 from chordesk.tasks.cli.show import amount_text
 from chordesk.tasks.cli.show.amount_text import count_text, units_text
-from chordesk.tasks.cli.show.results import analyses_report, backtest_report, portfolio_research
+from chordesk.tasks.cli.show.results import analyses_report, portfolio_research
 from chordesk.tasks.engine import kinds
 
 if TYPE_CHECKING:
@@ -140,8 +140,6 @@ def run_report(run: RunView, home: Path | None = None) -> RenderableType:
     parts += [Text(f"note: {paragraph(note)}", style="dim") for note in run.notes[len(failed) :]]
     if run.portfolio_research:
         parts += ["", portfolio_research(run.portfolio_research)]
-    if run.backtest:
-        parts += ["", backtest_report(run.backtest)]
     if run.analyses:
         parts.append(analyses_report(run.analyses, home))
     for part in shown_parts(run, "run"):

@@ -42,7 +42,7 @@ from chordesk.models.tables.runtime import RuntimeConversation
 from chordesk.models.thesis import Invalidation, KeptThesis, Point
 from chordesk.tasks.cli.show.amount_text import size_text
 from chordesk.tasks.cli.show.order_display import lineage_report, order_history, order_list, order_report, terms_text
-from chordesk.tasks.cli.show.results import analyses_report, backtest_report
+from chordesk.tasks.cli.show.results import analyses_report
 from chordesk.tasks.cli.show.run_display import (
     attempts_report,
     conversations_report,
@@ -57,7 +57,7 @@ from chordesk.tasks.reading.order_history import list_orders, order_detail
 from chordesk.tasks.reading.report_view import AnalysisRow
 from chordesk.tasks.reading.run_details import TimelineAttempt, TimelineStep
 from chordesk.tasks.reading.run_list import RunFilter, run_page
-from chordesk.tasks.reading.runs import BacktestView, Portfolio, Progress, view
+from chordesk.tasks.reading.runs import Portfolio, Progress, view
 from chordesk.tools.orders.audit import record
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 from tests.agents.verdicts.analysis_kit import PUT, options
@@ -300,7 +300,9 @@ def backtests(_books: Books) -> RenderableType:
     rows = [BacktestSession(**day), BacktestSession(**{**day, "state": "missing", "reason": "lost", "equity": None})]
     about: dict[str, Any] = {"backtest_id": "b", "resumed": None, "scored": "b", "parallel": False, "sessions": 2}
     results = [{**whole, "rounds": 2, "voices": [voice], "forecasts_waiting": 3}, whole, {**whole, "rounds": 1}]
-    first, *others = (backtest_report(BacktestView(**about, rows=rows, result=result)) for result in results)
+    backtest_report = of_feature("chordesk.tasks.measure.run_display:backtest_report")
+    view_type = of_feature("chordesk.tasks.measure.run_view:BacktestView")
+    first, *others = (backtest_report(view_type(**about, rows=rows, result=result)) for result in results)
     return Group(first, *(text for other in others for text in ("", _last_lines(other, 3))))
 
 

@@ -16,9 +16,7 @@ const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 1_000;
 const WAITS_MS = 1_500; // no event says that nobody takes a step up
 const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|approval|run)\b/;
-// Kinds of runs with a part of their own in place of candidates, beside those that the desk names of features.
-const PARTS = { backtest: ['record', 'BacktestPart'] };
-const WITHOUT_CANDIDATES = ['backtest', 'flatten', 'protect'];
+const WITHOUT_CANDIDATES = ['flatten', 'protect'];
 
 export const Run = ({ params: { run, other }, query, desk }) =>
   html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query}
@@ -80,7 +78,6 @@ function Kind({ course: { run, funnel: { stages }, table }, query, ended, at, pa
   const of = (some) => some.map((one) => own([one.module, one.part, one.feature]));
   const whole = parts.filter((one) => one.kinds.includes(run.kind));
   if (whole.length > 0) return of(whole);
-  if (PARTS[run.kind]) return own(PARTS[run.kind]);
   if (WITHOUT_CANDIDATES.includes(run.kind)) return html`<p>
     <${Link} to="/orders" query=${{ run: run.run_id }}>Its orders<//></p>`;
   const shown = STAGES.slice({ screen: 0, trade: 3 }[run.kind] ?? 2);
