@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast, get_args
+
+import orjson
 
 from chordesk.agents.analysts import (
     complete_chart,
@@ -334,6 +337,21 @@ def offered(role: Role, settings: Settings) -> Role:
     """Return a role with the tools that the settings leave it."""
     without = set(settings.without_tools)
     return replace(role, tools=tuple(tool for tool in role.tools if tool.name not in without)) if without else role
+
+
+def toolset_hash(
+    specs: Sequence[ToolSpec],
+    approvals: frozenset[ApprovalKind] = frozenset(),
+    web_search: tuple[str, ...] | None = None,
+    own_prompt: str | None = None,
+) -> str:
+    """SHA-256 over tools, allowed requests, search hosts and a user's prompt: a thread keeps those it was started
+    with."""
+    table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
+    table += sorted(approvals)
+    table += [] if web_search is None else [["web_search", *web_search]]
+    table += [] if own_prompt is None else [["prompt", own_prompt]]
+    return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def research_roles(settings: Settings) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from chordesk.agents.role_models import (
     search_hosts,
     substitute_of,
 )
-from chordesk.agents.roles import TOOLS, offered, role_approvals
+from chordesk.agents.roles import TOOLS, offered, role_approvals, toolset_hash
 from chordesk.agents.runtime import (
     THREAD_ANSWERS,
     Conversation,
@@ -40,7 +40,6 @@ from chordesk.agents.runtime import (
     Scope,
     TurnResult,
     has_history,
-    toolset_hash,
 )
 from chordesk.agents.thesis_pooling import kept
 from chordesk.agents.turn_answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable

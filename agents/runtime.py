@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-import orjson
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -30,7 +28,7 @@ from chordesk.models.events import (
 )
 from chordesk.models.states import Mode
 from chordesk.models.tables.columns import new_id, utcnow
-from chordesk.tools.registry import Toolset, ToolSpec
+from chordesk.tools.registry import Toolset
 
 RECYCLE_RSS_MB = 600  # a process of a runtime with more resident memory is replaced
 ROLLOUT_DAYS = 14.0  # age at which an unused thread is deleted with its rollouts
@@ -93,21 +91,6 @@ class ConversationSpec:
     # the answer's schema with all that a server may enforce of it (`models.answers.bounded_schema`), where known
     bounded: Mapping[str, Any] | None = None
     on_rogue: Callable[[RogueCall], None] | None = None  # gets rogue calls while the turn runs, where they are seen
-
-
-def toolset_hash(
-    specs: Sequence[ToolSpec],
-    approvals: frozenset[ApprovalKind] = frozenset(),
-    web_search: tuple[str, ...] | None = None,
-    own_prompt: str | None = None,
-) -> str:
-    """SHA-256 over tools, allowed requests, search hosts and a user's prompt: a thread keeps those it was started
-    with."""
-    table: list[Any] = [[spec.name, spec.description, spec.input_schema] for spec in specs]
-    table += sorted(approvals)
-    table += [] if web_search is None else [["web_search", *web_search]]
-    table += [] if own_prompt is None else [["prompt", own_prompt]]
-    return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def has_history(reason: str) -> bool:

@@ -13,16 +13,8 @@ from sqlmodel import Session, col, select
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
-from chordesk.agents.roles import offered, role_of
-from chordesk.agents.runtime import (
-    ConversationSpec,
-    Registered,
-    Scope,
-    ThreadRecord,
-    ThreadRuntime,
-    TurnResult,
-    toolset_hash,
-)
+from chordesk.agents.roles import offered, role_of, toolset_hash
+from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.errors import CodexError, UsageError

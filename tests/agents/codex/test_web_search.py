@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from chordesk.agents.runtime import toolset_hash
+from chordesk.agents.roles import toolset_hash
 from tests.agents.codex.kit import Codex, one_turn, spec
 from tests.fakes.responses import FakeResponses, Seen
 
