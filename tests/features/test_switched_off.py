@@ -148,12 +148,14 @@ def test_kinds_of_runs_and_steps_are_of_the_feature_that_states_them(seen: dict[
     }
 
 
+@needs("measure")
 def test_a_command_of_a_feature_that_is_off_is_named_and_an_alias_counts(found: Processes) -> None:
     refused = desk(found, "backtest", DESK_FEATURES_OFF="masks")
     assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
     assert "desk backtest is of the feature measure, which is switched off" in refused.stderr
 
 
+@needs("measure")
 def test_a_run_under_a_mask_has_no_turn_where_nothing_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     masked = Settings(mask=("names",))
     assert features.unwrapped(masked) is None
