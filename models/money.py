@@ -27,6 +27,14 @@ _SPLIT = re.compile(r"[/_ :-]+")
 DAYS_KNOWN = 5.0  # the ECB states no rate from Maundy Thursday to the Tuesday after Easter
 
 
+# How texts state money, as parts of patterns: signs and codes before a number, codes and words after it. A word that
+# means something else as often, such as won, is not among them.
+_STATED = "USD|EUR|GBP|JPY|CHF|CAD|AUD|NZD|CNY|HKD|SGD|KRW|TWD|INR|BRL|MXN|ZAR|SEK|NOK|DKK"
+SIGNS = r"(?:US|C|A|HK|NZ|S|NT|R)?\$|[€£¥₹₩]"
+CODES = f"(?:{_STATED})"
+MONEY_WORDS = r"(?:dollars|euros?|pounds(?! of\b)|yen|rupees|yuan|renminbi|reais|kronor|kroner|francs)"
+
+
 class FxRate(NamedTuple):
     """What one unit of a currency was worth in another. at: from when on it was known; source: of both where it was
     crossed over a third currency."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from chordesk.models.money import CODES, MONEY_WORDS, SIGNS
+
 # Digits of a text that are not figures: identifiers, names and parameters.
 #
 # The rules, each a pattern below:
@@ -168,14 +170,14 @@ _TERM = re.compile(
 )
 _NUMBER = re.compile(
     r"(?P<sign>(?<![\w.)%])[+-]\s?|(?i:\bminus |\bplus |\bnegative ))?"
-    r"(?P<money>(?:US|C|A)?\$|€|£|¥|(?i:USD|EUR|GBP) )?\s?"
+    rf"(?P<money>{SIGNS}|(?i:USD|EUR|GBP) |{CODES} )?\s?"
     r"(?P<late>(?<=\$)-)?"
     r"(?<![A-Za-z_])(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?P<power>\^\d+|[eE][+-]?\d+)?"
     r"(?:(?P<scale>[kKMBT]|[mM][nN]|[bB][nN]|tn)(?![A-Za-z])|\s(?P<scaled>(?i:thousand|million|billion|trillion))\b)?"
     r"(?P<unit>\s?%|\s?(?i:per ?cent(?:age points?)?|pct|pp)\b(?!-)|\s?(?i:bps|bp|basis points?)\b|x(?![A-Za-z])"
     r"|\s(?i:(?:vol(?:atility)? )?(?:points?|pts))\b(?!-)"
-    r"|\s(?i:times)\b|\s(?i:cents?)\b|[\s-](?i:(?:trading |calendar )?(?:days?|sessions?)|weeks?)\b"
-    r"|\s(?i:dollars|usd)\b)?"
+    r"|\s(?i:times)\b|\s(?i:cents?|pence)\b|[\s-](?i:(?:trading |calendar )?(?:days?|sessions?)|weeks?)\b"
+    rf"|\s(?i:{MONEY_WORDS}|usd)\b|\s{CODES}\b)?"
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
 _HEDGE = re.compile(r"(?i)(?:\b(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under)|~)\s?$")
@@ -297,13 +299,13 @@ def _unit(name: str, money: bool) -> tuple[Unit, float]:
         return "points", 1.0
     if name in ("x", "times"):
         return "times", 1.0
-    if name.startswith("cent"):
+    if name.startswith("cent") or name == "pence":
         return "cents", 1.0
     if name.startswith("week"):
         return "days", 7.0
     if "day" in name or "session" in name:
         return "days", 1.0
-    return ("money" if money or name in ("dollars", "usd") else "plain"), 1.0
+    return ("money" if money or name else "plain"), 1.0  # what is left of the names are currencies
 
 
 def _ranged(text: str, found: list[Figure]) -> list[Figure]:

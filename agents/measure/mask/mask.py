@@ -16,6 +16,7 @@ import orjson
 
 from chordesk.agents.measure.mask.known_names import Dates, invented_word, is_plain, kept_names, names_of, plain_words
 from chordesk.models.market import Listing, parse_contract
+from chordesk.models.money import CODES, MONEY_WORDS, SIGNS
 from chordesk.models.settings.types import MaskKind
 from chordesk.models.text import delimited, fenced, undelimited
 from chordesk.tools.market.universe import is_symbol
@@ -189,7 +190,8 @@ _ID = re.compile(r"[A-Z]{1,4}-?[\d.]+(?:-[a-z]+)?")  # of a level or an indicato
 _URL = re.compile(r"(?:https?://|www\.)\S+")
 _NUMBER = r"(?<![\w.,-])\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\w.,-])\d+(?:\.\d+)?"
 _FIGURE = re.compile(
-    rf"(?P<money>[$€£]\s?)?(?P<number>{_NUMBER})(?![\d.,]*\d|\s?%|x\b)(?P<after>\s?(?:USD|dollars)\b)?"
+    rf"(?P<money>(?:{SIGNS}|{CODES} )\s?)?(?P<number>{_NUMBER})(?![\d.,]*\d|\s?%|x\b)"
+    rf"(?P<after>\s?(?:{CODES}|{MONEY_WORDS})\b)?"
 )
 _OCC = re.compile(r"\b[A-Z]{1,6} *\d{6}[CP]\d{8}\b")
 _SWING = re.compile(r"(?<![A-Z0-9])([HL])(\d{6})(\d{4})?(?![A-Z0-9])")
