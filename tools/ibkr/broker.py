@@ -1,7 +1,7 @@
 """The Interactive Brokers broker, paper and live: shares, each order sent once, over one connection to IB Gateway.
 
 An order is looked up by its reference in three lists: open orders, orders that ended today, today's fills. None of them
-having it says that it is not there only on a connection that is younger than the send, on the day of the send.
+having it says that it is not there only on a connection that is younger than the send.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class IbkrBroker:
         place = Place(own.host, port, own.client_id, account, paper=not settings.real_money)
         self._gateway = Gateway(place, REQUEST_SECONDS, self._tell)
         self._journal = Journal(store)
+        self._knows_within = settings.sends_to.knows_within
         self._turn = Turn(settings.home, own.client_id)
         self._lock = threading.RLock()
         self._shares: dict[str, Any] = {}  # contracts with their price steps, by our symbol
@@ -109,24 +110,25 @@ class IbkrBroker:
 
     def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer | None:
         found = self._looked_up(ticket)
-        if found is None:
-            self._require_today(ticket)
-        return found
+        return (self._over(ticket) or found) if found is None or found.message == shapes.UNLISTED else found
 
-    def _require_today(self, ticket: OrderTicket) -> None:
-        """Raise GatewaySilent for an order of an earlier day that the lists do not have: they do not go back so far."""
-        day = _day(ticket.placed_at)
-        if day < _day(self._clock.now()):
-            reason = f"IBKR's lists go back to today, and have no order {ticket.order_id}, which is of {day}"
-            remedy = "look for it in the account's statement; `desk reconcile --adopt` takes over what it did"
-            raise GatewaySilent(reason, remedy=remedy)
+    def _over(self, ticket: OrderTicket) -> BrokerAnswer | None:
+        """Return the end of an order of an earlier day that is not open, with the fills that were told; None for one of
+        today. The other two lists go back to midnight: what it did unseen is a difference of the account, which halts
+        it before anything else is sent."""
+        reference, now = str(ticket.order_id), dt.datetime.now(dt.UTC)
+        sent = self._journal.sent_at(reference) or ticket.placed_at
+        if _day(sent) >= _day(now) or (now - sent).total_seconds() < self._knows_within:
+            return None
+        kept = [fill for _, fill in self._journal.fills(reference).values()]
+        message = f"of {_day(sent)} and not open: IBKR lists it no more, and what else it did shows in the account"
+        return BrokerAnswer(status="expired", broker_order_id=None, fills=kept, message=message)
 
     def cancel(self, ticket: OrderTicket) -> BrokerAnswer | None:
         with self._connected() as gateway:
             found = self._looked_up(ticket)
-            if found is None:
-                self._require_today(ticket)
-                return None
+            if found is None or found.message == shapes.UNLISTED:
+                return self._over(ticket) or found
             row = shapes.order_in(ticket, gateway.lists(), self._account)
             if found.status not in shapes.WORKING or row is None or row.ended or row.status in shapes.ENDED:
                 return found

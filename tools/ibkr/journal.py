@@ -3,6 +3,7 @@ lists, and a fill that was booked has to be in every later answer."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 
 from sqlmodel import col, select
@@ -10,6 +11,7 @@ from sqlmodel import col, select
 from chordesk.models.database.store import Store
 from chordesk.models.ibkr.tables import IbkrFill
 from chordesk.models.orders import BrokerFill
+from chordesk.models.tables.orders import Order
 
 
 class Journal:
@@ -33,6 +35,12 @@ class Journal:
                 )
                 for row in session.exec(wanted)
             }
+
+    def sent_at(self, order_id: str) -> dt.datetime | None:
+        """Return when the desk began to send an order; None where its books have no such order."""
+        with self._store.read() as session:
+            row = session.get(Order, order_id)
+            return row.sent_at if row is not None else None
 
     def keep(self, order_id: str, perm_id: int, fills: Iterable[BrokerFill]) -> None:
         """Add those that are not there. What was kept stays as it is."""

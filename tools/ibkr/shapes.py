@@ -30,6 +30,7 @@ _AT_CLOSE: Mapping[str, str] = {"market": "MOC", "limit": "LOC"}  # types of the
 WORKING = ("submitted", "partially_filled")
 ENDED = ("Filled", "Cancelled", "ApiCancelled", "Rejected")  # inactive ones may be sent on, until they are ended
 _UNSET = 1e300
+UNLISTED = "IBKR lists fills of it, and not the order"
 
 
 def terms_of(ticket: OrderTicket) -> tuple[str, str]:
@@ -183,13 +184,13 @@ def answer_of(
     known = [fill for fill in fills.values() if fill is not None]
     filled = total(known)
     whole = exact(ticket.quantity)
-    status = told.status if told else "Filled" if filled == whole else ""
+    status, note = (told.status, told.note or None) if told else ("", UNLISTED)
     there = exact(told.filled) if told and told.filled is not None else filled
-    state, message = "partially_filled" if known else "submitted", (told.note or None) if told else None
+    state, message = "partially_filled" if known else "submitted", note
     if len(known) < len(fills):
         message = "IBKR has not told the commission of a fill yet"
     elif filled == whole:
-        state = "filled"
+        state, message = "filled", None
     elif status == "Filled" or there > filled:
         message = f"IBKR reports {status or 'fills'}; its list of fills has {plain(filled)} of {plain(there)}"
     elif told is not None and (told.ended or status in ENDED):

@@ -201,14 +201,25 @@ def test_an_order_of_days_has_all_its_fills_though_the_gateway_lists_those_of_to
     answer = again.ask(ticket)
     assert (answer.status, answer.fills[:1], len(answer.fills)) == ("filled", first, 2)
     far.tws.new_day()
-    assert Line(far, far.connect()).ask(ticket) == answer.model_copy(update={"message": None})
+    assert Line(far, far.connect()).ask(ticket) == answer
 
 
-def test_an_order_of_an_earlier_day_that_no_list_has_is_not_unknown(far: Any, line: Line) -> None:
-    old = ticket_at(far, placed_at=dt.datetime.now(dt.UTC) - dt.timedelta(days=2))
+def test_an_order_of_an_earlier_day_that_is_not_open_is_over_with_the_fills_that_were_told(
+    far: Any, line: Line
+) -> None:
+    """Without an end, no comparison with the account would come to its own."""
+    old = ticket_at(far, "limit", "gtc", placed_at=dt.datetime.now(dt.UTC) - dt.timedelta(days=2))
+    line.send(old)
+    far.fill(ref(old), 4, 90.0)
+    fills = line.ask(old).fills
+    far.tws.new_day()
+    assert line.ask(old).status == "partially_filled"
+    far.tws.end(ref(old), "cancelled")
+    far.tws.new_day()
     for call in (line.find, line.cancel):
-        with pytest.raises(DeskError, match="go back to today"):
-            call(old)
+        answer = call(old)
+        assert answer is not None
+        assert (answer.status, answer.fills) == ("expired", fills)
     assert line.find(ticket_at(far)) is None
 
 

@@ -61,6 +61,7 @@ def _die_at(desk: Desk, decision: str, point: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.process
 def test_a_kill_anywhere_loses_no_order_and_doubles_none(
     template_db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from chordesk.models.errors import DeskError
 from chordesk.testing.broker import Line, Updates, ticket_at
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.process
+
 
 def until(done: Callable[[], bool]) -> None:
     last = time.monotonic() + PATIENCE
