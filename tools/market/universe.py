@@ -136,6 +136,17 @@ def named_universe(market: MarketData) -> str | None:
     return None
 
 
+def compared_with(market: MarketData, universe: str) -> list[str]:
+    """Return the symbols that a name of a run is compared with: the market's own list, else the run's universe where it
+    is not a list of that name. Raises MarketError without any."""
+    try:
+        return [listing.symbol for listing in market.universe(NAMED[0])]
+    except MarketError:
+        if is_named(universe):
+            raise
+        return resolve_universe(universe, market)
+
+
 def members(universe: str, market: MarketData) -> list[str]:
     if universe in NAMED:
         return [listing.symbol for listing in market.universe(universe)]

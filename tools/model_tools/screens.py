@@ -17,7 +17,7 @@ from chordesk.models.market import Listing, Mover
 from chordesk.tools.decimals import rounded
 from chordesk.tools.market.prices import History, lost_sessions
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
-from chordesk.tools.market.universe import NAMED, resolve_universe
+from chordesk.tools.market.universe import NAMED, compared_with, resolve_universe
 from chordesk.tools.prices import price_figures
 from chordesk.tools.prices.daily_bars import Budget, histories, note_lost
 from chordesk.tools.registry import (
@@ -98,12 +98,13 @@ def _members(context: ToolContext, gaps: Gaps) -> list[Listing]:
 
 
 def sp500_movers(context: ToolContext, arguments: MoversArguments) -> dict[str, Any]:
-    """Return the largest close-to-close moves of the market's latest session, and of no older one. A name without a bar
+    """Return the largest close-to-close moves of the market's latest session, and of no older one, of the market's list
+    or, where it has none of the exchange, of the desk's universe. A name without a bar
     of it, or of any before, is not compared: `notCompared` counts and names those of the list, `missing` has the reason
     for each that was asked for."""
     gaps = Gaps()
     try:
-        symbols = [listing.symbol for listing in context.market.universe("sp500")]
+        symbols = compared_with(context.market, context.settings.universe)
     except MarketError as error:
         gaps.add("movers", error)
         return payload(context, gaps, available=False, session=None, compared=0, movers=[])

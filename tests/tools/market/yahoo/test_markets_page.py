@@ -20,7 +20,7 @@ from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.market.yahoo.market import build_yahoo
 from chordesk.tools.questions.asking import base_day, relative_questions
 from tests.fakes.yahoo import FarYahoo
-from tests.tools.conftest import Call
+from tests.tools.conftest import Call, MakeContext
 from tests.tools.market.far_market import StillClock
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -47,7 +47,9 @@ def test_the_page_has_what_it_promises() -> None:
 
 
 @pytest.mark.parametrize("text", SETS, ids=[environment(text)["DESK_EXCHANGE"] + str(len(text)) for text in SETS])
-def test_each_set_of_settings_screens_its_symbols(text: str, tmp_path: Path, call: Call, far: FarYahoo) -> None:
+def test_each_set_of_settings_screens_its_symbols(
+    text: str, tmp_path: Path, call: Call, far: FarYahoo, make_context: MakeContext
+) -> None:
     """Whatever the tools of a screen ask: the universe, prices in the listing's own currency, figures of a year, and
     the question on each symbol, which closes at a close of that exchange."""
     settings = load_settings({"DESK_MARKET": "yahoo", **environment(text), "DESK_HOME": str(tmp_path)}, tmp_path)
@@ -71,6 +73,10 @@ def test_each_set_of_settings_screens_its_symbols(text: str, tmp_path: Path, cal
     assert {market.listing(symbol).currency for symbol in symbols} == {currency_of(symbol) for symbol in symbols}
     asked = relative_questions(market, symbols, settings.universe, 10)
     assert {row.closes_at for row in asked} == {hours.close_of(hours.after(base_day(market.clock), 10))}
+    context = make_context(market, exchange=own.code, universe=settings.universe)
+    moved = call(context, "sp500_movers", direction="up", limit=50).payload
+    down = call(context, "sp500_movers", direction="down", limit=50).payload
+    assert sorted(row["symbol"] for row in moved["movers"] + down["movers"]) == sorted(symbols)
     with pytest.raises(UsageError, match="symbols of 2 exchanges"):
         resolve_universe(f"{settings.universe},AAPL", market)
 
