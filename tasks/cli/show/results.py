@@ -132,7 +132,7 @@ def _holding(one: HoldingResult) -> Iterable[RenderableType]:
     from chordesk.tasks.reading.accounts import signed
 
     price = "not known" if one.price is None else f"{one.price:,.2f}"
-    yield Text(f"  {one.symbol:<7}price {price}, unrealized {signed(one.unrealized)}")
+    yield Text(f"  {one.symbol:<6} price {price}, unrealized {signed(one.unrealized)}")
     lines = {
         "ran": [Text(_ran(role)) for role in one.executed_roles_with_reasons],
         "skipped": [Text(_skipped(role, one.symbol), style="dim") for role in one.skipped_roles],

@@ -255,7 +255,7 @@ def _actions(actions: Sequence[ActionRow]) -> Iterable[RenderableType]:
 
 
 def _action(row: ActionRow) -> Iterable[RenderableType]:
-    parts = [f"  {paragraph(row.symbol):<7}{row.action:<7}"]
+    parts = [f"  {paragraph(row.symbol):<6} {row.action:<7}"]
     if size := _size(row):
         parts.append(f"{size}, ")
     yield Text.assemble(*parts, f"{row.confidence} confidence", *_state(row))

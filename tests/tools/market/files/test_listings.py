@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import MarketError, SettingError, UsageError
+from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.universe import resolve_universe
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
@@ -52,6 +53,25 @@ def test_a_folder_of_three_exchanges_is_seen_from_the_one_of_the_run(tmp_path: P
     tokyo = market(tmp_path, own, day, exchange="XTKS")
     assert tokyo.clock.now().isoformat() == "2024-03-28T14:55:00+09:00"
     assert tokyo.bars("AZN.L", 1).dates == [dt.date(2024, 3, 27)]
+
+
+def test_no_bar_is_seen_before_its_own_exchange_has_closed(tmp_path: Path) -> None:
+    """From each session of each exchange; its own bar alone is known the minutes before its close that it is decided
+    in."""
+    own = folder(tmp_path / "own", AZN, BTC, symbols=tuple(OF))
+    seen = 0
+    for home in OF.values():
+        for day in sessions("2024-02-10", 30, home):
+            then = market(tmp_path, own, day, exchange=home)
+            now = then.clock.now()
+            assert 0 < (exchange_hours(home).close_of(day) - now).total_seconds() <= 300
+            for symbol, exchange in OF.items():
+                last = then.bars(symbol, 1).dates[-1]
+                known = now if exchange == home else exchange_hours(exchange).close_of(last)
+                assert last == day if exchange == home else known <= now, (symbol, home, day)
+                assert then.quote(symbol).at <= now
+                seen += 1
+    assert seen == 30 * len(OF) ** 2
 
 
 def test_days_of_pairs_have_weekends_and_are_decided_before_midnight(tmp_path: Path) -> None:
