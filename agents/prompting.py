@@ -22,6 +22,7 @@ from chordesk.agents.roles import PROMPT_FOLDERS, PROMPTS, ROLES
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
+from chordesk.models.exchanges import CRYPTO, EXCHANGES, HOME
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.text import fenced
 from chordesk.tools.toolsets import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
@@ -46,12 +47,22 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
     try:
         user = _environment().get_template(role.question).render(
             constraints=subject["constraints"], market=settings.market,
-            replayed=settings.market in REPLAYING, subject_block=subject_block(told),
+            replayed=settings.market in REPLAYING, abroad=_abroad(settings), subject_block=subject_block(told),
             afresh=afresh, board="board" in subject,
         )  # fmt: skip
     except UndefinedError as error:
         raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None
     return Prompt(instructions(role, settings), user)
+
+
+def _abroad(settings: Settings) -> str:
+    """Return what a model has to know of another exchange or currency than New York's; empty where there is none."""
+    own, home = EXCHANGES[settings.exchange], EXCHANGES[HOME]
+    if own.code == HOME and settings.currency == home.currency:
+        return ""
+    prices = "the second of a pair's two currencies" if own.code == CRYPTO else own.currency
+    days = f"days end at midnight {own.zone}" if own.code == CRYPTO else f"days are those of {own.place}"
+    return f"Prices are in {prices} unless a listing says otherwise, {days}, and money is in {settings.currency}."
 
 
 def instructions(role: Role, settings: Settings) -> str:

@@ -205,6 +205,36 @@ def test_constraints_stand_in_each_turn_of_every_role() -> None:
 
 
 @pytest.mark.parametrize(
+    ("exchange", "currency", "says"),
+    [
+        ("XNYS", "USD", ""),
+        (
+            "XLON",
+            "USD",
+            " Prices are in GBP unless a listing says otherwise, days are those of London, and money is in USD.",
+        ),
+        (
+            "CRYPTO",
+            "USD",
+            " Prices are in the second of a pair's two currencies unless a listing says otherwise, days end",
+        ),
+        (
+            "XNYS",
+            "EUR",
+            " Prices are in USD unless a listing says otherwise, days are those of New York, and money is in E",
+        ),
+    ],
+)
+def test_a_model_is_told_of_another_exchange_or_currency(exchange: str, currency: str, says: str) -> None:
+    settings = SETTINGS.model_copy(update={"exchange": exchange, "currency": currency})
+    line = next(one for one in render(ROLES["quick"], subject_of(ROLES["quick"]), settings).user.splitlines()
+                if one.startswith("- Market: "))  # fmt: skip
+    told = line.partition("may be used.")[2]
+    assert told.startswith(says)
+    assert bool(told) == bool(says)
+
+
+@pytest.mark.parametrize(
     ("stock_only", "mode", "expected"),
     [(True, "both", True), (False, "stocks-only", True), (False, "both", False), (False, "options-only", False)],
 )
