@@ -17,6 +17,7 @@ from chordesk.models.database import soundness, store
 from chordesk.models.database.blobs import FolderBlobs
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, ServiceError, UsageError
+from chordesk.models.exchanges import HOME
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.shortages import require_no_shortage
 from chordesk.tasks import life, redis_clients, running_processes
@@ -309,7 +310,8 @@ def require_able(settings: Settings) -> None:
     if settings.report_url is not None:
         require_place(settings.report_url)
     market = build_market(settings)
-    if isinstance(market, ClosedSet) or settings.universe.lower() not in NAMED:  # a named one may be asked for far away
+    # A named one may be asked for far away; at another exchange it is told at once that there is none.
+    if isinstance(market, ClosedSet) or settings.universe.lower() not in NAMED or settings.exchange != HOME:
         resolve_universe(settings.universe, market)
     with closing(Store(settings.database)) as books:
         build_broker(settings, market, books)

@@ -16,6 +16,7 @@ from sqlmodel import col, select
 from typing_extensions import TypedDict
 
 from chordesk.models.errors import DeskError, NotFound, UsageError
+from chordesk.models.exchanges import clock_of, exchange_code
 from chordesk.models.market import parse_contract
 from chordesk.models.plans import PositionPlan
 from chordesk.models.states import ORDER_OPEN, OrderState
@@ -589,7 +590,7 @@ def _note_unknown_ids(study: Study, ids: list[str], gaps: Gaps) -> None:
         gaps.add("ids", reason, study.frame.symbol)
 
 
-_NOUNS = {"day": "daily", "week": "weekly", "hour": "hourly, New York time", "15min": "15 minutes, New York time"}
+_NOUNS = {"day": "daily", "week": "weekly", "hour": "hourly", "15min": "15 minutes"}
 
 
 def _title(study: Study) -> str:
@@ -598,7 +599,10 @@ def _title(study: Study) -> str:
     first, last = (
         f"{day:%Y-%m-%d %H:%M}" if isinstance(day, dt.datetime) else str(day) for day in (dates[0], dates[-1])
     )
-    return f"{frame.symbol}  {_NOUNS[frame.interval]}{open_end}  {first} to {last}  close {study.close:.2f}"
+    noun = _NOUNS[frame.interval]
+    if isinstance(dates[0], dt.datetime):
+        noun += f", {clock_of(exchange_code(frame.symbol))}"
+    return f"{frame.symbol}  {noun}{open_end}  {first} to {last}  close {study.close:.2f}"
 
 
 @cache

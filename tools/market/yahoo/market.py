@@ -405,10 +405,13 @@ class YahooMarket(YahooCompanies):
 
     def listing(self, symbol: str) -> Listing:
         """Return what Yahoo says of a symbol, in the currency of its prices, which may be another than its exchange's:
-        CSPX.L is in dollars."""
-        found = super().listing(symbol)
-        if found.exchange == HOME:
-            return found
+        CSPX.L is in dollars. That is known by its chart, also where Yahoo has no page of it."""
+        if exchange_code(symbol) == HOME:
+            return super().listing(symbol)
+        try:
+            found = super().listing(symbol)
+        except DeskError:
+            found = Listing(symbol=symbol)
         kept = self._history(symbol, BARS_AGE).value
         return found.model_copy(update={"currency": kept["currency"], **_steps_of(found, kept["decimals"])})
 

@@ -79,6 +79,9 @@ def test_a_listing_has_the_currency_of_its_prices(at: Open, far: FarYahoo) -> No
     market = at("XLON", "2024-03-15T17:00+00:00")
     listing = market.listing("CSPX.L")
     assert (market.quote("CSPX.L").price, listing.currency, listing.kind) == (520, "USD", "etf")
+    chart(far, "VUSD.L", [96.0])
+    far.listed["VUSD.L"] = LISTED["CSPX.L"]
+    assert market.listing("VUSD.L").currency == "USD", "without a page of it"
 
 
 @pytest.mark.parametrize(
