@@ -2,8 +2,8 @@
 
 import { badgeOf, column, count, html, number, plain, quietOf, TablePanel, textOf, threadOf } from '../lib/view.js';
 
-export const GraphsPart = ({ detail }) => html`<${TablePanel} title="Graphs" columns=${graphColumns(detail.conversations)}
-  rows=${detail.graphs} rowKey="graph" empty="No graph has begun yet" />`;
+export const GraphsPart = ({ detail }) => html`<${TablePanel} title="Graphs"
+  columns=${graphColumns(detail.conversations)} rows=${detail.graphs} rowKey="graph" empty="No graph has begun yet" />`;
 
 /** conversations: of the run; each is that of a node. */
 const graphColumns = (conversations) => [
