@@ -370,14 +370,16 @@ def _server_engine(address: str) -> Engine:
 def upgrade(url: str, revision: str = "head", tell: Callable[[str], None] = lambda line: None) -> None:
     """To the newest schema, with the tables of features, or to this revision without them. Raises DatabaseUnfit for a
     schema that does not lead here or cannot be written. A package whose migration fails can keep nothing; the database
-    is as it was before it. tell: takes a line before each package's migration, which may take any time."""
+    is as it was before it. tell: takes a line before each package's migration, which may take any time where there are
+    rows."""
     with closing(Store(url, make=True)) as store:
-        _upgrade_core(store, url, revision)
+        was_empty = _upgrade_core(store, url, revision)
         if revision == "head":
-            _upgrade_features(store, url, tell)
+            _upgrade_features(store, url, (lambda line: None) if was_empty else tell)
 
 
-def _upgrade_core(store: Store, url: str, revision: str) -> None:
+def _upgrade_core(store: Store, url: str, revision: str) -> bool:
+    """Return whether it had no tables before."""
     found, newest = _revision(store), migrations.revisions()[-1]
     if found is not None and not knows(found):
         raise _of_another_version(url, found)
@@ -386,7 +388,7 @@ def _upgrade_core(store: Store, url: str, revision: str) -> None:
         _unseal(url)
         with _answering(store) as connection:
             _sign(connection)
-        return  # foreign keys, which are checked after a change, take time by the number of rows
+        return False  # foreign keys, which are checked after a change, take time by the number of rows
     _unseal(url)
     with _answering(store) as connection, _foreign_keys_suspended(connection):
         # Loaded here: no other command but an upgrade has use for it.
@@ -400,6 +402,7 @@ def _upgrade_core(store: Store, url: str, revision: str) -> None:
         command.upgrade(config, revision)
         if revision == "head":
             _sign(connection)
+    return found is None
 
 
 def _upgrade_features(store: Store, url: str, tell: Callable[[str], None]) -> None:
