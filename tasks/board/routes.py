@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, Response
 
+from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import UsageError
 from chordesk.models.questions import QuestionSource, QuestionState
@@ -24,13 +25,23 @@ from chordesk.tasks.web.schemas import (
     InterruptedTurn,
     Limit,
     Offset,
-    StoppedVoice,
     StopRequest,
     TextFilter,
     Ticker,
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tools.questions.stored_questions import list_questions
+
+
+class StoppedVoice(Frozen):
+    """A voice that takes no turn in a run any more. interrupted: its turns that were running, by thread and turn; over:
+    whether all of its steps have ended."""
+
+    run_id: str
+    voice: str
+    interrupted: list[InterruptedTurn]
+    over: bool
+
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["board"], route_class=WriteRoute)

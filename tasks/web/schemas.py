@@ -104,16 +104,6 @@ class ResetThread(Frozen):
     subject: str
 
 
-class StoppedVoice(Frozen):
-    """A voice that takes no turn in a run any more. interrupted: its turns that were running, by thread and turn; over:
-    whether all of its steps have ended."""
-
-    run_id: str
-    voice: str
-    interrupted: list[InterruptedTurn]
-    over: bool
-
-
 class HaltBody(Frozen):
     """flatten: also close the desk's positions at the service's broker, at market. all: with flatten, what else the
     broker holds, too. confirm: for flatten `flatten ACCOUNT`, with all `flatten all of ACCOUNT`, as a person types it,
