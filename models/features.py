@@ -639,8 +639,10 @@ def unready() -> dict[str, Skipped]:
 
 
 def absent_setting(name: str) -> tuple[str, str] | None:
-    """Return why a name that is no setting may be one of a package that is off or left out, and the remedy."""
-    for each in _found().left:
+    """Return why a name that is no setting may be one of a feature that is off or left out, and the remedy."""
+    known = _found().features
+    own = (each for each in off() if each in known and known[each].settings_schema)
+    for each in (*own, *_found().left):
         if name.startswith(prefix(each)):
             return f"the feature {each} is switched off", f"unset it, or take {each} out of {OFF}"
     return next(((str(each), each.remedy) for each in skipped() if name.startswith(prefix(each.name))), None)

@@ -115,12 +115,16 @@ def _listed(help: str) -> list[str]:
 
 def _refused(off: str) -> Iterator[tuple[str, str]]:
     """Yield what the desk says to each setting, and to each name in one, that is of a feature which is off."""
+    from chordesk.models import features
     from chordesk.models.errors import DeskError
     from chordesk.models.settings import Settings
     from chordesk.tasks.cli.shell import checked
 
     for feature in (one for name, one in described().items() if name in off.split(",")):
         fields = {name: Settings.model_fields[name] for name in feature.settings if name in Settings.model_fields}
+        if feature.settings_schema:
+            part = features.load(feature.settings_schema)
+            fields |= {feature.prefix + name: field for name, field in part.model_fields.items()}
         given = [(f"DESK_{name.upper()}", str((field.examples or [""])[0])) for name, field in fields.items()]
         given += [(key, text.format(name)) for what, (key, text) in TAKES.items() for name in getattr(feature, what)]
         for variable, value in given:
