@@ -15,6 +15,7 @@ from chordesk.agents.verdicts.research_verdict import reduce_reports as reduce_w
 from chordesk.models.analysis import RoleReport, VerdictResult
 from chordesk.models.answers import Confidence, Rating, ReportStatus, Stance
 from chordesk.models.settings import Settings
+from tests.parts import needs
 
 OK, CARE, NO = Stance.CONFIRMED, Stance.CAUTION, Stance.REJECT
 HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
@@ -293,6 +294,7 @@ def test_the_rule_that_decided_a_verdict_is_named(stances: tuple[Stance, ...], r
 GRAPH = "tradingagents"
 
 
+@needs("graphs")
 @pytest.mark.parametrize("own", [(), (done("quick", OK),), (done("quick", CARE),), (absent("risk"), done("quick", OK))])
 def test_no_order_rests_on_a_graph_alone(own: tuple[RoleReport, ...]) -> None:
     found = reduce_reports([*own, done(GRAPH, OK)])

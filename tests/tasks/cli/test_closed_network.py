@@ -150,7 +150,11 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stop", ("--all",)),
     ("db renew", ()),
 )
-WALK = [(name, given) for name, given in WHOLE if has_command(name) and (EPISODE not in given or "board" in HERE)]
+WALK = [
+    (name, given if "board" in HERE else tuple(RUN if one == EPISODE else one for one in given))
+    for name, given in WHOLE
+    if has_command(name)
+]
 BY_UP = {"up": "up", "worker": "worker trade", "beat": "beat", "flower": "flower", "rulebook": "rulebook", "api": "api"}
 BY_UP |= {"notify run": "notify run"} if "notifications" in HERE else {}
 BY_DEMO = {"demo": "demo --live"} if "samples" in HERE else {}

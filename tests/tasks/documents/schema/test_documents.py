@@ -15,6 +15,7 @@ from chordesk.tasks.reports.formats import rendered
 from chordesk.tasks.reports.report_files import write_run
 from chordesk.tasks.reports.report_schema import DayDocument, SymbolDocument, SymbolFile, run_document_type
 from tests.browser.hostile import a_hostile_run
+from tests.parts import needs
 from tests.tasks.documents.building.test_building import add_fill
 from tests.tasks.views.board_rows import a_forecast, a_question, a_signal
 from tests.tasks.views.chain import Chain
@@ -22,6 +23,7 @@ from tests.tasks.views.chain import Chain
 DAY = dt.date(2010, 8, 12)
 
 
+@needs("board")
 def test_each_document_is_read_back_as_it_was(desk: Desk, chained: Chain) -> None:
     a_hostile_run(desk.store)
     with desk.store.session() as session:
