@@ -17,7 +17,7 @@ from chordesk.models.market import Quote
 from chordesk.models.orders import AccountView, BrokerAnswer, HeldPosition, OrderTicket
 from chordesk.models.tables.orders import Preview
 from chordesk.tools.books import Books
-from chordesk.tools.brokers.paper import settlements
+from chordesk.tools.brokers.paper_settlements import settlements
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket

@@ -16,7 +16,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import ChainRow, Quote
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.tools.books import Books
-from chordesk.tools.brokers.paper import settlements
+from chordesk.tools.brokers.paper_settlements import settlements
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ModelledReplay, ReplayData, ReplayMarket
 from chordesk.tools.orders.reconciliation import reconcile

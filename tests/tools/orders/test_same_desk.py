@@ -80,7 +80,9 @@ def _play(desk: Desk, label: Label, script: list[tuple[Any, ...]]) -> list[Any]:
         said.append([(row.quantity, row.cost_base, row.currency) for row in held])
         said.append(sorted(session.exec(select(Preview.notional)).all()))
         said.append([(mark.opening, mark.last, mark.high_water) for mark in session.exec(select(EquityMark)).all()])
-    return [*said, desk.cash()]
+    said.append(desk.cash())
+    desk.store.close()
+    return said
 
 
 WHICH = st.integers(0, 1)
