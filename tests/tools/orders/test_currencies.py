@@ -7,14 +7,17 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from sqlmodel import select
 
+from chordesk.models.errors import OrderError
 from chordesk.models.market import Listing
-from chordesk.models.orders import DenialCode
+from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, DenialCode, OrderTicket
 from chordesk.models.states import OrderState
 from chordesk.models.tables.orders import Account, EquityMark, Position, Preview
 from chordesk.tools.decimals import exact
 from chordesk.tools.orders.flow import maintain_orders
+from chordesk.tools.orders.reconciliation import reconcile
 from tests.tools.orders.abroad import PlacesClock, TapeAbroad
 from tests.tools.orders.desk import Desk, action, denied
 from tests.tools.orders.tape import Tape
@@ -127,3 +130,48 @@ def test_duties_are_paid_beside_the_commission_at_the_rate(new_desk: NewDesk) ->
     short = new_desk(desk.market, starting_cash=1_251, max_symbol_share=1)
     reason = denied(short.run(action("RELIANCE.NS", quantity=100))[0], DenialCode.BUYING_POWER)
     assert "may need more than the cash" in reason
+
+
+class _Far:
+    """A broker that fills what it is sent at once, in the currency of the listing, and does not say the rate."""
+
+    name, real_money = "paper", False
+
+    def __init__(self, currency: str = "USD") -> None:
+        self.currency = currency
+
+    def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
+        at = dt.datetime(2010, 8, 12, 20, tzinfo=dt.UTC)
+        fill = BrokerFill(quantity=ticket.quantity, price=100.0, commission=1.0, at=at, currency="CAD")
+        return BrokerAnswer(status="filled", broker_order_id="1", fills=[fill])
+
+    def lookup(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> None:
+        return None
+
+    def cancel(self, ticket: OrderTicket) -> None:
+        return None
+
+    def state(self) -> BrokerState:
+        figures = {"cash": 50_000.0, "equity": None, "positions": [], "open_orders": [], "fills": []}
+        return BrokerState.model_validate({"account": self.name, "currency": self.currency, **figures})
+
+
+def test_a_fill_without_a_rate_is_booked_at_that_of_its_preview(new_desk: NewDesk) -> None:
+    desk = new_desk(_toronto())
+    desk.broker = _Far()
+    (bought,) = desk.run(action("SHOP.TO", quantity=4))
+    (fill,) = bought.fills
+    assert (fill.currency, fill.rate, fill.rate_source) == ("CAD", 0.75, "tape")
+    assert exact(desk.cash()) == 50_000 - 300 - 1  # of the broker's own cash, as it was compared before
+
+
+def test_an_account_is_kept_in_the_currency_of_its_broker(new_desk: NewDesk) -> None:
+    desk = new_desk(_toronto())
+    far = _Far("EUR")
+    reconcile(desk.store, desk.settings, far, "a test")
+    with desk.store.read() as session:
+        assert (session.get_one(Account, "paper").currency, session.get_one(Account, "paper").cash) == ("EUR", 50_000)
+    desk.hold("AAA", 1)
+    far.currency = "CHF"
+    with pytest.raises(OrderError, match="keeps account paper in CHF, and its books are in EUR"):
+        reconcile(desk.store, desk.settings, far, "a test")

@@ -16,6 +16,7 @@ from chordesk.models.market import Listing
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
 from chordesk.tools.brokers.paper_matching import locked_side
+from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.price_steps import day_band, listing_terms, market_terms
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.orders.flow import maintain_orders
@@ -139,3 +140,27 @@ def test_steps_are_those_that_a_month_of_prices_fits() -> None:
     assert terms.price(Decimal("91.031"), ROUND_CEILING) == Decimal("91.04")
     adjusted = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.0213]})
     assert "price_step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
+
+
+class _StoppedClock(LiveClock):
+    """Real hours at a moment that stands still."""
+
+    def __init__(self, at: dt.datetime) -> None:
+        super().__init__("XTKS")
+        self.at = at
+
+    def now(self) -> dt.datetime:
+        return self.at
+
+
+@pytest.mark.parametrize(
+    ("time", "says"), [("11:29", None), ("11:45", "next open 2026-11-26 12:30 JST"), ("12:30", None)]
+)
+def test_no_order_of_the_day_is_taken_in_a_lunch_break(new_desk: NewDesk, time: str, says: str | None) -> None:
+    at = dt.datetime.fromisoformat(f"2026-11-26T{time}:00+09:00")
+    market = TapeAbroad({TOKYO: 3_000.0}, clock=_StoppedClock(at), rates=dict(RATES))  # type: ignore[arg-type]
+    (order,) = new_desk(market).run(action(TOKYO, quantity=100))
+    if says is None:
+        assert order.state == OrderState.FILLED
+    else:
+        assert says in denied(order, DenialCode.MARKET_CLOSED)
