@@ -337,6 +337,11 @@ def at_listing(moment: dt.datetime, symbol: str) -> str:
     return at_exchange(moment, exchange_code(symbol))
 
 
+def days_a_year(symbol: str) -> int:
+    """Return how many sessions of a symbol's exchange a year has: by them a figure of days is one of a year."""
+    return EXCHANGES[exchange_code(symbol)].days_a_year
+
+
 def currency_of(symbol: str) -> str:
     """Return the currency of a symbol's prices as its form tells; a source may state another."""
     pair = pair_of(symbol)

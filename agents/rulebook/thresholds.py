@@ -130,7 +130,6 @@ EARNINGS_RULE = Rule("earnings", "daysUntil", "days until the next report", Fals
 THESIS_STEPS: Mapping[Level, float] = {Level.CALM: 0.25, Level.CAUTION: -0.25, Level.REJECT: -1.0}
 
 HORIZON = 10  # sessions of a thesis without a base rate, the shorter of those that base rates have
-SESSIONS_A_YEAR = 252
 
 QUICK_RULES = ("history", "overbought", "falling", "drawdown", "volatility", "split")
 OVERVIEW_COMPANY_RULES = ("valuation", "margin", "analysts")

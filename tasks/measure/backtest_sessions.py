@@ -13,7 +13,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.answers import ReportStatus
-from chordesk.models.exchanges import exchange_code
+from chordesk.models.exchanges import EXCHANGES, exchange_code
 from chordesk.models.orders import DenialCode
 from chordesk.models.questions import QuestionState
 from chordesk.models.settings import Settings
@@ -50,6 +50,7 @@ from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previou
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.measure.backtest_performance import (
+    SESSIONS_A_YEAR,
     Performance,
     capacities_of,
     conclusion,
@@ -476,10 +477,12 @@ def _performance(
 
 
 def _sessions_a_step(market: MarketData, days: Sequence[dt.date]) -> float:
+    """Return the sessions of a step, as of a year of 252: pairs have 365 in one."""
     assert isinstance(market, RecordedSessions)
     known = market.recorded()
     between = bisect.bisect_left(known, days[-1]) - bisect.bisect_left(known, days[0])
-    return max(1, between) / max(1, len(days) - 1)
+    steps = max(1, between) / max(1, len(days) - 1)
+    return steps * (SESSIONS_A_YEAR / EXCHANGES[market.clock.exchange].days_a_year)
 
 
 def _actions(market: MarketData, fills: Sequence[Fill]) -> dict[str, Sequence[Action]]:

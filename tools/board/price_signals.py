@@ -36,6 +36,7 @@ from chordesk.tools.prices.daily_bars import Budget
 from chordesk.tools.prices.price_panel import (
     CORRELATION_SESSIONS,
     PricePanel,
+    a_year_of,
     beat_median,
     change,
     correlations,
@@ -483,7 +484,7 @@ def volatilities(panel: PricePanel) -> Floats:
     if len(panel.days) <= VOLATILITY_SESSIONS:
         return np.full(len(panel.close), np.nan)
     changes = np.diff(np.log(panel.close[:, -VOLATILITY_SESSIONS - 1 :]), axis=1)
-    return np.asarray(changes.std(axis=1, ddof=1) * math.sqrt(price_figures.SESSIONS_A_YEAR), dtype=np.float64)
+    return np.asarray(changes.std(axis=1, ddof=1) * math.sqrt(a_year_of(panel)), dtype=np.float64)
 
 
 def _volatility(panel: PricePanel) -> Callable[[str], Row]:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from typing_extensions import TypedDict
 
+from chordesk.models.exchanges import days_a_year
 from chordesk.models.market import SymbolSignals, SymbolTechnicals
 from chordesk.models.settings import Settings
 from chordesk.tools.decimals import rounded
@@ -73,7 +74,9 @@ def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
         rsi14=rounded(price_figures.rsi(_closes(history, _RSI)), 2),
         from_high=rounded(price_figures.from_high(bars.close, high)),
         high_sessions=len(high),
-        volatility20=rounded(price_figures.volatility(month.close, len(month) - 1)) if month else None,
+        volatility20=rounded(
+            price_figures.volatility(month.close, len(month) - 1, days_a_year(history.symbol)) if month else None
+        ),
         drawdown60=rounded(price_figures.drawdown(quarter.close, len(quarter))) if quarter else None,
         volume_ratio=rounded(price_figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
         gap=None if lost else rounded(price_figures.gap(spread.open, close)),

@@ -41,13 +41,14 @@ def from_high(close: Floats, high: Floats, sessions: int = SESSIONS_A_YEAR) -> f
     return finite(close[-1] / high[-sessions:].max() - 1) if len(close) else None
 
 
-def volatility(close: Floats, sessions: int = 20) -> float | None:
-    """Return realised volatility: the sample standard deviation of n daily log returns, times sqrt(252). Hull, Options,
-    Futures, and Other Derivatives, section 'Estimating volatility from historical data'."""
+def volatility(close: Floats, sessions: int = 20, a_year: int = SESSIONS_A_YEAR) -> float | None:
+    """Return realised volatility: the sample standard deviation of n daily log returns, times the square root of the
+    sessions of a year, 252 or of pairs 365. Hull, Options, Futures, and Other Derivatives, section 'Estimating
+    volatility from historical data': the variance of a year is the sum of those of its trading days."""
     if len(close) <= sessions:
         return None
     returns = np.diff(np.log(close[-sessions - 1 :]))
-    return finite(returns.std(ddof=1) * math.sqrt(SESSIONS_A_YEAR))
+    return finite(returns.std(ddof=1) * math.sqrt(a_year))
 
 
 def volatility_rank(close: Floats, sessions: int = 20, past: int = SESSIONS_A_YEAR) -> tuple[float | None, int]:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.exchanges import days_a_year
 from chordesk.tools.market.prices import lapse
 from chordesk.tools.market.protocol import Bars, Floats, MarketData
 from chordesk.tools.market.universe import resolve_universe
@@ -37,6 +38,11 @@ class PricePanel:
     # why a symbol has no bar of the latest session, by symbol. Where prices are not adjusted, a row begins after the
     # last move as large as a split's.
     absent: Mapping[str, str]
+
+
+def a_year_of(panel: PricePanel) -> int:
+    """Return the sessions of a year of the exchange that a panel is of."""
+    return days_a_year(next(iter(panel.place), ""))
 
 
 class _Kept(NamedTuple):

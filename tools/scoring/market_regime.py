@@ -14,7 +14,7 @@ from chordesk.models.market import Regime
 from chordesk.tools.decimals import finite, rounded
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.prices import price_figures
-from chordesk.tools.prices.price_panel import LEAST_COMPARED, PricePanel, change, panel_of, standing
+from chordesk.tools.prices.price_panel import LEAST_COMPARED, PricePanel, a_year_of, change, panel_of, standing
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.scoring.base_rates import (
     HIGH_SESSIONS,
@@ -50,7 +50,7 @@ def regime_of(panel: PricePanel) -> Regime:
     average = mean(close, TREND_SESSIONS)[:, -1]
     month = price_figures.momentum(index, _SESSIONS)
     above = price_figures.from_average(index, TREND_SESSIONS)
-    volatility, percentile, sessions = _volatility(index)
+    volatility, percentile, sessions = _volatility(index, a_year_of(panel))
     dispersion = _spread(changes[:, -1])
     past = [each for column in changes.T[-price_figures.SESSIONS_A_YEAR :] if (each := _spread(column)) is not None]
     return Regime(
@@ -75,10 +75,11 @@ def _trend(month: float, above: float) -> Literal["up", "down", "mixed"]:
     return "up" if month > 0 < above else "down" if month < 0 > above else "mixed"
 
 
-def _volatility(index: Floats) -> tuple[float | None, float | None, int]:
+def _volatility(index: Floats, a_year: int) -> tuple[float | None, float | None, int]:
     """Return (realised volatility of 20 sessions, the share of those of the last year that are at most it, of how
     many)."""
-    past = [price_figures.volatility(index[: end + 1]) for end in range(len(index))][-price_figures.SESSIONS_A_YEAR :]
+    every = [price_figures.volatility(index[: end + 1], a_year=a_year) for end in range(len(index))]
+    past = every[-price_figures.SESSIONS_A_YEAR :]
     known = [each for each in past if each is not None]
     now = past[-1] if past else None
     return now, None if now is None else _percentile(known, now), len(known)

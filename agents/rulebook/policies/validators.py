@@ -13,6 +13,7 @@ from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, clip, nu
 from chordesk.agents.rulebook.policies.screeners import flat
 from chordesk.agents.rulebook.thresholds import Level, Rule
 from chordesk.agents.thesis_pooling import EVEN, PRICES
+from chordesk.models.exchanges import days_a_year
 from chordesk.models.thesis import MOST_POINTS, Thesis
 
 # The thesis of a report whose evidence decides nothing of the share.
@@ -50,7 +51,7 @@ def thesis_of(
     # Without a base rate half of all names beat their median.
     probability = round(_stepped(EVEN if base is None else base, limits.THESIS_STEPS[level]), 4) if forecasts else None
     way = _way(probability) if probability is not None else None
-    move, low, high = _moves(rate, base, probability, volatility, int(horizon))
+    move, low, high = _moves(rate, base, probability, volatility, int(horizon) / days_a_year(symbol_of(case)))
     return {
         "direction": way,
         "horizon": horizon,
@@ -71,19 +72,19 @@ _TENTH = NormalDist().inv_cdf(0.9)
 
 
 def _moves(
-    rate: Payload, base: float | None, probability: float | None, volatility: float | None, horizon: int
+    rate: Payload, base: float | None, probability: float | None, volatility: float | None, years: float
 ) -> tuple[float | None, float | None, float | None]:
     """Return the move with its 10 and 90 % quantiles: the base rate's, moved by what the probability differs from it.
 
     Returns around the median of the names are taken as normal with the range of the base rate, else with the
-    volatility over the horizon around 0; to beat the median with p is to be q(p) deviations above it, q of the normal
-    distribution. None where neither is known.
+    volatility over the horizon, of so many years, around 0; to beat the median with p is to be q(p) deviations above
+    it, q of the normal distribution. None where neither is known.
     """
     move, low, high = (number(rate, name) for name in ("move", "moveLow", "moveHigh"))
     if base is None or move is None or low is None or high is None:
         if volatility is None or volatility <= 0:
             return None, None, None
-        reach = _TENTH * volatility * math.sqrt(horizon / limits.SESSIONS_A_YEAR)
+        reach = _TENTH * volatility * math.sqrt(years)
         base, move, low, high = EVEN, 0.0, -reach, reach
     normal = NormalDist()
     chance = base if probability is None else probability

@@ -68,6 +68,9 @@ def test_each_set_of_settings_screens_its_symbols(
     assert resolve_universe(settings.universe, market) == symbols
     answer = call(market, "signals_get", symbols=symbols)
     assert ([row["symbol"] for row in answer.payload["signals"]], answer.payload["missing"]) == (symbols, [])
+    for row in answer.payload["signals"]:
+        moves = np.diff(np.log([bar[4] for bar in far.charts[row["symbol"]]][-21:]))
+        assert row["volatility20"] == pytest.approx(moves.std(ddof=1) * own.days_a_year**0.5, abs=1e-4)
     parts = 100 if own.code == "XLON" else 1
     assert market.quote(symbols[0]).price == pytest.approx(far.charts[symbols[0]][-1][4] / parts)
     assert {market.listing(symbol).currency for symbol in symbols} == {currency_of(symbol) for symbol in symbols}
