@@ -116,14 +116,14 @@ def arm(
 
 
 def checked_symbols(symbols: Sequence[str]) -> tuple[str, ...]:
-    from chordesk.tools.market.home import HOME_REMEDY, foreign
+    from chordesk.tools.market.home import TRADED_REMEDY, untraded
     from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
     found = tuple(dict.fromkeys(spelled(part) for part in symbols if part.strip()))
     if found == (ANY_SYMBOL,):
         return found
-    if abroad := next(filter(None, map(foreign, found)), None):
-        raise UsageError(f"--symbols {','.join(symbols)!r}: {abroad}", remedy=HOME_REMEDY)
+    if strange := next(filter(None, map(untraded, found)), None):
+        raise UsageError(f"--symbols {','.join(symbols)!r}: {strange}", remedy=TRADED_REMEDY)
     wrong = [symbol for symbol in found if not is_symbol(symbol)]
     if wrong or not found:
         raise UsageError(
