@@ -34,8 +34,8 @@ class Timer:
 
 def consumer(home: Path, node: str = NODE) -> Any:
     watch = SimpleNamespace(health=ProcessHealth("research"))
-    room = ShortageWatch(Settings(home=home), lambda: Store("sqlite://"), bool)
-    desk = SimpleNamespace(settings=SimpleNamespace(home=home), watch=watch, room=room)
+    shortages = ShortageWatch(Settings(home=home), lambda: Store("sqlite://"), bool)
+    desk = SimpleNamespace(settings=SimpleNamespace(home=home), watch=watch, shortages=shortages)
     return SimpleNamespace(app=SimpleNamespace(desk=desk), hostname=node, timer=Timer())
 
 

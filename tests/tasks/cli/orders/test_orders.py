@@ -97,7 +97,8 @@ def test_from_the_first_key_to_disarmed(person: Person) -> None:
     assert (shown.returncode, "used: 0 of 5 orders, 0.00 of 25,000.00" in shown.stdout) == (0, True)
     again = person("arm", *LIMITS)
     assert "workers do not know" not in again.stdout
-    (found,) = json.loads(person("mandate", "--json").stdout)
+    found, *others = json.loads(person("mandate", "--json").stdout)
+    assert (found["broker"], [one["in_force"] for one in others]) == ("alpaca-live", [False] * len(others))
     assert (found["in_force"], found["mandate"]["version"], found["mandate"]["max_notional"]) == (True, 2, "25000")
     assert person("disarm").stdout == "disarmed: mandate 1, 2\n"
     assert person("disarm").stdout == "there was no mandate to disarm\n"
