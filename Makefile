@@ -73,7 +73,7 @@ lint: $(VENV)/.dev $(TYPED)/.tools
 	@echo "-- import rules"
 	@$(APART) $(BIN)/lint-imports
 	@echo "-- eslint"
-	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC)
+	@$(APART) $(NODE) $(TYPED)/node_modules/.bin/eslint --config $(TYPED)/eslint.config.js $(STATIC) $(filter-out tasks/web/page,$(wildcard tasks/*/page))
 
 types: $(VENV)/.dev $(TYPED)/.tools
 	@echo "-- mypy"

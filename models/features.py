@@ -226,7 +226,7 @@ class Denial:
 @dataclass(frozen=True, slots=True)
 class View:
     """A view of the page. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. module: the
-    place of its file among those of the page, without `.js`, such as `views/record`, or `of/FEATURE/FILE` of a package;
+    place of its file among those of the page, without `.js`: `of/FEATURE/FILE`, FILE in the folder `page` of `pages`;
     part: its component, by default the one of the view's name, which gets {params, query, desk}."""
 
     path: str

@@ -31,7 +31,7 @@ FEATURE = Feature(
             f"{_TASKS}.board_view:voices_of_run",
             text=f"{_TASKS}.board_display:voices_report",
             missing=f"{_TASKS}.board_view:left_out",
-            page="views/board:BoardPart",
+            page="of/board/board:BoardPart",
             kinds=("episode",),
         ),
         "board": Shown(f"{_TASKS}.board_view:board_or_none", "report", template=f"{_TASKS}:board"),
@@ -54,9 +54,10 @@ FEATURE = Feature(
     requires=("chordesk.agents.board.voices:voices_of",),
     checks=("chordesk.tasks.board.checks:VENUES_CHECK",),
     routes=(f"{_TASKS}.routes:scores_router", f"{_TASKS}.routes:router", f"{_TASKS}.routes:questions_router"),
+    pages=(_TASKS,),
     views=(
-        View("/scores", "Record", "views/record", menu=True, key="b"),
-        View("/scores/:kind/:name", "Score", "views/record"),
-        View("/questions/:question", "Question", "views/record", part="QuestionView"),
+        View("/scores", "Record", "of/board/record", menu=True, key="b"),
+        View("/scores/:kind/:name", "Score", "of/board/record"),
+        View("/questions/:question", "Question", "of/board/record", part="QuestionView"),
     ),
 )

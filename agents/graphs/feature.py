@@ -26,7 +26,7 @@ FEATURE = Feature(
             text="chordesk.tasks.graphs.run_display:graphs_report",
             missing="chordesk.tasks.graphs.run_view:unfinished",
             template="chordesk.tasks.graphs:graphs",
-            page="views/graphs:GraphsPart",
+            page="of/graphs/graphs:GraphsPart",
             kinds=("graph",),
         )
     },
@@ -36,6 +36,7 @@ FEATURE = Feature(
             "chordesk.tasks.graphs.commands", "Run", "Run TradingAgents on symbols as durable work."
         ),
     },
+    pages=("chordesk.tasks.graphs",),
     documents=(
         "langchain.md",
         "tradingagents.md",

@@ -32,7 +32,7 @@ FEATURE = Feature(
             text=f"{_TASKS}.run_display:backtest_report",
             missing=f"{_TASKS}.run_view:missing",
             template=f"{_TASKS}:backtest",
-            page="views/record:BacktestPart",
+            page="of/measure/backtest:BacktestPart",
             kinds=("backtest",),
         )
     },
@@ -43,9 +43,10 @@ FEATURE = Feature(
     ),
     settings=("cassettes", "mask"),
     routes=(f"{_TASKS}.routes:router",),
+    pages=(_TASKS,),
     views=(
-        View("/experiments", "Experiments", "views/experiments", key="x"),
-        View("/experiments/:experiment", "Experiment", "views/experiments"),
+        View("/experiments", "Experiments", "of/measure/experiments", key="x"),
+        View("/experiments/:experiment", "Experiment", "of/measure/experiments"),
     ),
     markets={"calendar": Market("chordesk.tools.measure.benchmarks.calendar", replays=True)},
     wraps=("chordesk.agents.measure.mask.runtime:MaskWrap", "chordesk.agents.measure.cassettes:CassetteWrap"),

@@ -28,6 +28,9 @@ export const prices = (label, field = fieldOf(label), looks = '', digits = null)
 export const gain = (value, text = signedMoney(value)) =>
   html`<span class=${`num ${value > 0 ? 'gain' : value < 0 ? 'loss' : ''}`}>${text}</span>`;
 export const gainShare = (value) => gain(value, signedPercent(value));
+/** A difference, with a star where it is told from 0 among all that were looked at. */
+export const told = (row, value, text) => gain(value, `${text}${row.told ? '*' : ''}`);
+export const aStep = (value) => signedPercent(value, 3);
 export const tickerOf = (symbol) => html`<span class="symbol">${plain(symbol)}</span>`;
 export const symbolsOf = (symbols) => symbols.map((symbol) => html`${symbolOf(symbol)} `);
 export const voiceOf = (voice) => html`<${Link} to=${`/scores/voice/${part(voice)}`}>${textOf(voice)}<//>`;

@@ -1,6 +1,6 @@
 // The graphs of a run: where each is, its nodes that asked a model, and what it came to.
 
-import { badgeOf, column, count, html, number, plain, quietOf, TablePanel, textOf, threadOf } from '../lib/view.js';
+import { badgeOf, column, count, html, number, plain, quietOf, TablePanel, textOf, threadOf } from '../../lib/view.js';
 
 export const GraphsPart = ({ detail }) => html`<${TablePanel} title="Graphs"
   columns=${graphColumns(detail.conversations)} rows=${detail.graphs} rowKey="graph" empty="No graph has begun yet" />`;

@@ -3,7 +3,7 @@
 import {
   column, costOf, count, figure, gain, gainShare, html, Link, Loaded, number, numOf, part, plain, rangeOf, runOf,
   shortId, signedPercent, symbolOf, TablePanel, textOf, timeOf, useGet, words,
-} from '../lib/view.js';
+} from '../../lib/view.js';
 
 const REFRESH_MS = 15_000;
 const LIST = [

@@ -4,8 +4,8 @@ import {
   ActionButton, badgeOf, Block, Choice, codeOf, column, count, Empty, Facts, figure, html, Loaded, MISSING, number,
   numOf, outcomeOf, Panel, part, plain, questionOf, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, textOf,
   timeOf, upTo, useFirst, useGet, useState, voiceOf,
-} from '../lib/view.js';
-import { turnOf } from '../lib/orders.js';
+} from '../../lib/view.js';
+import { turnOf } from '../../lib/orders.js';
 
 const MOST_ARGUMENTS = 6;
 const SIGNAL_TONES = { live: 'good', offline: 'bad', dormant: 'plain' };
