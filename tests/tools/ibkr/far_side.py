@@ -18,6 +18,7 @@ from chordesk.models.settings.schema import BROKERS
 from chordesk.testing.broker import ClockAlone, Far, FarOrder, Fault
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.ibkr import broker as module
+from chordesk.tools.ibkr import gateway
 from tests.fakes.tws import ACCOUNT, Tws, serving
 from tests.patience import PATIENCE
 
@@ -50,6 +51,8 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
         self.sends: Sequence[str] = self.tws.sends
         self._built: list[Any] = []
         self._stack.enter_context(patch.object(module, "REQUEST_SECONDS", PATIENCE))
+        for name in ("FEE_SECONDS", "CANCEL_SECONDS"):  # what comes later is in the lists
+            self._stack.enter_context(patch.object(gateway, name, 0.2))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -70,6 +73,11 @@ class IbkrFar(Far, AbstractContextManager["IbkrFar"]):
         given = self.keys if keys is None else keys
         made = built(self.tws, self._store, self._home / home, given.get("IBKR_ACCOUNT"), name)
         self._built.append(made)
+        return made
+
+    def home(self) -> Path:
+        made = self._home / "home"
+        made.mkdir(parents=True, exist_ok=True)
         return made
 
     def limit(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sqlalchemy import event
 from chordesk.models.states import OrderState
 from chordesk.tools.orders.reconciliation import reconcile
 from tests.fakes.tws import ACCOUNT, Tws, serving
+from tests.patience import PATIENCE
 from tests.tools.ibkr.desks import CASH, again, made
 from tests.tools.orders.desk import Desk, action
 
@@ -32,7 +34,12 @@ def killed_at(desk: Desk, decision: str, point: int) -> bool:
         with suppress(BaseException):
             _die_at(again(desk), decision, point)
         os._exit(1)
-    _, status = os.waitpid(child, 0)
+    last = time.monotonic() + PATIENCE / 8
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        time.sleep(0.01)
+        if time.monotonic() > last:  # a lock that was held when it was made: it is killed where it waits
+            os.kill(child, signal.SIGKILL)
+    status = found[1]
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
     return os.WIFSIGNALED(status)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +14,9 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import DeskError
-from chordesk.testing.broker import Line, Updates, ticket_at
+from chordesk.testing.broker import Line, ticket_at
 from tests.patience import PATIENCE
-
-pytestmark = pytest.mark.process
+from tests.stack import REPOSITORY
 
 
 def until(done: Callable[[], bool]) -> None:
@@ -28,19 +29,14 @@ def until(done: Callable[[], bool]) -> None:
 @contextmanager
 def listening(far: Any) -> Iterator[int]:
     """A process that has the connection and a stream, as the trade worker; yields its id."""
-    child = os.fork()
-    if child == 0:
+    home = far.home()
+    program = [sys.executable, "-m", "tests.tools.ibkr.listener", str(far.tws.port), str(home)]
+    with subprocess.Popen(program, cwd=REPOSITORY) as child:
         try:
-            far.connect().listen(Updates())
-            time.sleep(PATIENCE)
+            until(lambda: far.tws.connected() == {1})
+            yield child.pid
         finally:
-            os._exit(1)
-    try:
-        until(lambda: far.tws.connected() == {1})
-        yield child
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            child.kill()
 
 
 def test_a_process_that_waits_gets_the_connection_and_gives_it_back(far: Any) -> None:
