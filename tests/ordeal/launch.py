@@ -155,14 +155,14 @@ def with_resend_switch() -> None:
 
 
 def with_trades(command: list[str]) -> None:
-    from chordesk.models.settings.schema import BROKER_KEYS
+    from chordesk.models.settings.schema import BROKERS
     from tests.fakes.alpaca import KEY, SECRET
 
     far_sides()
     with_claim_switch()
     with_resend_switch()
     if command[:2] == ["worker", "trade"]:
-        os.environ.update(zip(BROKER_KEYS, (KEY, SECRET), strict=True))
+        os.environ.update(zip(BROKERS["alpaca-paper"].credentials, (KEY, SECRET), strict=True))
         with_points()
 
 
