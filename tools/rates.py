@@ -10,10 +10,13 @@ from sqlmodel import Session
 
 from chordesk.models.duties import duties_due
 from chordesk.models.errors import MarketError
-from chordesk.models.money import Duty, FxRate
+from chordesk.models.money import Duty, FxRate, Money
+from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position, Preview
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.fx import Converting
+from chordesk.tools.market.fx import Converting, kind_of, listed_in, rate_into
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.risk.exposure import round_trip
 
 _DIGITS = Context(prec=10)  # as of a rate that is crossed
 OF_COST = "cost of the position"
@@ -36,6 +39,18 @@ def cost_rate(currency: str, base: str, average: Decimal, cost_base: Decimal, at
     if not average or not cost_base:
         return None
     return FxRate(currency, base, float(_DIGITS.divide(cost_base, average)), at, OF_COST)
+
+
+def cost_to_trade(market: MarketData, symbol: str, price: float | None, settings: Settings) -> float:
+    """Return what buying a share and selling it again costs as a share of its price, see `round_trip`. price: as the
+    listing has it; without a rate into the account's currency the commission is not counted."""
+    money = Money(settings.currency, dt.timedelta(days=settings.max_fx_age))
+    if price is not None and settings.commission_per_share and (currency := listed_in(market, symbol)) != money.base:
+        try:
+            price *= rate_into(market, currency, money).rate
+        except MarketError:
+            price = None
+    return round_trip(symbol, price, settings, kind_of(market, symbol))
 
 
 _CENT = Decimal("0.01")

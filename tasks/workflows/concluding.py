@@ -47,7 +47,7 @@ from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.portfolio.holdings import free_shares, written_contracts
 from chordesk.tools.questions.asking import verdict_question
 from chordesk.tools.questions.theses import crossing
-from chordesk.tools.risk.exposure import round_trip
+from chordesk.tools.rates import cost_to_trade
 from chordesk.tools.scoring.market_regime import HORIZONS, base_rates
 
 
@@ -96,7 +96,7 @@ def basis_of(desk: Desk, run_id: str, symbol: str, reports: Iterable[RoleReport]
     rates = base_rates(context, [symbol]).get(symbol, ())
     rate = min(rates, key=lambda one: abs(one.horizon - horizon), default=None)
     closes = [one.thesis.close for one in reports if one.thesis is not None and one.thesis.close is not None]
-    cost = round_trip(closes[0] if closes else None, context.settings)
+    cost = cost_to_trade(context.market, symbol, closes[0] if closes else None, context.settings)
     return Basis(cost=cost) if rate is None else Basis(rate.beat.share, rate.move, cost)
 
 

@@ -22,8 +22,8 @@ from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSes
 from chordesk.tools.prices import price_figures
 from chordesk.tools.prices.daily_bars import histories, note_kept, note_lost
 from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR, load_talib, rsi
+from chordesk.tools.rates import cost_to_trade
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
-from chordesk.tools.risk.exposure import round_trip
 
 _RSI = 15  # closes that 14 changes have
 _LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
@@ -157,7 +157,7 @@ _TECHNICAL_SESSIONS = 400
 _LONGEST_TECHNICAL = 200  # sessions of the figure that looks back furthest, but the extremes of a year
 
 
-def symbol_technicals(history: History, settings: Settings) -> SymbolTechnicals:
+def symbol_technicals(history: History, market: MarketData, settings: Settings) -> SymbolTechnicals:
     """Return indicators at the last bar, with TA-Lib's definitions and usual periods; prices per share. MACD 12, 26, 9;
     Bollinger bands of 20 closes and 2 standard deviations; Wilder's RSI, ATR and ADX of 14. high252 and low252 are the
     extremes of exactly 252 sessions. Where at most a tenth of a figure's sessions have no bar it is of the others."""
@@ -189,7 +189,7 @@ def symbol_technicals(history: History, settings: Settings) -> SymbolTechnicals:
         high252=rounded(float(np.max(year.high))) if year else None,
         low252=rounded(float(np.min(year.low))) if year else None,
         traded20=_traded(band),
-        round_trip=round(round_trip(float(bars.close[-1]), settings), 6),
+        round_trip=round(cost_to_trade(market, bars.symbol, float(bars.close[-1]), settings), 6),
     )
 
 
@@ -218,7 +218,8 @@ def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> 
     found = list(histories(context, symbols, gaps, _TECHNICAL_SESSIONS))
     note_kept(found, gaps, _LONGEST_TECHNICAL)
     note_lost(context, gaps, SESSIONS_A_YEAR)
-    rows = [symbol_technicals(history, context.settings).model_dump(mode="json", by_alias=True) for history in found]
+    read = [symbol_technicals(history, context.market, context.settings) for history in found]
+    rows = [one.model_dump(mode="json", by_alias=True) for one in read]
     short = sum(history.window(SESSIONS_A_YEAR) is None for history in found)
     if short:
         reason = f"{short} of {len(rows)} symbols have fewer than {SESSIONS_A_YEAR} sessions of history"

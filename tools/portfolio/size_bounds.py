@@ -353,19 +353,13 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         overlap=_overlaps(symbol, now),
         sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
         days_to_trade=days,
-        round_trip=None if price is None or rate is None else round(_round_trip(symbol, price * rate, now), 6),
+        round_trip=None if price is None or rate is None else round(round_trip(symbol, price * rate, now.limits), 6),
         next_report=now.reports.get(symbol),
         missing=missing,
         currency=currency,
         rate=rate if currency is not None else None,
         lot=float(lot_of(symbol)),
     )
-
-
-def _round_trip(symbol: str, price: float, now: Standing) -> float:
-    """Return what buying a share and selling it again costs as a share of its price, with the duties of both."""
-    taxed = sum(duty_share(symbol, "share", side) for side in ("buy", "sell"))
-    return round_trip(price, now.limits) + float(taxed)
 
 
 def _days_to_trade(symbol: str, money: float | None, now: Standing) -> float | None:

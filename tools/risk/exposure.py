@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import wraps
 
+from chordesk.models.duties import duty_share
 from chordesk.models.exchanges import PriceSteps
 from chordesk.models.market import SHARES_PER_CONTRACT, OptionContract, OrderLeg, Quote, multiplier_of, parse_contract
 from chordesk.models.money import FxRate
@@ -181,11 +182,12 @@ def started(ticket: OrderTicket, price: float) -> OrderTicket:
     return ticket.model_copy(update={"stop_price": float(stop)})
 
 
-def round_trip(price: float | None, settings: Settings) -> float:
+def round_trip(symbol: str, price: float | None, settings: Settings, kind: str = "share") -> float:
     """Return what buying a share and selling it again costs as a share of its price: twice the slippage and the
-    commission, which without a price is not counted. price: in account currency."""
+    commission, which without a price is not counted, and the duties of both. price: in account currency."""
     side = settings.slippage_bps / 10_000
-    return 2 * (side + settings.commission_per_share / price if price else side)
+    taxed = float(sum(duty_share(symbol, kind, one) for one in ("buy", "sell")))
+    return 2 * (side + settings.commission_per_share / price if price else side) + taxed
 
 
 def unit_exposure(traded: str, side: str, price: Decimal) -> Decimal:
