@@ -37,6 +37,9 @@ class StatedAction(NamedTuple):
     shares: float | None
 
 
+_NEAR = 1.25  # cash in pence beside closes that show pounds differs by a hundred and the rounding of closes
+
+
 def stated_action(
     stated: StatedAction,
     days: npt.NDArray[np.int32],
@@ -57,10 +60,12 @@ def stated_action(
         return f"a split of {split:g}, cash of {paid:g} and {shares:g} spun shares at a close of {before:g}"
     if bool(spun) != bool(shares):
         return "a spin-off has a symbol in `spun` and in `shares` how many came with one share"
-    growth = split * before / (before - paid)
+    growth, known = split * before / (before - paid), shown.get((symbol, day))
     if not spun:
+        seen = 0.0 if known is None else before - before * split / known.growth
+        if paid and seen > 0 and any(1 / _NEAR < paid / seen / unit < _NEAR for unit in (100, 0.01)):
+            return f"cash of {paid:g} where the closes show {seen:.6g}, a hundredfold: it is in the unit of the prices"
         return Action(day, split, paid, growth)
-    known = shown.get((symbol, day))
     if known is None or known.growth <= growth:
         return f"the closes show no loss of price on {day} for the shares of {spun}"
     if spun in symbols:

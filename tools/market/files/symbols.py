@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import PurePosixPath
 
 from chordesk.models.answers import spelled
+from chordesk.models.exchanges import EXCHANGES
 from chordesk.tools.market.files.notation import bare
 from chordesk.tools.market.universe import is_symbol
 
@@ -22,6 +23,10 @@ _BLOOMBERG = re.compile(r"(.+?)\s+(?:US|UN|UQ|UW|UR|UA|UP|UF|UV)(?:\s+EQUITY)?",
 # Reuters' exchanges: no class of a share is called so. A small letter before them is a class, as in BRKb.N.
 _REUTERS = re.compile(r"([A-Za-z0-9.]+?)\.(?:O|OQ|N|K)")
 _REUTERS_CLASS = re.compile(r"([A-Z]+)([a-z])")
+# Shares of other exchanges whose names are also venues: BATS.L is a company in London, IEX.NS one in Mumbai. What names
+# a place of the US and nothing else stays one: NYSE.T is T.
+_SUFFIXES = "|".join(suffix for row in EXCHANGES.values() for suffix in row.suffixes)
+_ABROAD = re.compile(rf"(?!NYSE|NASDAQ|X[A-Z]{{3}}\.|ARCX|USA?\.)[A-Z0-9&-]+\.(?:{_SUFFIXES})")
 _LONGEST = 60  # characters
 _LOWLINE = re.compile(r"([A-Za-z]{1,5})_([A-Za-z])")
 
@@ -31,6 +36,8 @@ def listed(text: str) -> str:
     AAPL US Equity and AAPL.O are AAPL; BRK_B is BRK.B."""
     found = bare(text)
     if len(found) > _LONGEST:
+        return spelled(found)
+    if _ABROAD.fullmatch(found.upper()) is not None:
         return spelled(found)
     if (reuters := _REUTERS.fullmatch(found)) is not None:
         found = reuters[1]

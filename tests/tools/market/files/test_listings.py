@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import MarketError, SettingError, UsageError
+from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.files.symbols import symbol_in
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.rates import cost_to_trade
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
 
 COLUMNS = ("symbol", "exchange", "currency", "kind", "step", "quantity step", "lot", "least amount")
@@ -191,6 +194,33 @@ def test_a_stated_dividend_is_in_the_unit_of_the_prices(tmp_path: Path) -> None:
     write_table(own / "actions.csv", ("symbol", "date", "dividend"), [("AZN.L", days[1], 100)])
     seen = market(tmp_path, own, days[2], exchange="XLON")
     assert [one.dividend for one in seen.actions("AZN.L", days[0])] == [1.0]
+
+
+@pytest.mark.parametrize(("unit", "cash"), [("GBP", 25), ("GBp", 0.25)])
+def test_a_dividend_in_another_unit_than_the_closes_show_is_an_error(tmp_path: Path, unit: str, cash: float) -> None:
+    days, whole = sessions("2024-02-01", 3, "XLON"), 100 if unit == "GBp" else 1
+    own = folder(tmp_path / "own", ("AZN.L", "LSE", unit, "share", "", "", "1", ""), symbols=())
+    rows = [(days[0], 35 * whole, 34.75 * whole), *((day, 34.75 * whole, 34.75 * whole) for day in days[1:])]
+    write_table(own / "bars" / "AZN.L.csv", ("date", "close", "adj close"), rows)
+    write_table(own / "actions.csv", ("symbol", "date", "dividend"), [("AZN.L", days[1], cash)])
+    assert any("a hundredfold" in one for one in errors(own)), errors(own)
+
+
+@pytest.mark.parametrize(
+    ("written", "symbol"),
+    [("BATS.L", "BATS.L"), ("IEX.NS", "IEX.NS"), ("BATS:AAPL", "AAPL"), ("NYSE.T", "T"), ("AAPL.US", "AAPL")],
+)
+def test_a_share_abroad_may_be_called_like_a_venue_in_the_us(written: str, symbol: str) -> None:
+    assert symbol_in(f"{written}.csv") == symbol
+
+
+def test_what_a_trade_costs_has_duties_and_the_commission_at_its_rate(tmp_path: Path) -> None:
+    own, day = folder(tmp_path / "own", AZN), dt.date(2024, 3, 28)
+    write_table(own / "fx.csv", ("date", "pair", "rate"), [(day - dt.timedelta(days=1), "GBPUSD", 1.25)])
+    seen = market(tmp_path, own, day, exchange="XLON")
+    paid = Settings(home=tmp_path, slippage_bps=5.0, commission_per_share=0.1)
+    assert cost_to_trade(seen, "AZN.L", 10.0, paid) == pytest.approx(2 * (0.0005 + 0.1 / 12.5) + 0.005)
+    assert cost_to_trade(seen, "AZN.L", None, paid) == pytest.approx(2 * 0.0005 + 0.005)
 
 
 def test_an_unknown_symbol_says_so(tmp_path: Path) -> None:
