@@ -53,8 +53,9 @@ def _held(context: CheckContext) -> list[str]:
 
 
 def _universe(context: CheckContext) -> Sequence[str]:
-    """Return the names of a universe of one's own; that which the desk ships is of New York."""
-    if is_named(context.settings.universe):
+    """Return the names of a universe of one's own. That which the desk ships is of New York; of another exchange it is
+    all that the data have."""
+    if is_named(context.settings.universe) and context.settings.exchange == HOME:
         return ()
     try:
         return resolve_universe(context.settings.universe, context.desk.market)[:_MOST_LISTINGS]

@@ -115,7 +115,7 @@ def workers(choice: Choice, flower_port: int, suffix: str) -> tuple[Program, ...
     programs = [_worker("research", name, suffix) for name in names]
     programs += [_worker(role, role, suffix) for role in ("ops", "trade")]
     if choice.beat:
-        where, command = "schedule in New York time", desk_command("beat")
+        where, command = "the schedule", desk_command("beat")
         programs.append(Program("beat", command, where=where, stop_seconds=2, secrets=SENDS))
     if choice.flower:
         command = desk_command("flower", "--port", str(flower_port))
