@@ -132,6 +132,8 @@ def _public(name: str, value: Any) -> Any:
 ADDRESSES = frozenset({"redis_url", "rulebook_url", "database_url"})
 SERVES = "serves"  # whether the API is among its programs
 PLACES = "places"  # of the desk's data, without logins: a terminal that has others is refused
+FEATURES_OFF = "features_off"  # so is one with other features: no worker may know a run that it opens
+BESIDE = frozenset({PLACES, FEATURES_OFF})  # what is published beside settings
 
 
 def lock_path(home: Path) -> Path:
@@ -180,7 +182,7 @@ def read(home: Path) -> dict[str, Any]:
         raise _unreadable(path, str(error)) from None
     if not isinstance(table, dict):
         raise _unreadable(path, "holds no JSON object")
-    return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED or name == PLACES}
+    return {name: value for name, value in table.items() if name in ADDRESSES or name in PUBLISHED or name in BESIDE}
 
 
 def places(settings: Settings) -> dict[str, str]:

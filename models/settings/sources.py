@@ -13,6 +13,7 @@ from typing import Any
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
+from chordesk.models import features
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
@@ -115,12 +116,12 @@ def load(
     origins["trader_live"] = live_switch(environ, {} if own_switch else theirs, report)
     if agree:
         _agree({name: value for name, value in origins.items() if name not in but}, theirs)
-    _under(
-        origins, {name: Value(value, name, RUNNING) for name, value in theirs.items() if name != running_desk.PLACES}
-    )
+    of_settings = {name: value for name, value in theirs.items() if name not in running_desk.BESIDE}
+    _under(origins, {name: Value(value, name, RUNNING) for name, value in of_settings.items()})
     settings = _build(origins, report)
     if agree:
         _agree_on_places(settings, origins, theirs)
+        _agree_on_features(theirs)
     return Loaded(settings, origins, _not_read(environ, dotenv, cwd), theirs)
 
 
@@ -173,16 +174,36 @@ def _agree_on_places(settings: Settings, origins: Mapping[str, Value], theirs: M
             )
 
 
+def _agree_on_features(theirs: Mapping[str, Any]) -> None:
+    """Raise SettingError for other features than the running desk's: a run of one that is off there waits for ever."""
+    there, here = theirs.get(running_desk.FEATURES_OFF), sorted(features.off())
+    if there is not None and there != here:
+        theirs_off = ",".join(map(str, there)) if isinstance(there, list) else str(there)
+        raise SettingError(
+            f"a `desk up` runs on this home with {OFF}={theirs_off!r}, and here it is {','.join(here)!r}",
+            remedy=f"set {OFF} as the desk has it, or stop `desk up` and start it again with yours",
+        )
+
+
 def _build(origins: dict[str, Value], report: Report) -> Settings:
     """Return the settings of these values; a value that is reported is left out, from `origins` too."""
     while True:
         try:
             return Settings(**{name: found.value for name, found in origins.items()})
         except ValidationError as error:
-            report(SettingError("; ".join(_explain(item, origins) for item in error.errors())))
             wrong = {name for item in error.errors() for name in _named(item)} & origins.keys()
+            report(_switched_off(wrong) or SettingError("; ".join(_explain(item, origins) for item in error.errors())))
             for name in wrong or set(origins):
                 del origins[name]
+
+
+def _switched_off(names: Collection[str]) -> SettingError | None:
+    """Return the error of a setting whose feature is off: that comes before what is wrong with its value."""
+    try:
+        features.require_on(names)
+    except SettingError as error:
+        return error
+    return None
 
 
 def _named(item: Any) -> tuple[str, ...]:

@@ -391,6 +391,7 @@ class Plan:
             **open_urls,
             **snapshot(self.settings),
             running_desk.PLACES: running_desk.places(self.settings),
+            running_desk.FEATURES_OFF: sorted(features.off()),
             running_desk.SERVES: any(each.name == "api" for each in self.desk),
         }
 

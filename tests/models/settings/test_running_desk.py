@@ -62,6 +62,14 @@ def test_a_file_of_a_running_desk_that_cannot_be_read_is_reported(here: Path, up
         of(here)
 
 
+def test_a_terminal_with_other_features_than_the_running_desk_is_refused(here: Path, up: Up) -> None:
+    up.leave({"provider": "rulebook", "features_off": ["board"]})
+    with pytest.raises(SettingError, match="runs on this home with DESK_FEATURES_OFF='board', and here it is ''"):
+        of(here)
+    up.leave({"provider": "rulebook", "features_off": []})
+    assert of(here).provider == "rulebook"
+
+
 def test_a_second_terminal_uses_the_settings_of_the_running_desk(here: Path, up: Up) -> None:
     theirs = of(
         here,

@@ -47,7 +47,7 @@ def test_other_processes_get_the_providers_settings_of_the_workers(make_plan: Ca
     labels = {"provider": "endpoint", "model": "gpt-5.5", "market": "replay", "replay_date": "2010-08-11"}
     labels |= {"broker": "paper", "role_models": "", "max_candidates": 20, "trader_live": False}
     assert {**made.announced, **made.urls, **labels, "provider_url": "https://example.org/v1"} == made.announced
-    assert made.announced.keys() == {*made.urls, *PUBLISHED, "places", "serves"}
+    assert made.announced.keys() == {*made.urls, *PUBLISHED, "places", "features_off", "serves"}
     assert "pass-word" not in str(made.announced)
     named = {"DESK_DATABASE_URL": "postgresql+psycopg://me:pass-word@db/desk", "DESK_REDIS_URL": "redis://127.0.0.1:1"}
     elsewhere = make_plan(Choice(), **named).announced
