@@ -299,7 +299,8 @@ class Feature:
     # the way to the symbol's orders, and returns the ids of the nodes on which a decision rests.
     lineage: tuple[str, ...] = ()
     # By the name of a command, functions whose parameters become options of it. Each is called with them before
-    # the command, and may do the command's work in its place and raise typer.Exit.
+    # the command, and may do the command's work in its place and raise typer.Exit. A package has none at `desk halt`,
+    # `desk disarm` and `desk deny`.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     subcommands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by core group: modules with `commands`
     event_kinds: Mapping[str, str] = field(default_factory=dict)  # FEATURE.name of what it writes, with its purpose
@@ -556,6 +557,9 @@ def _names_of(feature: Feature) -> Iterator[tuple[tuple[str, str], str]]:
     yield from ((("keys", one.key), one.path) for one in feature.views if one.key)
 
 
+_STOPPING = frozenset({"halt", "disarm", "deny"})  # commands that end what goes on
+
+
 def _taken(feature: Feature, mine: Mapping[tuple[str, str], str], known: Mapping[tuple[str, str], str]) -> str:
     for view in feature.views:
         if not view.path.startswith("/"):
@@ -565,6 +569,8 @@ def _taken(feature: Feature, mine: Mapping[tuple[str, str], str], known: Mapping
     for (what, name), shown in mine.items():
         if (first := known.get((what, name))) is not None and what != "keys":
             return f"among the {what} there is {shown} already, of {first}"
+    if closed := sorted(_STOPPING.intersection(feature.options)):
+        return f"it adds options to `desk {closed[0]}`, which must work whatever a package does"
     keys = {name for what, name in known if what == "keys"}
     here = {name for what, name in mine if what == "keys"}
     if taken := sorted(here & keys):

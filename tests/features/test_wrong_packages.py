@@ -94,6 +94,7 @@ WRONG = {
     "lensed": ("lenses={'calm': 'calm names'}", "its lens calm has no role screener_calm"),
     "silent": ("roles=('again_roles:SILENT',)", "it has no prompt silent.md"),
     "folderless": ("prompts=('again_roles',)", "is no package with a folder prompts"),
+    "halter": ("options={'halt': ('spoken_part:due',)}", "it adds options to `desk halt`"),
     "demanding": ("options={'stop': ('spoken_part:due',)}", "its option due of the command stop"),
     "unread": ("options={'stop': ('spoken_part:unread',)}", "NameError: name 'Nowhere' is not"),
     # of which a part is wrong that is loaded only where it is used, and by the checks
