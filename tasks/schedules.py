@@ -289,9 +289,7 @@ def _entry(client: redis.Redis, key: str, at: float) -> BeatEntry:
     meta = json.loads(cast("bytes | None", client.hget(key, "meta")) or b"{}")
     # Before its first run the entry has the time at which it was made, and no run counted.
     last = _moment(meta["last_run_at"]) if meta.get("total_run_count") else None
-    # Starts are at whole minutes; beat adds what it measured of its own time, seconds too little on a busy machine.
-    due = dt.datetime.fromtimestamp(round(at / 60) * 60, dt.UTC)
-    return BeatEntry(name=key.removeprefix(BEAT_PREFIX), last=last, next=due)
+    return BeatEntry(name=key.removeprefix(BEAT_PREFIX), last=last, next=dt.datetime.fromtimestamp(round(at), dt.UTC))
 
 
 def _moment(parts: dict[str, Any]) -> dt.datetime:

@@ -143,7 +143,9 @@ def _beat(found: BeatState, processes: Sequence[Life], exchange: str) -> list[Te
     if not found.running:
         known = any(one.role == "beat" for one in processes)  # its own line says how it is
         return [] if known else [Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")]
-    due = ", ".join(f"{one.name} {one.next.astimezone(zone_of(exchange)):%a %H:%M}" for one in found.entries)
+    # Starts are at whole minutes; what beat reckons is seconds short on a busy machine.
+    half = dt.timedelta(seconds=30)
+    due = ", ".join(f"{one.name} {(one.next + half).astimezone(zone_of(exchange)):%a %H:%M}" for one in found.entries)
     return [Text(f"scheduled, {clock_of(exchange)}: {due or 'nothing'}")]
 
 
