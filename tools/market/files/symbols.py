@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import PurePosixPath
 
 from chordesk.models.answers import spelled
-from chordesk.models.exchanges import EXCHANGES
+from chordesk.models.exchanges import PLACES
 from chordesk.tools.market.files.notation import bare
 from chordesk.tools.market.universe import is_symbol
 
@@ -23,10 +23,9 @@ _BLOOMBERG = re.compile(r"(.+?)\s+(?:US|UN|UQ|UW|UR|UA|UP|UF|UV)(?:\s+EQUITY)?",
 # Reuters' exchanges: no class of a share is called so. A small letter before them is a class, as in BRKb.N.
 _REUTERS = re.compile(r"([A-Za-z0-9.]+?)\.(?:O|OQ|N|K)")
 _REUTERS_CLASS = re.compile(r"([A-Z]+)([a-z])")
-# Shares of other exchanges whose names are also venues: BATS.L is a company in London, IEX.NS one in Mumbai. What names
-# a place of the US and nothing else stays one: NYSE.T is T.
-_SUFFIXES = "|".join(suffix for row in EXCHANGES.values() for suffix in row.suffixes)
-_ABROAD = re.compile(rf"(?!NYSE|NASDAQ|X[A-Z]{{3}}\.|ARCX|USA?\.)[A-Z0-9&-]+\.(?:{_SUFFIXES})")
+# Shares of other exchanges whose names are also venues: BATS.L is a company in London, NAS.OL one in Oslo, which the
+# desk does not know and refuses. What names a place of the US and nothing else stays one: NYSE.T is T.
+_ABROAD = re.compile(rf"(?!NYSE|NASDAQ|X[A-Z]{{3}}\.|ARCX|USA?\.)[A-Z0-9&-]+\.(?:{'|'.join(PLACES)})")
 _LONGEST = 60  # characters
 _LOWLINE = re.compile(r"([A-Za-z]{1,5})_([A-Za-z])")
 

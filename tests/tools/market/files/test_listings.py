@@ -208,7 +208,14 @@ def test_a_dividend_in_another_unit_than_the_closes_show_is_an_error(tmp_path: P
 
 @pytest.mark.parametrize(
     ("written", "symbol"),
-    [("BATS.L", "BATS.L"), ("IEX.NS", "IEX.NS"), ("BATS:AAPL", "AAPL"), ("NYSE.T", "T"), ("AAPL.US", "AAPL")],
+    [
+        ("BATS.L", "BATS.L"),
+        ("IEX.NS", "IEX.NS"),
+        ("NAS.OL", "NAS.OL"),
+        ("BATS:AAPL", "AAPL"),
+        ("NYSE.T", "T"),
+        ("AAPL.US", "AAPL"),
+    ],
 )
 def test_a_share_abroad_may_be_called_like_a_venue_in_the_us(written: str, symbol: str) -> None:
     assert symbol_in(f"{written}.csv") == symbol
