@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
@@ -12,16 +13,20 @@ from sqlmodel import Session, col, select
 
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
-from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, models_in_use
+from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, RoleModel, models_in_use
 from chordesk.agents.roles import offered, role_of, toolset_hash
+from chordesk.agents.runner import KEPT_TEXT_CHARS
 from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
+from chordesk.agents.turn_answers import storable
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.errors import CodexError, UsageError
 from chordesk.models.events import DESK, EventType, event
+from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Turn
 from chordesk.models.tables.runtime import KeptThread
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import budgets
 from chordesk.tasks.reading.thread_history import newest_copy, transcript_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer
@@ -29,6 +34,7 @@ from chordesk.tools.toolsets import TurnTools
 
 T = TypeVar("T")
 FORK = "#fork-"
+ASKED = 0  # the attempt of a question's turn; those of a step begin at 1
 
 
 class Forked(Frozen):
@@ -116,7 +122,8 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
 
 
 def ask(desk: Desk, thread_id: str, text: str) -> TurnResult:
-    """The turn belongs to the desk, not to a run. Raises UsageError, CodexError, RedisDown."""
+    """Its turn leads to nothing, and its tokens count in the budgets of the day and of the run that the thread's
+    history is from. Raises UsageError, also where a budget is used up, CodexError, RedisDown."""
     one = next((row for row in registered(desk) if row.record.thread_id == thread_id), None)
     if one is None or FORK not in one.subject:
         raise UsageError(
@@ -137,10 +144,20 @@ def _publish(desk: Desk, type_: EventType, thread_id: str, role: str, **payload:
 
 
 def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
-    role = role_of(one.role)
-    market = market_of_thread(desk, one.record.thread_id)
-    spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, market)
-    metadata = {"role": role.key, "thread_id": one.record.thread_id}
+    role, thread_id = role_of(one.role), one.record.thread_id
+    with desk.store.read() as session:
+        last = _last_turn(session, thread_id, None)
+        spent = budgets.used_up(session, desk.settings, last.run_id) if last is not None else None
+    if last is None:
+        raise UsageError(
+            f"thread {thread_id} cannot be asked: the runs of its history were deleted, so no budget would count it",
+            remedy="fork a thread of a later run; `desk threads list` has them",
+        )
+    if spent is not None:
+        remedy = f"raise {spent.setting}" + ("" if spent.scope == budgets.RUN else ", or ask tomorrow")
+        raise UsageError(f"nothing was asked: {spent.reason}", remedy=remedy)
+    spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, desk.market_of(last.run_id))
+    metadata = {"role": role.key, "thread_id": thread_id}
     runtime = _runtime(desk, one.subject)  # created here, because its creation waits for the loop
 
     async def turn() -> TurnResult:
@@ -149,27 +166,62 @@ def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
                 raise CodexError(f"the fork cannot be continued: {conversation.reason}", remedy="fork once more")
             return await conversation.turn(text, output_schema(role.schema), metadata)
 
-    return _run(desk, turn())
+    started = utcnow()
+    result = _run(desk, turn())
+    with desk.store.session() as session:
+        session.add(_row(desk, one, last, result, started))
+    return result
+
+
+def _row(desk: Desk, one: Registered, last: Turn, result: TurnResult, started: dt.datetime) -> Turn:
+    """Return the turn of a question, beside those of the step that the history ends with: of no attempt, so that it is
+    not among what the step's report was made from."""
+    runtime = LOCAL if one.subject.startswith(f"{LOCAL}@") else DEFAULT_RUNTIME
+    model = RoleModel(runtime, one.record.model)
+    refused = "refused" if result.refusal is not None else "completed"
+    return Turn(
+        run_id=last.run_id,
+        step_id=last.step_id,
+        attempt=ASKED,
+        ordinal=0,
+        role=one.role,
+        subject=one.subject,
+        thread_id=result.thread_id,
+        thread_reason="resumed",
+        codex_turn_id=result.turn_id,
+        kept=True,
+        provider=model.provider(desk.settings),
+        model=model.answered_by(result.model).label(desk.settings),
+        status=result.status,
+        outcome=refused if result.failure is None else "failed",
+        failure_kind=result.failure.kind if result.failure is not None else None,
+        text=storable(result.text[:KEPT_TEXT_CHARS]),
+        cost_usd=result.cost_usd,
+        way=result.way,
+        started_at=started,
+        finished_at=utcnow(),
+        **result.usage.model_dump(),
+    )
 
 
 def market_of_thread(desk: Desk, thread_id: str, before_turn: str | None = None) -> MarketData:
     with desk.store.read() as session:
-        run_id = _last_run(session, thread_id, before_turn)
-    return desk.market if run_id is None else desk.market_of(run_id)
+        last = _last_turn(session, thread_id, before_turn)
+    return desk.market if last is None else desk.market_of(last.run_id)
 
 
-def _last_run(session: Session, thread_id: str, before_turn: str | None) -> str | None:
-    """Return the run of the last turn of a thread, or of the history that it was forked from."""
-    wanted = select(Turn.run_id).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at).desc())
+def _last_turn(session: Session, thread_id: str, before_turn: str | None) -> Turn | None:
+    """Return the last turn of a thread, or of the history that it was forked from."""
+    wanted = select(Turn).where(Turn.thread_id == thread_id).order_by(col(Turn.started_at).desc())
     if before_turn is not None:
         end = select(Turn.started_at).where(Turn.codex_turn_id == before_turn, Turn.thread_id == thread_id)
         if (started_at := session.exec(end).first()) is not None:
             wanted = wanted.where(col(Turn.started_at) < started_at)
-    run_id = session.exec(wanted.limit(1)).first()
+    last = session.exec(wanted.limit(1)).first()
     kept = session.get(KeptThread, thread_id)
-    if run_id is not None or kept is None or kept.parent_id is None:
-        return run_id
-    return _last_run(session, kept.parent_id, kept.before_turn)
+    if last is not None or kept is None or kept.parent_id is None:
+        return last
+    return _last_turn(session, kept.parent_id, kept.before_turn)
 
 
 def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, market: MarketData) -> ConversationSpec:
@@ -191,7 +243,8 @@ def _spec(desk: Desk, role: Role, subject: str, model: str, tools_hash: str, mar
 
 
 def _unrecorded(arguments: Mapping[str, Any], answer: ToolAnswer) -> None:
-    """Ignore a tool call: calls are recorded with a run's turns, and these have none. Their events are stored."""
+    """Ignore a tool call: a recorded one is evidence of its step's report, which was written before. Its events are
+    stored."""
 
 
 def _record_of(kept: KeptThread) -> ThreadRecord:

@@ -130,9 +130,10 @@ class Sweep(DeskTable, table=True):
 
 
 class Turn(Identified, table=True):
-    """One turn on one thread. thread_id and codex_turn_id are the runtime's own ids. Tokens are null where the provider
-    gave no usable figure. cost_usd: as the runtime knows it, null where only the list of prices can estimate it.
-    way: how the answer's schema and the tools were put to a server, where the runtime had to choose."""
+    """One turn on one thread. attempt: of its step; 0 of a question that a person asked in a fork of the thread later.
+    thread_id and codex_turn_id are the runtime's own ids. Tokens are null where the provider gave no usable figure.
+    cost_usd: as the runtime knows it, null where only the list of prices can estimate it. way: how the answer's schema
+    and the tools were put to a server, where the runtime had to choose."""
 
     # Budgets are summed before each turn: from an index alone.
     __table_args__ = (

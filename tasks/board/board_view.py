@@ -55,7 +55,8 @@ def voice_rows(session: Session, run_id: str) -> list[VoiceRow]:
     if not steps:
         return []
     ids = [step.id for step in steps]
-    turns = session.exec(select(Turn).where(col(Turn.step_id).in_(ids)).order_by(col(Turn.id))).all()
+    own = col(Turn.step_id).in_(ids), Turn.attempt > 0  # not what a person asked in a fork
+    turns = session.exec(select(Turn).where(*own).order_by(col(Turn.id))).all()
     conversations = session.exec(
         select(RuntimeConversation)
         .where(RuntimeConversation.run_id == run_id, col(RuntimeConversation.step_id).in_(ids))

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import redis
+from sqlmodel import select
 
 from chordesk.models import event_log
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.states import RUN_FINAL
-from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runs import Run, Turn
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from tests import zygote
@@ -37,8 +38,8 @@ def _state(desk: Processes, run_id: str) -> str:
         return session.get_one(Run, run_id).state
 
 
-def command(desk: Processes, *arguments: str) -> tuple[int, str, str]:
-    done = zygote.run(("threads", *arguments), desk.environ, REPOSITORY)
+def command(desk: Processes, *arguments: str, **environ: str) -> tuple[int, str, str]:
+    done = zygote.run(("threads", *arguments), {**desk.environ, **environ}, REPOSITORY)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -87,6 +88,12 @@ def test_a_fork_is_asked_on_and_its_parent_stays_as_it_was(desk: Processes) -> N
     answer = result_of(desk, "ask", made["thread_id"], prompt)
     assert json.loads(answer["text"])["verdict"] in ("CONFIRMED", "CAUTION", "REJECT")
     assert answer["tokens"] > 0
+    with desk.app.desk.store.read() as session:
+        row = session.exec(select(Turn).where(Turn.codex_turn_id == answer["turn_id"])).one()
+    assert (row.run_id, row.total_tokens) == (before["lines"][0]["run_id"], answer["tokens"])
+    assert (row.role, row.provider, row.outcome, row.attempt) == ("fundamentals", "rulebook", "completed", 0)
+    code, _, err = command(desk, "ask", made["thread_id"], prompt, DESK_BUDGET_DAY_TOKENS="1")
+    assert (code, "nothing was asked: budget: the UTC day has used" in err) == (2, True), err
     seen = result_of(desk, "show", made["thread_id"])
     assert seen["thread"]["parent_id"] == parent
     assert seen["lines"][0]["turn_id"] == before["lines"][0]["turn_id"]
