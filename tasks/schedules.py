@@ -1,4 +1,5 @@
-"""The schedule: the runs that start by themselves, each at its time of each session of the desk's exchange.
+"""The schedule: the runs that start by themselves, each at its time of each session of its exchange: the desk's own,
+or another that a person has chosen. The run itself is of the desk's exchange.
 
 The settings have the first entries. What a person changes is a row of the database, which takes the place of the
 setting of its name; beat reads it within seconds. Beat has plain crontabs in New York's time; the task itself checks
@@ -24,7 +25,7 @@ from sqlmodel import Session, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NotFound, UsageError
-from chordesk.models.exchanges import clock_of, shown_exchange
+from chordesk.models.exchanges import EXCHANGES, clock_of, exchange_named, shown_exchange
 from chordesk.models.settings import Settings
 from chordesk.models.settings.types import TIME_REMEDY, TIME_RULE
 from chordesk.models.settings.variables import PREFIX
@@ -44,13 +45,14 @@ NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
 
 
 class Entry(Frozen):
-    """at: a time of each session (`TIME_RULE`). setting: the variable of an entry that the settings have, None of a
-    person's own; by, changed_at: who changed it last, None where it is as its setting says. lack: why it starts
-    nothing even while it is on, and the remedy: nothing here has its kind."""
+    """at: a time of each session (`TIME_RULE`) of the exchange, a code. setting: the variable of an entry that the
+    settings have, None of a person's own; by, changed_at: who changed it last, None where it is as its setting says.
+    lack: why it starts nothing even while it is on, and the remedy: nothing here has its kind."""
 
     name: str
     kind: str
     at: str
+    exchange: str
     enabled: bool
     setting: str | None
     by: str | None = None
@@ -69,6 +71,7 @@ def of_settings(settings: Settings) -> list[Entry]:
             name=name,
             kind=kind,
             at=at,
+            exchange=settings.exchange,
             enabled=True,
             setting=f"{PREFIX}{name.upper()}",
         )
@@ -83,7 +86,8 @@ def entries(session: Session, settings: Settings) -> list[Entry]:
     for row in session.exec(select(ScheduleEntry)).all():
         given = found.get(row.name)
         setting = given.setting if given is not None else None
-        found[row.name] = Entry(**row.model_dump(), setting=setting, lack=_lack(row.kind))
+        facts = row.model_dump() | {"exchange": row.exchange or settings.exchange}
+        found[row.name] = Entry(**facts, setting=setting, lack=_lack(row.kind))
     return sorted(found.values(), key=lambda one: (one.at, one.name))
 
 
@@ -94,13 +98,19 @@ def _lack(kind: str) -> str | None:
     return f"runs of the kind {kind}, {why.reason}; {why.remedy}" if why is not None else f"nothing schedules {kind}"
 
 
-def next_start(session: Session, exchange: str, entry: Entry, now: dt.datetime) -> dt.datetime | None:
-    """Return the first time after now, on a session of the exchange; None for an entry that starts nothing. The
+def exchange_at(session: Session, settings: Settings, name: str) -> str:
+    """Return the exchange by whose sessions an entry starts its runs; the desk's own where there is no such entry."""
+    row = session.get(ScheduleEntry, name)
+    return (row.exchange if row is not None else None) or settings.exchange
+
+
+def next_start(session: Session, entry: Entry, now: dt.datetime) -> dt.datetime | None:
+    """Return the first time after now, on a session of its exchange; None for an entry that starts nothing. The
     schedule runs in real time, also where the market replays a day; an entry that has had its run of a day starts none
     more on it."""
     if not entry.starts:
         return None
-    hours, today = exchange_hours(exchange), exchange_day(now, exchange)
+    hours, today = exchange_hours(entry.exchange), exchange_day(now, entry.exchange)
     had = select(Run.id).where(Run.schedule == entry.name, Run.slot == today.isoformat())
     try:
         day = hours.on_or_after(today)
@@ -130,7 +140,15 @@ def shown_time(at: str, exchange: str) -> str:
     return f"{at} {clock_of(exchange)}" if ":" in at else f"{at} of {shown_exchange(exchange)}"
 
 
-def add(session: Session, settings: Settings, name: str, kind: str, at: str, by: str) -> Entry:
+def elsewhere(entry: Entry, settings: Settings) -> str | None:
+    """Return an entry's time with its exchange; None where that is the desk's own."""
+    return shown_time(entry.at, entry.exchange) if entry.exchange != settings.exchange else None
+
+
+def add(
+    session: Session, settings: Settings, name: str, kind: str, at: str, by: str, exchange: str | None = None
+) -> Entry:
+    """exchange: of its sessions, by code or city; None for the desk's own."""
     known = entries(session, settings)
     if not re.fullmatch(NAME_RULE, name):
         raise UsageError(f"{name!r} is no name", remedy="use small letters, digits and hyphens, as in early-screen")
@@ -138,7 +156,15 @@ def add(session: Session, settings: Settings, name: str, kind: str, at: str, by:
         raise UsageError(f"there is a {name} already", remedy="change it, or choose another name")
     if len(known) >= MOST:
         raise UsageError(f"the schedule has {len(known)} entries, and no more fit", remedy="remove one first")
-    return _put(session, settings, ScheduleEntry(name=name, kind=kind, at=at, enabled=True, by=by))
+    there = _exchange(exchange) if exchange else None
+    return _put(session, settings, ScheduleEntry(name=name, kind=kind, at=at, exchange=there, enabled=True, by=by))
+
+
+def _exchange(name: str) -> str:
+    if (found := exchange_named(name)) is None:
+        known = ", ".join(f"{row.code} ({row.place})" for row in EXCHANGES.values())
+        raise UsageError(f"there is no exchange {name!r}", remedy=f"choose among {known}")
+    return found
 
 
 def change(session: Session, settings: Settings, name: str, by: str, at: str | None, enabled: bool | None) -> Entry:
@@ -177,10 +203,11 @@ def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
         raise UsageError(f"{row.kind!r} is not started by the schedule: {lack}", remedy=f"choose among {_names()}")
     if not re.fullmatch(TIME_RULE, row.at):
         raise UsageError(f"{row.at!r} is no time of a session", remedy=TIME_REMEDY)
-    _require_own_day(row.at, settings.exchange)
+    _require_own_day(row.at, row.exchange or settings.exchange)
     row.changed_at = utcnow()
     session.add(row)
     facts = row.model_dump(include={"name", "at", "enabled", "by"})
+    facts |= {"exchange": row.exchange} if row.exchange else {}
     audit.record(session, settings, "schedule_changed", starts=row.kind, **facts)
     session.flush()
     return _find(session, settings, row.name)
@@ -203,7 +230,7 @@ def _names() -> str:
 
 def starting(session: Session, settings: Settings, now: dt.datetime) -> Sequence[tuple[Entry, dt.datetime]]:
     """Return what starts next of each entry that is on, the soonest first."""
-    found = [(one, next_start(session, settings.exchange, one, now)) for one in entries(session, settings)]
+    found = [(one, next_start(session, one, now)) for one in entries(session, settings)]
     return sorted(((one, at) for one, at in found if at is not None), key=lambda pair: pair[1])
 
 
@@ -214,13 +241,13 @@ LOCK, DUE = f"{BEAT_PREFIX}:lock", f"{BEAT_PREFIX}:schedule"
 
 
 def beat_schedule(
-    entries: Iterable[Entry], exchange: str, due: Mapping[str, dt.datetime | None] = MappingProxyType({})
+    entries: Iterable[Entry], due: Mapping[str, dt.datetime | None] = MappingProxyType({})
 ) -> dict[str, dict[str, Any]]:
     """Return what beat sends, by the names of the entries that start something. due: the next start of those whose
     time is not one of New York's clock; one without is left out."""
     found = {}
     for one in (each for each in entries if each.starts):
-        fields = _every_day(one.at) if _is_plain(one, exchange) else _once(due.get(one.name))
+        fields = _every_day(one.at) if _is_plain(one) else _once(due.get(one.name))
         if fields is not None:
             found[one.name] = _crontab(one, fields)
     return found
@@ -228,16 +255,11 @@ def beat_schedule(
 
 def beat_schedule_now(session: Session, settings: Settings, now: dt.datetime) -> dict[str, dict[str, Any]]:
     known, since = entries(session, settings), now - dt.timedelta(seconds=TICK_EXPIRES_SECONDS)
-    due = {
-        one.name: next_start(session, settings.exchange, one, since)
-        for one in known
-        if not _is_plain(one, settings.exchange)
-    }
-    return beat_schedule(known, settings.exchange, due)
+    return beat_schedule(known, {one.name: next_start(session, one, since) for one in known if not _is_plain(one)})
 
 
-def _is_plain(entry: Entry, exchange: str) -> bool:
-    return ":" in entry.at and zone_of(exchange) == NEW_YORK
+def _is_plain(entry: Entry) -> bool:
+    return ":" in entry.at and zone_of(entry.exchange) == NEW_YORK
 
 
 def _every_day(at: str) -> dict[str, str]:

@@ -333,12 +333,13 @@ class RoleSchedule(DeskTable, table=True):
 
 
 class ScheduleEntry(DeskTable, table=True):
-    """An entry of the schedule as a person has set it; it takes the place of the setting of its name. at: HH:MM in New
-    York."""
+    """An entry of the schedule as a person has set it; it takes the place of the setting of its name. at: a time of
+    each session of the exchange, null for the desk's own."""
 
     name: str = Field(primary_key=True)
     kind: str
     at: str
+    exchange: str | None = None
     enabled: bool
     by: str
     changed_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)

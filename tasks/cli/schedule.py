@@ -20,6 +20,9 @@ commands = typer.Typer(
 )
 Name = Annotated[str, typer.Argument(help="Name of the entry, such as premarket.")]
 Time = Annotated[str, typer.Argument(help="HH:MM where the exchange is, or open+15m, close-30m.")]
+Place = Annotated[
+    str | None, typer.Option(help="Exchange of the time and the days, by code or city; otherwise the desk's own.")
+]
 Kind = Annotated[str, typer.Option(help="The kind of run that it starts.")]
 
 
@@ -36,7 +39,9 @@ def list_entries(as_json: Json = False) -> None:
     emit(
         plain,
         lambda _: (
-            table(("Name", "Starts", clock_of(settings.exchange), "State", "From"), map(_row, rows))
+            table(
+                ("Name", "Starts", clock_of(settings.exchange), "State", "From"), (_row(row, settings) for row in rows)
+            )
             if rows
             else "nothing is scheduled"
         ),
@@ -45,13 +50,13 @@ def list_entries(as_json: Json = False) -> None:
 
 
 @commands.command()
-def add(name: Name, at: Time, kind: Kind = "screen") -> None:
-    """Add an entry of your own."""
+def add(name: Name, at: Time, kind: Kind = "screen", exchange: Place = None) -> None:
+    """Add an entry of your own. The run is of the desk's exchange, whichever gives the time."""
     from chordesk.tasks import schedules
 
     settings, store = opened()
     with store.session() as session:
-        _print(schedules.add(session, settings, name, kind, at, whoami()), settings)
+        _print(schedules.add(session, settings, name, kind, at, whoami(), exchange))
 
 
 @commands.command("set")
@@ -88,18 +93,20 @@ def _change(name: str, at: str | None = None, enabled: bool | None = None) -> No
 
     settings, store = opened()
     with store.session() as session:
-        _print(schedules.change(session, settings, name, whoami(), at, enabled), settings)
+        _print(schedules.change(session, settings, name, whoami(), at, enabled))
 
 
-def _print(entry: Entry, settings: Settings) -> None:
+def _print(entry: Entry) -> None:
     from chordesk.tasks.schedules import shown_time
 
-    when = shown_time(entry.at, settings.exchange)
+    when = shown_time(entry.at, entry.exchange)
     state = "" if entry.enabled else ", off"
     print_line(f"{entry.name}: {entry.kind} at {when}{state}; beat takes it over within seconds")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: Entry, settings: Settings) -> tuple[str, ...]:
+    from chordesk.tasks.schedules import elsewhere
+
     source = f"{paragraph(entry.by)}, {utc_seconds(entry.changed_at)}" if entry.changed_at else str(entry.setting)
     state = "off" if not entry.enabled else "on" if entry.lack is None else f"starts nothing: {entry.lack}"
-    return entry.name, entry.kind, entry.at, state, source.replace("None, ", "")
+    return entry.name, entry.kind, elsewhere(entry, settings) or entry.at, state, source.replace("None, ", "")

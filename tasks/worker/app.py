@@ -59,7 +59,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "worker_send_task_events": True,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "beat_schedule": beat_schedule(of_settings(settings), settings.exchange),
+        "beat_schedule": beat_schedule(of_settings(settings)),
         "beat_max_loop_interval": 1,
         "redbeat_redis_url": redis_url(settings),
         "redbeat_redis_options": {"socket_timeout": SILENT_SECONDS, "socket_connect_timeout": SILENT_SECONDS},

@@ -29,6 +29,7 @@ from chordesk.tasks.engine.kinds import StepSpec, Workflow
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import lens_memory
+from chordesk.tasks.schedules import exchange_at
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.holding_reviews import SCREENED
@@ -81,9 +82,15 @@ def session_slot(exchange: str, now: dt.datetime | None = None) -> str | None:
     return today.isoformat() if exchange_hours(exchange).is_session(today) else None
 
 
+def scheduled_exchange(desk: Desk, schedule: str) -> str:
+    """Return the exchange whose sessions are the slots of an entry of the schedule."""
+    with desk.store.read() as session:
+        return exchange_at(session, desk.settings, schedule)
+
+
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
-    """None when the exchange is closed today or the slot has its run already."""
-    slot = session_slot(app.desk.settings.exchange)
+    """None when its exchange is closed today or the slot has its run already."""
+    slot = session_slot(scheduled_exchange(app.desk, schedule))
     run = open_screen(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 

@@ -28,7 +28,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import ID, Look, Request, Symbol, new_run, open_run
-from chordesk.tasks.workflows.screen import session_slot
+from chordesk.tasks.workflows.screen import scheduled_exchange, session_slot
 from chordesk.tools.board.harvest_context import listed
 from chordesk.tools.board.venues.pairs import CONFIRMED, list_pairs
 from chordesk.tools.market.prices import share_of
@@ -77,8 +77,8 @@ def open_episode(
 
 
 def open_scheduled(app: DeskApp, schedule: str) -> str | None:
-    """None when the exchange is closed today or the slot has its run already."""
-    slot = session_slot(app.desk.settings.exchange)
+    """None when its exchange is closed today or the slot has its run already."""
+    slot = session_slot(scheduled_exchange(app.desk, schedule))
     run = open_episode(app, schedule=schedule, slot=slot) if slot is not None else None
     return run.id if run else None
 

@@ -219,20 +219,24 @@ def settings(context: Context) -> list[SettingRow]:
 
 class ScheduledEntry(Entry):
     """An entry of the schedule. next: its next start, null where it is off; only a beat that runs keeps it. last: when
-    beat sent it last, null where that is not known."""
+    beat sent it last, null where that is not known. elsewhere: its time as texts show it, null where it is by the
+    desk's own exchange."""
 
     next: dt.datetime | None
     last: dt.datetime | None
+    elsewhere: str | None
 
 
 class Schedule(Frozen):
     """The schedule by time of day. beat: whether a beat runs, null where Redis does not answer; why: why nothing starts
-    by itself now, null where it does. clock: of the times, such as New York time. kinds: what can be scheduled."""
+    by itself now, null where it does. clock: of the times, such as New York time. kinds, exchanges: what can be
+    scheduled, and by whose sessions."""
 
     beat: bool | None
     why: str | None
     clock: str
     kinds: list[str]
+    exchanges: list[str]
     entries: list[ScheduledEntry]
 
 
@@ -247,6 +251,7 @@ class NewEntry(Frozen):
     name: EntryName
     kind: Annotated[str, StringConstraints(max_length=40)] = "screen"
     at: Annotated[str, StringConstraints(pattern=f"^(?:{TIME_RULE})$")]
+    exchange: Annotated[str, StringConstraints(max_length=40)] | None = None  # by code or city; null: the desk's own
 
 
 class RemovedEntry(Frozen):
@@ -265,7 +270,8 @@ def schedule(context: Context) -> Schedule:
         found = [
             ScheduledEntry(
                 **dict(one),
-                next=schedules.next_start(session, context.settings.exchange, one, now),
+                next=schedules.next_start(session, one, now),
+                elsewhere=schedules.elsewhere(one, context.settings),
                 last=sent.get(one.name),
             )
             for one in schedules.entries(session, context.settings)
@@ -275,7 +281,12 @@ def schedule(context: Context) -> Schedule:
     absent = "no beat runs: `desk up` or `desk beat` starts one"
     why = None if beat else "; ".join(lives) or absent if beat is False else trouble
     return Schedule(
-        beat=beat, why=why, clock=clock_of(context.settings.exchange), kinds=list(kinds.scheduled()), entries=found
+        beat=beat,
+        why=why,
+        clock=clock_of(context.settings.exchange),
+        kinds=list(kinds.scheduled()),
+        exchanges=list(EXCHANGES),
+        entries=found,
     )
 
 
@@ -283,7 +294,8 @@ def schedule(context: Context) -> Schedule:
 def add_entry(context: Context, body: NewEntry) -> Entry:
     """Add an entry; beat takes it over within seconds."""
     with context.store.session() as session:
-        return schedules.add(session, context.settings, body.name, body.kind, body.at, f"{body.by} via the API")
+        by = f"{body.by} via the API"
+        return schedules.add(session, context.settings, body.name, body.kind, body.at, by, body.exchange)
 
 
 @schedule_router.post("/schedule/{name}")

@@ -94,7 +94,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("runs leaks", (RUN,)),
     ("watch", (RUN,)),
     ("schedule list", ()),
-    ("schedule add", ("noon", "12:00")),
+    ("schedule add", ("noon", "12:00", "--exchange", "london")),
     ("schedule set", ("noon", "12:30")),
     ("schedule off", ("noon",)),
     ("schedule on", ("noon",)),

@@ -88,6 +88,25 @@ def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> Non
         assert starts(session, settings, at(7)) == {"premarket": at(8, 30)}
 
 
+def test_an_entry_may_go_by_another_exchange_than_the_desks(store: Store) -> None:
+    """Thanksgiving is a session in Tokyo, and its slot is the day there. Without one of its own it follows the desk."""
+    settings = Settings(premarket="off", midday="off")
+    with store.session() as session:
+        schedules.add(session, settings, "asia", "screen", "close-30m", "ann", "tokyo")
+        schedules.add(session, settings, "own", "screen", "close-30m", "ann")
+    asked = dt.datetime.fromisoformat("2026-11-25T20:00-05:00")
+    asia = dt.datetime.fromisoformat("2026-11-26T15:00+09:00")
+    with store.read() as session:
+        assert starts(session, settings, asked) == {"asia": asia, "own": at(12, 30, dt.date(2026, 11, 27))}
+        london = settings.model_copy(update={"exchange": "XLON"})
+        assert starts(session, london, asked)["own"] == dt.datetime.fromisoformat("2026-11-26T16:00+00:00")
+        kept = [(one.name, schedules.elsewhere(one, settings)) for one in schedules.entries(session, settings)]
+        assert kept == [("asia", "close-30m of XTKS (Tokyo)"), ("own", None)]
+        found = schedules.beat_schedule_now(session, settings, asked)["asia"]["schedule"]
+        assert (found.hour, found.minute, found.day_of_month) == ({1}, {0}, {26})  # in New York
+        assert [schedules.exchange_at(session, settings, name) for name in ("asia", "own")] == ["XTKS", "XNYS"]
+
+
 def test_a_day_that_has_its_run_gets_no_second(store: Store) -> None:
     with store.session() as session:
         a_run(session, schedule="midday", slot=DAY.isoformat())
@@ -109,6 +128,8 @@ def test_what_does_not_fit_is_refused_with_its_value(store: Store) -> None:
         ):
             with pytest.raises(UsageError, match=r"Late|research|24:00|midday|noon|close-30"):
                 schedules.add(session, settings, *wrong, "ann")
+        with pytest.raises(UsageError, match=r"no exchange 'atlantis'.*XTKS \(Tokyo\)"):
+            schedules.add(session, settings, "late", "screen", "15:00", "ann", "atlantis")
         with pytest.raises(NotFound, match="nightly"):
             schedules.change(session, settings, "nightly", "ann", "15:00", None)
         with pytest.raises(UsageError, match="DESK_MIDDAY"):

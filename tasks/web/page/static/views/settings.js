@@ -46,16 +46,16 @@ function Schedule() {
   const [edited, setEdited] = useState(null); // an entry, or {} for a new one
   const add = html`<button type="button" onClick=${() => setEdited({})}>Add…</button>`;
   return html`<${Panel} title="Schedule" tools=${add}>
-    <${Loaded} from=${found} what="the schedule">${({ why, clock, entries, kinds }) => html`
+    <${Loaded} from=${found} what="the schedule">${({ why, clock, entries, kinds, exchanges }) => html`
       ${why && html`<p class="notice warn" role="status">${badgeOf('nothing starts', 'warn')} ${textOf(why)}</p>`}
       <${Table} label="Schedule" columns=${entryColumns(clock, !why, setEdited, found.reload)} rows=${entries}
         rowKey="name" empty="Nothing is scheduled" />
-      ${edited && html`<${Edit} entry=${edited} clock=${clock} kinds=${kinds} done=${found.reload} onClose=${() =>
-        setEdited(null)} />`}`}<//><//>`;
+      ${edited && html`<${Edit} entry=${edited} clock=${clock} kinds=${kinds} exchanges=${exchanges}
+        done=${found.reload} onClose=${() => setEdited(null)} />`}`}<//><//>`;
 }
 
 const entryColumns = (at, runs, edit, done) => [
-  column('Starts', textOf, 'kind'), column('Name'), [at, (row) => numOf(row.at), '', 'at'],
+  column('Starts', textOf, 'kind'), column('Name'), [at, (row) => numOf(row.elsewhere ?? row.at), '', 'at'],
   ['Next', (row) => (!row.enabled ? badgeOf('off') : row.lack ? textOf(`never: ${row.lack}`)
     : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '', 'next'],
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
@@ -70,24 +70,27 @@ const entryColumns = (at, runs, edit, done) => [
         children: html`<p>It starts no ${row.kind} at ${row.at} any more.</p>` }} />`}</span>`, 'unseen'],
 ];
 
-function Edit({ entry, clock, kinds, done, onClose }) {
+function Edit({ entry, clock, kinds, exchanges, done, onClose }) {
   const fresh = !entry.name;
   const [text, setText, forget] = useDraft(`schedule:${entry.name ?? ''}`, '{}');
-  const typed = { name: '', kind: kinds[0], at: entry.at ?? '', ...JSON.parse(text) };
+  const typed = { name: '', kind: kinds[0], at: entry.at ?? '', exchange: '', ...JSON.parse(text) };
   const set = (field) => (value) => setText(JSON.stringify({ ...typed, [field]: value }));
   const act = useAction(async (key) => {
-    const { name, kind, at } = typed;
-    await (fresh ? post('/schedule', { name: name.trim(), kind, at }, { key })
+    const { name, kind, at, exchange } = typed;
+    await (fresh ? post('/schedule', { name: name.trim(), kind, at, exchange: exchange || null }, { key })
       : post(`/schedule/${entry.name}`, { at }, { key }));
     forget();
     done();
   });
+  const place = entry.elsewhere || typed.exchange ? 'Time there' : clock;
   return html`<${FormDialog} title=${fresh ? 'Add to the schedule' : `Change ${entry.name}`} act=${act}
     action=${fresh ? 'Add' : 'Change'} ready=${typed.at && (!fresh || typed.name.trim())} onClose=${onClose}>
     ${fresh && html`<${Field} label="Name" value=${typed.name} onText=${set('name')} placeholder="early-screen"
         maxlength="40" autocomplete="off" spellcheck="false" />
-      <${Choice} label="Starts" values=${kinds} value=${typed.kind} none=${null} onChange=${set('kind')} />`}
-    <${Field} label=${`${clock} on each exchange day, or open+15m, close-30m`} value=${typed.at}
+      <${Choice} label="Starts" values=${kinds} value=${typed.kind} none=${null} onChange=${set('kind')} />
+      <${Choice} label="Exchange" values=${exchanges} value=${typed.exchange} none="the desk's own"
+        onChange=${set('exchange')} />`}
+    <${Field} label=${`${place} on each exchange day, or open+15m, close-30m`} value=${typed.at}
       onText=${set('at')} placeholder="12:30" maxlength="12" autocomplete="off" spellcheck="false" /><//>`;
 }
 
