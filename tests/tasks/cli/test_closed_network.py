@@ -89,6 +89,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("notify test", ()),
     ("status", ()),
     ("runs list", ()),
+    ("changes", ()),
     ("runs show", (RUN,)),
     ("runs adopt", (RUN, "--model", "rulebook")),
     ("runs leaks", (RUN,)),
