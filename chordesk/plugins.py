@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from chordesk.models.features import Denial as Denial
     from chordesk.models.features import Feature as Feature
     from chordesk.models.features import GraphRole as GraphRole
+    from chordesk.models.features import HoldingsSource as HoldingsSource
     from chordesk.models.features import Keep as Keep
     from chordesk.models.features import MarketEntry as MarketEntry
     from chordesk.models.features import NoticeWords as NoticeWords
@@ -72,6 +73,9 @@ if TYPE_CHECKING:
     from chordesk.models.features import RuntimeEntry as RuntimeEntry
     from chordesk.models.features import Shown as Shown
     from chordesk.models.features import View as View
+    from chordesk.models.holdings.statements import Holding as Holding
+    from chordesk.models.holdings.statements import Snapshot as Snapshot
+    from chordesk.models.holdings.statements import Statement as Statement
     from chordesk.models.notices import note as note
     from chordesk.models.orders import AccountFill as AccountFill
     from chordesk.models.orders import AccountView as AccountView

@@ -146,10 +146,7 @@ class Broker:
 
     def __post_init__(self) -> None:
         """Raises ValueError for variables that are not a broker's to have, and for terms that are none."""
-        for name in self.credentials:
-            if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN) or name.endswith("_FILE"):
-                reason = f"the broker {self.module} names {name!r} as a variable with a key of its own"
-                raise ValueError(f"{reason}: write capitals, such as ACME_API_KEY, and none of the desk's names")
+        _require_variables(f"the broker {self.module}", self.credentials)
         if not 60.0 <= self.knows_within <= 86_400.0:
             raise ValueError(f"the broker {self.module} has knows_within={self.knows_within}: give 60 to 86400 seconds")
         if self.takes:
@@ -171,6 +168,36 @@ class Runtime:
     by_provider: bool = False
     # by provider: the variables that may hold its key
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingsSource:
+    """A place whose accounts `desk holdings refresh` reads. A person or cron runs it, no worker: the desk's own
+    processes forget its keys.
+
+    read: "module:function" of its variables by name, and nothing else of the environment; returns a `Snapshot`. Nothing
+    that could place an order is in its reach.
+    """
+
+    read: str
+    shown: str  # for people
+    # Variables that it cannot do without: a file may hold each, which NAME_FILE names. It is refreshed by default where
+    # all of them are set.
+    credentials: tuple[str, ...]
+    options: tuple[str, ...] = ()  # variables that it may have besides, no secrets
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for variables that are not a source's to have."""
+        if not self.credentials:
+            raise ValueError(f"the source of holdings {self.read} names no variable with a key, such as ACME_READ_KEY")
+        _require_variables(f"the source of holdings {self.read}", (*self.credentials, *self.options))
+
+
+def _require_variables(whose: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN) or name.endswith("_FILE"):
+            reason = f"{whose} names {name!r} as a variable with a key of its own"
+            raise ValueError(f"{reason}: write capitals, such as ACME_API_KEY, and none of the desk's names")
 
 
 # Names for packages, in which `Broker` and `Runtime` are what such a module makes.
@@ -321,6 +348,8 @@ class Feature:
     pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
     markets: Mapping[str, Market] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
+    # Accounts at other brokers and venues by the name of their source, for the feature holdings.
+    holdings: Mapping[str, HoldingsSource] = field(default_factory=dict)
     runtimes: Mapping[str, Runtime] = field(default_factory=dict)
     wraps: tuple[str, ...] = ()  # classes, as `chordesk.agents.wraps.Wrap`: around every runtime, the innermost first
     benchmarks: Mapping[str, str] = field(default_factory=dict)  # Benchmark by its name

@@ -21,11 +21,14 @@ BROKERS = "Agents cannot reach a broker"
 SERVICE = "Only `desk api`, `desk mcp` and `desk page` load the service"
 RUNTIME = "Only the composition root knows the Codex runtime"
 NOTIFY = "Only the process that sends and the checks load the library of notifications"
+OUTSIDE = "No order, stop or mandate rests on an outside account"
+READERS = "What reads an outside account has no broker and no order in its reach"
 # Nothing can break the contract of a feature that is left out of the tree.
 FEATURES = {place.split(".")[2]: import_module(place).FEATURE for place in OWN}
 CONTRACTS = (
     *(BROKERS, MANDATES, SERVICE, RUNTIME),
     *([NOTIFY] if "notifications" in FEATURES else []),
+    *([OUTSIDE, READERS] if "holdings" in FEATURES else []),
     *(f"Core knows no feature: {name}" for name in FEATURES),
 )
 
@@ -43,6 +46,8 @@ ROGUES = {
     "tasks/events/rogue_list.py": ("from chordesk.agents.codex.threads import ThreadRegistry", RUNTIME),
     "tasks/worker/rogue_turns.py": ("from chordesk.agents.codex.threads import registry", RUNTIME),
     "tasks/worker/rogue_notifier.py": ("from chordesk.tasks.notifications.apprise_wire import ChannelWire", NOTIFY),
+    "tools/orders/rogue_outside.py": ("from chordesk.tools.holdings import keeping", OUTSIDE),
+    "tools/market/refreshing.py": ("from chordesk.tools.orders import submitting", READERS),
     "tasks/cli/rogue_page.py": ("from chordesk.tasks.web import app", SERVICE),
     **{
         f"tasks/worker/rogue_{name}.py": (f"import {FEATURES[name].modules[-1]}", f"Core knows no feature: {name}")

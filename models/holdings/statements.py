@@ -66,9 +66,18 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a source of holdings answered: the accounts that its keys may see, each as of its day. notes: what a person
+    should know, such as holdings that were left out and why."""
+
+    statements: tuple[Statement, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
-    """A whole file. source: the key of its format, shown: its name for people. summed: rows of activity behind the
-    holdings, None of a file of positions."""
+    """A whole file, or a source's answer. source: the key of its format, shown: its name for people. summed: rows of
+    activity behind the holdings, None of a file of positions."""
 
     source: str
     shown: str

@@ -148,6 +148,9 @@ BrokerName = Annotated[
 REPLAYING = frozenset(name for name, market in MARKETS.items() if market.replays)
 # The keys of all brokers: in the environment of the worker that sends orders, in no file of settings and no setting.
 BROKER_KEYS = tuple(dict.fromkeys(name for broker in BROKERS.values() for name in broker.credentials))
+# Places whose accounts a person looks at by `desk holdings refresh`, and their keys, which no other process has.
+HOLDINGS_SOURCES = features.added(dict[str, features.HoldingsSource](), "holdings")
+HOLDINGS_KEYS = tuple(dict.fromkeys(name for source in HOLDINGS_SOURCES.values() for name in source.credentials))
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 

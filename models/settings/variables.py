@@ -12,7 +12,7 @@ from chordesk.models import features, home
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
-from chordesk.models.settings.schema import ALIASES, BROKERS, SECRETS, Settings
+from chordesk.models.settings.schema import ALIASES, BROKERS, HOLDINGS_SOURCES, SECRETS, Settings
 
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
 #
@@ -40,6 +40,17 @@ def broker_keys(broker: str, environ: Mapping[str, str]) -> dict[str, str]:
         remedy = f"set it, or the path of a file as {missing[0]}{SUFFIX}, for the trade worker alone; no .env is read"
         needed = " and ".join(missing)
         raise SettingError(f"the broker {broker} needs {needed} in the process environment", remedy=remedy)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def source_keys(source: str, environ: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the variables of a source of holdings, those in files read; None where one of its keys is missing. Raises
+    SettingError for a file that cannot be used."""
+    described = HOLDINGS_SOURCES[source]
+    found = {name: secret(environ, name) for name in described.credentials}
+    found |= {name: environ.get(name) or None for name in described.options}
+    if any(found[name] is None for name in described.credentials):
+        return None
     return {name: value for name, value in found.items() if value is not None}
 
 

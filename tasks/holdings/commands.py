@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.files import expanded
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.text import one_line
@@ -21,12 +21,18 @@ from chordesk.tasks.cli.output import emit, print_line, warn
 from chordesk.tasks.cli.shell import Json, database, day_of, looks, make_own, opened
 
 if TYPE_CHECKING:
+    from chordesk.models.holdings.statements import Read
+    from chordesk.models.settings import Settings
     from chordesk.tools.holdings.keeping import Plan
     from chordesk.tools.holdings.sheets import Hints
     from chordesk.tools.registry import ToolContext
 
 commands = typer.Typer(name="holdings", help="Accounts at other brokers: import, show, forget them.")
 NOTHING = "no account of another broker is known"
+Rates = Annotated[list[str] | None, typer.Option("--rate", help="US dollars for one of a currency, such as EUR=1.08.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace the account though it seems another one.")]
+Also = Annotated[bool, typer.Option("--also", help="Keep it though it seems to be there under another name.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Write it without asking.")]
 Name = Annotated[str | None, typer.Argument(metavar="ACCOUNT", help="One account; all of them by default.")]
 
 
@@ -63,31 +69,68 @@ def import_(
     days: Annotated[
         str | None, typer.Option(help="Order of days: dmy, mdy or ymd, where the file does not show it.")
     ] = None,
-    rate: Annotated[list[str] | None, typer.Option(help="US dollars for one of a currency, such as EUR=1.08.")] = None,
+    rate: Rates = None,
     from_activity: Annotated[
         bool, typer.Option("--from-activity", help="Sum the rows of a file that lists what happened.")
     ] = False,
     without_total: Annotated[bool, typer.Option("--without-total", help="Take a file whose total is missing.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the account though it seems another one.")
-    ] = False,
-    also: Annotated[
-        bool, typer.Option("--also", help="Keep it though it seems to be there under another name.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Write it without asking.")] = False,
+    replace: Replace = False,
+    also: Also = False,
+    yes: Yes = False,
 ) -> None:
     """Read the holdings of an account at another broker, show them, and keep them once you agree.
 
     The desk never trades them. They make its own sizes smaller where the whole would hold too much of one thing.
     """
-    from chordesk.tasks.holdings.display import plan_lines
-    from chordesk.tools.holdings.keeping import keep, plans
     from chordesk.tools.holdings.reading import read_file
 
     settings = load_settings()
     hints = _hints(as_of, decimal, days, without_total=without_total)
     read = read_file(expanded(file), hints, from_activity=from_activity, only=only, rates=_rates(rate or []))
     make_own(settings)
+    _agree_and_keep(settings, read, account, {"--replace": replace, "--also": also}, yes=yes)
+
+
+@commands.command()
+def refresh(
+    source: Annotated[
+        list[str] | None, typer.Argument(metavar="SOURCE...", help="Sources; by default all whose keys are set.")
+    ] = None,
+    account: Annotated[str | None, typer.Option("--account", help="The name here of one source's account.")] = None,
+    rate: Rates = None,
+    replace: Replace = False,
+    also: Also = False,
+    yes: Yes = False,
+) -> None:
+    """Read accounts at other brokers by keys that can only read, which this shell has and no process of the desk.
+
+    With --yes, cron can run it. One source that does not answer keeps none of the others from being read.
+    """
+    from chordesk.tools.holdings.refreshing import chosen, read_source
+
+    settings, names = load_settings(), chosen(source or [], os.environ)
+    rates = _rates(rate or [])
+    if account is not None and len(names) > 1:
+        raise UsageError("--account is of one source", remedy=f"name one of: {', '.join(names)}")
+    make_own(settings)
+    failed: list[DeskError] = []
+    for name in names:
+        try:
+            read = read_source(name, os.environ, rates)
+            _agree_and_keep(settings, read, account, {"--replace": replace, "--also": also}, yes=yes)
+        except DeskError as error:
+            if len(names) == 1:
+                raise
+            failed.append(error)
+            warn([f"{error} ({error.remedy})"])
+    if failed:
+        raise typer.Exit(1)
+
+
+def _agree_and_keep(settings: Settings, read: Read, account: str | None, said: dict[str, bool], *, yes: bool) -> None:
+    from chordesk.tasks.holdings.display import plan_lines
+    from chordesk.tools.holdings.keeping import keep, plans
+
     store = database(settings)
     with store.read() as session:
         found = plans(session, read, account, settings.account, os.environ.get("IBKR_ACCOUNT"))
@@ -96,7 +139,7 @@ def import_(
     if all(one.same for one in found):
         print_line(f"imported already, as {', '.join(one.name for one in found)}: nothing is to be done")
         return
-    _require_sure(found, {"--replace": replace, "--also": also})
+    _require_sure(found, said)
     if not yes and not _agreed():
         print_line("nothing was written")
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from chordesk.agents.role_models import PROVIDER_KEYS, require_keys, require_roles
 from chordesk.models.errors import SettingError
 from chordesk.models.settings import Settings
-from chordesk.models.settings.schema import BROKER_KEYS, SECRETS
+from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS, SECRETS
 from chordesk.models.settings.sources import load
 from chordesk.models.settings.variables import JSON_VARIABLE, PREFIX, SUFFIX
 from chordesk.models.urls import masked
@@ -21,7 +21,7 @@ MOUNTED = "/run/secrets/"
 OF_PROVIDERS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
 HIDDEN_NAMES = frozenset(
     {f"{PREFIX}{name.upper()}" for name in SECRETS} | OF_PROVIDERS
-    | {*BROKER_KEYS, *Settings.DATA_CREDENTIALS}
+    | {*BROKER_KEYS, *HOLDINGS_KEYS, *Settings.DATA_CREDENTIALS}
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from chordesk.models.file_modes import PRIVATE
 from chordesk.models.home import UNUSABLE_REMEDY, make_folder, why_unusable
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
-from chordesk.models.settings.schema import BROKER_KEYS
+from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
@@ -150,7 +150,7 @@ def keys_of(queues: str) -> frozenset[str]:
 
 def unneeded_keys(queues: str) -> tuple[str, ...]:
     """Return the variables, and those of files, that a process which serves these queues is not to have."""
-    return both_forms(sorted(keys_of(WORKER_QUEUES["all"]) - keys_of(queues)))
+    return both_forms(sorted((keys_of(WORKER_QUEUES["all"]) | {*HOLDINGS_KEYS}) - keys_of(queues)))
 
 
 LOCK_SECONDS = 0.5

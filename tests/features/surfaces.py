@@ -56,6 +56,7 @@ def look(off: str) -> dict[str, Any]:
     from chordesk.models.events import EventType
     from chordesk.models.notice_channels import NoticeKind
     from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS
+    from chordesk.models.settings.schema import HOLDINGS_SOURCES
     from chordesk.models.settings.sources import load
     from chordesk.tasks.cli.root import build, outline
     from chordesk.tasks.doctor import checklist
@@ -85,7 +86,7 @@ def look(off: str) -> dict[str, Any]:
         "routes": [f"{verb} {one.path}" for router in ROUTERS for one in router.routes for verb in one.methods],
         "views": [view.path for _, view in features.views()],
         "pages": [name for name in assets._FILES if name.startswith("of/")],
-        "markets": [*MARKETS], "brokers": [*BROKERS], "runtimes": [*RUNTIMES],
+        "markets": [*MARKETS], "brokers": [*BROKERS], "holdings": [*HOLDINGS_SOURCES], "runtimes": [*RUNTIMES],
         "benchmarks": [*features.added({}, "benchmarks")],
         "tables": [*store.every_table()], "keeps": [*store.rules()],
     }  # fmt: skip

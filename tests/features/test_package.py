@@ -23,6 +23,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.tables.runs import Report, Run, Step, ToolCall, Turn
 from chordesk.models.tables.runtime import Notice
 from tests.features.test_switched_off import desk, python
+from tests.parts import needs
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes
 
@@ -137,14 +138,15 @@ kept = {}
 secrets = list(_secrets(load_settings()))
 for role in ("", *WorkerRole):
     os.environ.update(TOY_BROKER_KEY="a-toy-key", TOY_BROKER_KEY_FILE="/run/secrets/toy_broker_key")
+    os.environ.update(TOY_READ_KEY="a-read-key", TOY_READ_KEY_FILE="/run/secrets/toy_read_key")
     forget_credentials(WORKER_QUEUES.get(role, ""))
-    kept[role] = [name for name in ("TOY_BROKER_KEY", "TOY_BROKER_KEY_FILE") if name in os.environ]
-print(json.dumps([kept, "a-toy-key" in secrets]))
+    kept[role] = [name for name in os.environ if name.startswith("TOY_") and "KEY" in name]
+print(json.dumps([kept, "a-toy-key" in secrets and "a-read-key" in secrets]))
 """
 
 
 def test_its_brokers_key_reaches_the_trade_worker_alone(toys: Processes) -> None:
-    done = python(toys, "-c", KEPT, TOY_BROKER_KEY="a-toy-key")
+    done = python(toys, "-c", KEPT, TOY_BROKER_KEY="a-toy-key", TOY_READ_KEY="a-read-key")
     assert done.returncode == 0, done.stderr
     kept, masked = json.loads(done.stdout)
     both = ["TOY_BROKER_KEY", "TOY_BROKER_KEY_FILE"]
@@ -156,6 +158,20 @@ def test_its_brokers_key_reaches_the_trade_worker_alone(toys: Processes) -> None
         assert shown == (("********", "TOY_BROKER_KEY (environment)") if given else (None, "not set"))
     trailing = desk(toys, "config", DESK_BROKER="toy", DESK_PROTECT="trail:8%")
     assert (trailing.returncode, "takes no trailing stop that is gtc" in trailing.stderr) == (2, True)
+
+
+@needs("holdings")
+def test_a_person_refreshes_its_accounts_with_a_key_that_no_worker_has(toys: Processes) -> None:
+    refused = desk(toys, "holdings", "refresh", "--yes", TOY_READ_KEY="another-key")
+    assert (refused.returncode, "another-key" in refused.stderr) == (2, False), refused.stderr
+    for saved, line in (("100", "2 holdings as of 2026-01-05 kept"), ("100", "nothing is to be done")):
+        done = desk(
+            toys, "holdings", "refresh", "--yes", TOY_READ_KEY="reads-only", TOY_SAVED=saved, TOY_BROKER_KEY="x"
+        )
+        assert (done.returncode, line in done.stdout) == (0, True), done.stdout + done.stderr
+        assert "note: seen: ['TOY_READ_KEY', 'TOY_SAVED']" in done.stdout
+    (row,) = printed(toys, "holdings", "list", "--json")
+    assert (row["account"], row["source"], row["holdings"]) == ("toy_savings-4711", "toy_savings", 2)
 
 
 def test_a_role_has_its_turns_on_its_runtime(toys: Processes) -> None:
@@ -193,6 +209,7 @@ from chordesk.models.database import store
 from chordesk.models.events import EventType
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS, Settings
+from chordesk.models.settings.schema import HOLDINGS_SOURCES
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build, outline
 from chordesk.tasks.doctor import checklist
@@ -231,7 +248,7 @@ found = {
     "routes": [route.path for router in ROUTERS for route in router.routes],
     "views": [view.path for _, view in features.views()], "lost views": [line for line, _ in features.lost_views()],
     "pages": [name for name in assets._FILES if name.startswith("of/")],
-    "markets": [*MARKETS], "brokers": [*BROKERS], "runtimes": [*RUNTIMES],
+    "markets": [*MARKETS], "brokers": [*BROKERS], "holdings": [*HOLDINGS_SOURCES], "runtimes": [*RUNTIMES],
     "tables": [*store.every_table()], "keeps": [*store.rules()], "settings_schema": [*Settings.model_fields],
     "migrations": [str(line) for line in store.feature_lines(load().settings.database)[0]],
     "benchmarks": [*features.added({}, "benchmarks")], "skipped": [str(one) for one in features.skipped()],
@@ -250,6 +267,7 @@ BROUGHT = {
     "checks": {"toys"},
     "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "routes": {"/toys"},
     "views": {"/toys", "/toys/lost"}, "pages": {"of/toy/toys.js"}, "markets": {"toy"}, "brokers": {"toy"},
+    "holdings": {"toy_savings"},
     "runtimes": {"toyish"}, "benchmarks": {"toy"}, "tables": {"toy_note"}, "keeps": {"toy_note"},
     "migrations": {"the feature toy: revision none, newest 0001"}, "settings_schema": {"toy_largest", "toy_note_days"},
 }  # fmt: skip

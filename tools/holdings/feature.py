@@ -1,6 +1,6 @@
 """Outside accounts: what somebody holds at other brokers, which bounds the desk's sizes and is never traded."""
 
-from chordesk.models.features import Command, Feature, View
+from chordesk.models.features import Command, Feature, HoldingsSource, View
 
 _TOOLS, _TASKS = "chordesk.tools.holdings", "chordesk.tasks.holdings"
 FEATURE = Feature(
@@ -16,6 +16,14 @@ FEATURE = Feature(
     routes=(f"{_TASKS}.routes:router",),
     views=(View("/holdings", "Whole book", "of/holdings/holdings", part="Holdings", menu=True, key="w"),),
     pages=(_TASKS,),
+    holdings={
+        "ibkr-flex": HoldingsSource(
+            f"{_TOOLS}.flex_service:read",
+            "Interactive Brokers, Flex Web Service",
+            credentials=("IBKR_FLEX_TOKEN", "IBKR_FLEX_QUERY"),
+            options=("IBKR_FLEX_URL",),
+        )
+    },
     bounds=(f"{_TOOLS}.whole_book:bounds",),
     documents=("holdings.md",),
     settings=("book",),

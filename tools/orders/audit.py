@@ -30,7 +30,7 @@ from chordesk.models.errors import OrderError, SettingError
 from chordesk.models.files import sync_folder
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
-from chordesk.models.settings.schema import BROKER_KEYS
+from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS
 from chordesk.models.settings.variables import secret
 from chordesk.models.tables.columns import Utc, utcnow
 from chordesk.models.tables.orders import AuditAnchor
@@ -444,7 +444,7 @@ def _secrets(settings: Settings) -> Iterable[str]:
         value = getattr(settings, name)
         if isinstance(value, SecretStr) and not name.endswith("_url"):
             yield value.get_secret_value()
-    for variable in (*BROKER_KEYS, *settings.DATA_CREDENTIALS):
+    for variable in (*BROKER_KEYS, *HOLDINGS_KEYS, *settings.DATA_CREDENTIALS):
         with suppress(SettingError):  # a file that cannot be read is not a secret of ours
             yield secret(os.environ, variable) or ""
 

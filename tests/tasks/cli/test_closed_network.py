@@ -125,6 +125,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("orders show", (ORDER,)),
     ("orders whole", (ORDER,)),
     ("holdings import", ("held.csv", "--account", "savings", "--as-of", "2010-08-09", "--yes")),
+    ("holdings refresh", ()),
     ("holdings list", ()),
     ("holdings show", ()),
     ("holdings map", ("Acme", "IBM")),

@@ -4,7 +4,7 @@ file cannot become a large one."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -36,18 +36,43 @@ def elements(name: str, data: bytes) -> list[tuple[int, str, dict[str, str]]]:
     """Return (line, tag, attributes) of the elements of a document. Raises UsageError for a declaration of a type or an
     entity, and for XML that is damaged or cut."""
     found: list[tuple[int, str, dict[str, str]]] = []
+
+    def begin(line: int, tag: str, attributes: dict[str, str]) -> None:
+        found.append((line, tag, attributes))
+        require("the file", len(found), MOST_ROWS * 5, "elements")
+
+    _parse(name, data, begin, lambda _: None)
+    return found
+
+
+def texts(name: str, data: bytes) -> dict[str, str]:
+    """Return what the elements of a small document hold, by tag. Raises UsageError as `elements` does."""
+    found: dict[str, str] = {}
+    tag = ""
+
+    def begin(_: int, opened: str, __: dict[str, str]) -> None:
+        nonlocal tag
+        tag = opened
+
+    def text(more: str) -> None:
+        found[tag] = found.get(tag, "") + more
+
+    _parse(name, data, begin, text)
+    return {one: held.strip() for one, held in found.items()}
+
+
+def _parse(
+    name: str, data: bytes, begin: Callable[[int, str, dict[str, str]], None], text: Callable[[str], None]
+) -> None:
     parser = expat.ParserCreate()
 
     def refuse(*_: Any) -> None:
         line = parser.CurrentLineNumber
         raise UsageError(f"{name}, row {line}: declares a document type or an entity", remedy=f"export {_REMEDY}")
 
-    def begin(tag: str, attributes: dict[str, str]) -> None:
-        found.append((parser.CurrentLineNumber, tag, attributes))
-        require("the file", len(found), MOST_ROWS * 5, "elements")
-
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = begin
+    parser.StartElementHandler = lambda tag, attributes: begin(parser.CurrentLineNumber, tag, attributes)
+    parser.CharacterDataHandler = text
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -55,7 +80,6 @@ def elements(name: str, data: bytes) -> list[tuple[int, str, dict[str, str]]]:
         raise UsageError(f"{name}, row {error.lineno}: is no whole XML: {why}", remedy=f"export {_REMEDY}") from None
     except Oversized as error:
         raise UsageError(f"{name}: {error}", remedy="export open positions without lots") from None
-    return found
 
 
 def read_flex(path: Path, name: str, hints: Hints) -> tuple[Parsed, Sheet]:

@@ -6,6 +6,7 @@ from chordesk.plugins import (
     Denial,
     Feature,
     GraphRole,
+    HoldingsSource,
     Keep,
     MarketEntry,
     NoticeWords,
@@ -54,6 +55,11 @@ FEATURE = Feature(
             credentials=("TOY_BROKER_KEY",),
             takes={"market": ("day",), "limit": ("day", "gtc"), "stop": ("gtc",)},
             options=False,
+        )
+    },
+    holdings={
+        "toy_savings": HoldingsSource(
+            "chordesk_toy.savings:read", "Toy savings", credentials=("TOY_READ_KEY",), options=("TOY_SAVED",)
         )
     },
     runtimes={
