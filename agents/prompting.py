@@ -14,11 +14,12 @@ from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, UndefinedEr
 from jinja2.sandbox import SandboxedEnvironment
 
 from chordesk.agents import subjects
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.providers.liveness import TurnLimits
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import LOCAL, RoleModel, facts_of, limits_of, local_url, role_models
-from chordesk.agents.roles import PROMPT_FOLDERS, PROMPTS, ROLES
+from chordesk.agents.roles import PROMPT_FOLDERS, PROMPTS
 from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
@@ -91,14 +92,15 @@ def _instructions(role: Role, own: str | None) -> str:
 def require_prompts(settings: Settings) -> None:
     """Raise SettingError for an own prompt of an unknown role, one that cannot be rendered, and one without the first
     line that names its role."""
+    roles = roles_in(settings)
     for key in own_prompts(settings):
-        if key not in ROLES:
-            raise SettingError(f"prompts (DESK_PROMPTS) has {key!r}", remedy=f"choose among {', '.join(ROLES)}")
+        if key not in roles:
+            raise SettingError(f"prompts (DESK_PROMPTS) has {key!r}", remedy=f"choose among {', '.join(roles)}")
         try:
-            text = instructions(ROLES[key], settings)
+            text = instructions(roles[key], settings)
         except TemplateError as error:
             reason = f"the prompt of {key} (DESK_PROMPTS) is no template: {type(error).__name__}: {error}"
-            raise SettingError(reason, remedy=f"begin with that of agents/prompts/{ROLES[key].prompt}") from None
+            raise SettingError(reason, remedy=f"begin with that of agents/prompts/{roles[key].prompt}") from None
         if text.split("\n", 1)[0] != f"Role: {key}":
             reason = f"the prompt of {key} (DESK_PROMPTS) does not begin with its role, but with {text[:40]!r}"
             raise SettingError(reason, remedy=f'extend the desk\'s own ("_validator.md"), or begin with "Role: {key}"')
@@ -297,10 +299,10 @@ log = structlog.get_logger(__name__)
 
 def require_contexts(settings: Settings, roles: Iterable[str]) -> None:
     """Raise UsageError for a role whose smallest prompt does not fit. An unknown context is not a reason."""
-    models = role_models(settings)
+    known, models = roles_in(settings), role_models(settings)
     size_of = cache(lambda model: context_of(settings, model))
     for key in roles:
-        role, model = ROLES.get(key), models.get(key)
+        role, model = known.get(key), models.get(key)
         if role is None or model is None or model.runtime != LOCAL:
             continue
         if (context := size_of(model)) is not None:

@@ -25,6 +25,8 @@ from chordesk.models.descriptions import NAME, NAME_RULE, said
 from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
 
+SCREENER = "screener_"  # before the name of its lens, the key of a screener
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

@@ -83,13 +83,15 @@ RULES = RoleModel("rules", RULES_MODEL)
 
 def role_models(settings: Settings) -> Mapping[str, RoleModel]:
     """Raises SettingError for an entry that cannot be read or served here."""
-    from chordesk.agents.roles import GRAPH_ROLES, ROLES
+    from chordesk.agents.desk_roles import roles_in
+    from chordesk.agents.roles import GRAPH_ROLES
 
     default = _model_without_entry(settings)
-    found = dict.fromkeys((*ROLES, *(key for key in GRAPH_ROLES if key in (settings.research_roles or ()))), default)
+    of_graphs = (key for key in GRAPH_ROLES if key in (settings.research_roles or ()))
+    found = dict.fromkeys((*roles_in(settings), *of_graphs), default)
     named: set[str] = set()
     for entry in filter(None, (part.strip() for part in settings.role_models.split(";"))):
-        role, model = _parse(entry, settings.effort)
+        role, model = _parse(entry, settings)
         if role in named:
             raise _wrong_role(f"{entry!r}: the role {role} has an entry already", "give each role one model")
         named.add(role)
@@ -154,11 +156,10 @@ def substitute_of(settings: Settings, role: str, model: RoleModel) -> RoleModel 
 
 def check_substitutes(settings: Settings, models: set[str]) -> None:
     """Raise SettingError for an entry that names neither a role nor a model in use."""
-    from chordesk.agents.roles import GRAPH_ROLES, ROLES
-
+    roles = _all_roles(settings) if settings.substitutes.strip() else ()
     for key in substitutes(settings):
-        if key not in ROLES and key not in GRAPH_ROLES and key not in models and key.partition(":")[2] not in models:
-            known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
+        if key not in roles and key not in models and key.partition(":")[2] not in models:
+            known = ", ".join((*roles, *sorted(models)))
             raise _wrong_in(_INSTEAD, f"{key!r}, which is neither a role nor a model in use", f"there are {known}")
 
 
@@ -241,16 +242,21 @@ def require_keys(settings: Settings, environ: Mapping[str, str]) -> None:
                 )
 
 
-def _parse(entry: str, effort: str | None) -> tuple[str, RoleModel]:
+def _parse(entry: str, settings: Settings) -> tuple[str, RoleModel]:
     role, equals, rest = (part.strip() for part in entry.partition("="))
     if not (role and equals and rest):
         raise _wrong_role(repr(entry), _FORM)
-    from chordesk.agents.roles import GRAPH_ROLES, ROLES
-
-    if role not in ROLES and role not in GRAPH_ROLES:
-        remedy = f"choose among {', '.join((*ROLES, *GRAPH_ROLES))}, or {features.remedy_for('graph_roles', role)}"
+    if role not in (known := _all_roles(settings)):
+        remedy = f"choose among {', '.join(known)}, or {features.remedy_for('graph_roles', role)}"
         raise _wrong_role(f"{entry!r}: there is no role {role!r}", remedy)
-    return role, _model(entry, rest, effort, (_SETTING, _FORM))
+    return role, _model(entry, rest, settings.effort, (_SETTING, _FORM))
+
+
+def _all_roles(settings: Settings) -> tuple[str, ...]:
+    from chordesk.agents.desk_roles import roles_in
+    from chordesk.agents.roles import GRAPH_ROLES
+
+    return (*roles_in(settings), *GRAPH_ROLES)
 
 
 def _model(entry: str, text: str, effort: str | None, place: tuple[str, str]) -> RoleModel:
@@ -321,11 +327,10 @@ def longest_turn(settings: Settings) -> float:
 
 def check_limits(settings: Settings, models: set[str]) -> None:
     """Raise SettingError for an unreadable or unused entry, or a turn that is longer than a step."""
-    from chordesk.agents.roles import GRAPH_ROLES, ROLES
-
+    roles = _all_roles(settings) if settings.turn_limits.strip() else ()
     for key in _entries(settings.turn_limits):
-        if key not in ROLES and key not in GRAPH_ROLES and key.partition(":")[2] not in models and key not in models:
-            known = ", ".join((*ROLES, *GRAPH_ROLES, *sorted(models)))
+        if key not in roles and key.partition(":")[2] not in models and key not in models:
+            known = ", ".join((*roles, *sorted(models)))
             raise _wrong_limit(f"{key!r}, which is neither a role nor a model in use", f"roles and models are {known}")
     longest = longest_turn(settings)
     if settings.turn_limits and longest >= settings.step_deadline_seconds:
@@ -401,13 +406,14 @@ def searching_roles(settings: Settings) -> frozenset[str]:
     """Raises SettingError for an unknown role, or one whose runtime has no such tool."""
     if (roles := settings.web_search.partition(";")[0].strip()) in ("", NO_SEARCH):
         return frozenset()
-    from chordesk.agents.roles import ROLES
+    from chordesk.agents.desk_roles import roles_in
 
+    roles_here = roles_in(settings)
     named = [part.strip() for part in roles.split(",") if part.strip()]
     models = role_models(settings)
     for role in named:
-        if role not in ROLES:
-            raise _wrong_search(f"has {role!r}", f"write {NO_SEARCH}, or roles by comma: {', '.join(ROLES)}")
+        if role not in roles_here:
+            raise _wrong_search(f"has {role!r}", f"write {NO_SEARCH}, or roles by comma: {', '.join(roles_here)}")
         if (runtime := models[role].runtime) != DEFAULT_RUNTIME:
             remedy = f"leave {role} out, or give it a model of the runtime {DEFAULT_RUNTIME} in DESK_ROLE_MODELS"
             raise _wrong_search(f"has {role}, and web search is not supported by its runtime {runtime}", remedy)
@@ -451,7 +457,7 @@ def require_roles(settings: Settings) -> None:
     require_maskable(settings)
     if given.isdisjoint(_NAMING_ROLES):
         return
-    from chordesk.agents.roles import check_roles
+    from chordesk.agents.desk_roles import check_roles
 
     check_roles(settings)
     models = {name for one in models_in_use(settings) for name in one.models}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import orjson
 
@@ -21,10 +21,9 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
-from chordesk.agents.role import Role, analyst, role_of_file, screener, trader, validator
+from chordesk.agents.role import SCREENER, Role, analyst, role_of_file, screener, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
-from chordesk.agents.thesis_pooling import rule_of
 from chordesk.agents.turn_answers import AnswerError, RecordedCall
 from chordesk.models import features
 from chordesk.models.analysis import (
@@ -38,7 +37,7 @@ from chordesk.models.analysis import (
     SynthesisOutput,
 )
 from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
-from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.errors import SettingError
 from chordesk.models.features import Feature, GraphRole
 from chordesk.models.settings import LENSES, UNIFIED, Settings
 from chordesk.models.states import Mode
@@ -117,7 +116,7 @@ _OPTION_RISK = (VOLATILITY_GET, OPTION_CHAIN_GET, OPTIONS_UNUSUAL)
 _OWN: Mapping[str, Role] = {
     role.key: role
     for role in (
-        *(screener(f"screener_{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
+        *(screener(f"{SCREENER}{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
         validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
@@ -306,31 +305,13 @@ def _predecessor(key: str) -> str | None:
     return GRAPH_ROLES[key].after if key in GRAPH_ROLES else None
 
 
-def role_of(key: str) -> Role:
-    if (role := ROLES.get(key)) is None:
-        raise UsageError(
-            f"no role {key!r}; there are {', '.join(ROLES)}",
-            remedy=f"take another, or {features.remedy_for('graph_roles', key)}",
-        )
-    return role
-
-
 def mode_of(role: str) -> Mode:
     if role in GRAPH_ROLES:
         return "research"
     known = ROLES.get(role)
+    if known is None and role.startswith(SCREENER):  # of a lens that only some run has
+        return "screener"
     return known.mode if known is not None else "other"
-
-
-def check_roles(settings: Settings) -> None:
-    """Raise SettingError for an unknown role or request."""
-    required_roles(settings)
-    if unknown := [name for name in settings.without_tools if name not in TOOLS]:
-        raise SettingError(
-            f"without_tools (DESK_WITHOUT_TOOLS) has {', '.join(unknown)}", remedy=f"choose among {', '.join(TOOLS)}"
-        )
-    rule_of(settings.conclude)
-    role_approvals(settings)
 
 
 def offered(role: Role, settings: Settings) -> Role:
@@ -388,20 +369,6 @@ def required_roles(settings: Settings) -> tuple[str, ...]:
                 remedy=f"choose among {', '.join(asked)} (DESK_RESEARCH_ROLES), or none",
             )
     return tuple(dict.fromkeys(required))
-
-
-def role_approvals(settings: Settings) -> Mapping[str, frozenset[ApprovalKind]]:
-    kinds = get_args(ApprovalKind)
-    found: dict[str, frozenset[ApprovalKind]] = {}
-    for pair in filter(None, (part.strip() for part in settings.role_approvals.split(","))):
-        role, _, kind = pair.partition(":")
-        if role not in ROLES or kind not in kinds:
-            raise SettingError(
-                f"role_approvals (DESK_ROLE_APPROVALS) has {pair!r}",
-                remedy=f"write ROLE:KIND by comma; roles are {', '.join(ROLES)}; kinds are {', '.join(kinds)}",
-            )
-        found[role] = found.get(role, frozenset()) | {cast(ApprovalKind, kind)}
-    return found
 
 
 # What one lens adds to a symbol's score, in tenths so that sums are exact: two speculative lenses weigh more than one

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sqlmodel import SQLModel
 
+from chordesk.agents.desk_roles import role_approvals
 from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
@@ -29,7 +30,7 @@ from chordesk.agents.role_models import (
     search_hosts,
     substitute_of,
 )
-from chordesk.agents.roles import TOOLS, offered, role_approvals, toolset_hash
+from chordesk.agents.roles import TOOLS, offered, toolset_hash
 from chordesk.agents.runtime import (
     THREAD_ANSWERS,
     Conversation,

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
+from chordesk.agents.desk_roles import role_of
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, RoleModel, models_in_use
-from chordesk.agents.roles import offered, role_of, toolset_hash
+from chordesk.agents.roles import offered, toolset_hash
 from chordesk.agents.runner import KEPT_TEXT_CHARS
 from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
 from chordesk.agents.turn_answers import storable
@@ -97,7 +98,7 @@ def fork(desk: Desk, thread_id: str, before_turn: int, model: str | None = None)
         most = len(turns) + 1
         one = "allowed is 2, which copies its only turn" if turns else "it has no turn yet"
         raise UsageError(f"--before-turn {before_turn}: {f'allowed are 2 to {most}' if most > 2 else one}")
-    role = role_of(kept.role)
+    role = role_of(kept.role, desk.settings)
     source = records[thread_id].record if thread_id in records else _record_of(kept)
     ids = tuple(one.turn_id for one in turns)
     where = {"turn_ids": ids, "rollout_digest": copy.digest, "rollout_path": copy.path, "rollout_size": copy.size}
@@ -144,7 +145,7 @@ def _publish(desk: Desk, type_: EventType, thread_id: str, role: str, **payload:
 
 
 def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
-    role, thread_id = role_of(one.role), one.record.thread_id
+    thread_id = one.record.thread_id
     with desk.store.read() as session:
         last = _last_turn(session, thread_id, None)
         spent = budgets.used_up(session, desk.settings, last.run_id) if last is not None else None
@@ -156,6 +157,7 @@ def _ask(desk: Desk, one: Registered, text: str) -> TurnResult:
     if spent is not None:
         remedy = f"raise {spent.setting}" + ("" if spent.scope == budgets.RUN else ", or ask tomorrow")
         raise UsageError(f"nothing was asked: {spent.reason}", remedy=remedy)
+    role = role_of(one.role, desk.settings_of(last.run_id))
     spec = _spec(desk, role, one.subject, one.record.model, one.record.toolset_hash, desk.market_of(last.run_id))
     metadata = {"role": role.key, "thread_id": thread_id}
     runtime = _runtime(desk, one.subject)  # created here, because its creation waits for the loop

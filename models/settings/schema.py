@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from chordesk.models import features
-from chordesk.models.descriptions import said
+from chordesk.models.descriptions import NAME, said
 from chordesk.models.errors import SettingError
 from chordesk.models.exchanges import EXCHANGES, HOME, exchange_named
 from chordesk.models.features import Broker, Market
@@ -158,6 +158,7 @@ REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.pl
 LENSES = ("technical", "fundamental", "catalyst", "options")
 UNIFIED = "unified"  # in place of them: the one screener that covers all four
 KNOWN_LENSES = features.added(dict.fromkeys((*LENSES, UNIFIED), ""), "lenses")
+LensName = Annotated[str, Field(pattern=NAME.pattern, max_length=40)]
 Lens = Annotated[
     str,
     AfterValidator(partial(_known, "lenses", KNOWN_LENSES)),

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import KNOWN_LENSES, Settings
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
@@ -359,11 +359,7 @@ def forecast(app: DeskApp, budget: int | None, *, yes: bool, dry_run: bool, as_j
 def _lenses(named: list[str] | None) -> list[str] | None:
     if named is None:
         return None
-    found = [part.strip() for item in named for part in item.split(",") if part.strip()] or [",".join(named)]
-    for lens in found:
-        if lens not in KNOWN_LENSES:
-            raise SettingError(f"--lens {lens!r} is not a lens", remedy=f"choose among {', '.join(KNOWN_LENSES)}")
-    return list(dict.fromkeys(found))
+    return [part.strip() for item in named for part in item.split(",") if part.strip()] or [",".join(named)]
 
 
 def see(app: DeskApp, run: Run | None, *, wait: bool, as_json: bool, player: Player | None = None) -> None:

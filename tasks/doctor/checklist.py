@@ -11,9 +11,10 @@ from pathlib import Path
 from jinja2 import TemplateError
 from sqlmodel import col, select
 
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
-from chordesk.agents.roles import GRAPH_ROLES, ROLES
+from chordesk.agents.roles import GRAPH_ROLES
 from chordesk.agents.runtime import ROLLOUT_DAYS
 from chordesk.models import features
 from chordesk.models.database import feature_tables
@@ -103,7 +104,7 @@ def _of_no_feature(context: CheckContext) -> Iterator[tuple[str, str]]:
     for kind, run in sorted(steps.items()):
         if (lack := kinds.missing(kind)) is not None:
             yield f"run {run} waits for {kind}, {lack.reason}", f"{lack.remedy}, or desk stop {run}"
-    for role in sorted(threads - ROLES.keys() - GRAPH_ROLES.keys()):
+    for role in sorted(threads - roles_in(context.settings).keys() - GRAPH_ROLES.keys()):
         lack = features.missing("roles", role)
         remedy = f"{lack.remedy}; otherwise the thread is deleted once it is unused for {ROLLOUT_DAYS:g} days"
         yield f"a thread of the role {role} is kept, {lack.reason}", remedy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.providers.liveness import RAISE
 from chordesk.agents.role_models import missing_keys, models_in_use
-from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Failed
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, fail, ok, warn
 from chordesk.tasks.doctor.model import REMEDIES, one_turn, without_remedy
@@ -32,7 +32,9 @@ def litellm(context: CheckContext) -> Check:
         if names := missing_keys(model, os.environ):
             detail = f"{model}: {' or '.join(names)} is not in this process; those that run turns alone have it"
             return warn(detail, "`desk doctor` asks it in a shell that has the key")
-        every = ";".join(f"{role}=litellm:{model}" for role in ROLES)  # so that no other runtime starts
+        every = ";".join(
+            f"{role}=litellm:{model}" for role in roles_in(context.settings)
+        )  # so that no other runtime starts
         done = one_turn(context, {"role_models": every, "voice_models": "", "substitutes": ""}, "doctor-litellm")
         if isinstance(done.outcome, Failed):
             remedy = _REMEDIES.get(done.outcome.kind, "check DESK_ROLE_MODELS")

@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 from sqlmodel import Session, select
 
+from chordesk.agents.desk_roles import lens_role, roles_in
 from chordesk.agents.prompting import instructions, require_prompts
 from chordesk.agents.role_models import RULES, require_maskable, runtimes_of
-from chordesk.agents.roles import ROLES, offered, required_roles, research_roles
+from chordesk.agents.roles import offered, required_roles, research_roles
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import backtest_account, owner_of, research_account, snapshot, with_values
@@ -402,8 +403,9 @@ def _in_use(what: str, settings: Settings) -> Sequence[str]:
 
         return tuple(voice.key for voice in voices_of(settings))
     if what == "tools":
-        keys = (*(f"screener_{lens}" for lens in settings.lenses), *research_roles(settings), "trader")
-        roles = [offered(ROLES[key], settings) for key in keys if key in ROLES]
+        keys = (*map(lens_role, settings.lenses), *research_roles(settings), "trader")
+        known = roles_in(settings)
+        roles = [offered(known[key], settings) for key in keys if key in known]
         return tuple(dict.fromkeys(tool.name for role in roles for tool in role.tools))
     return tuple(settings.lenses)
 
@@ -436,7 +438,7 @@ def require_differences(settings: Settings, arms: Iterable[Arm], rounds: int = 0
             raise SettingError(reason, remedy="`desk config` has an example of each setting") from None
         require_prompts(used)
         require_maskable(used)
-        prompts = {key: instructions(ROLES[key], used) for key in sorted(ROLES)}
+        prompts = {key: instructions(role, used) for key, role in sorted(roles_in(used).items())}
         made = {**snapshot(used), "prompts": prompts}
         rules = runtimes_of(used.on_backtest(backtest_account(""))) == {RULES.runtime}
         voices = int(arm.settings.get("rounds", rounds)) > 0

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from sqlalchemy import func
 from sqlmodel import Session, col, delete, or_, select
 
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.gateway.facts import ServerFacts, keep_facts
 from chordesk.agents.measure.cassettes import (
     ID_SHOWN,
@@ -34,7 +35,7 @@ from chordesk.agents.measure.cassettes import (
 )
 from chordesk.agents.prompting import instructions
 from chordesk.agents.role_models import CASSETTE, LOCAL, RoleModel, facts_of
-from chordesk.agents.roles import ROLES, offered
+from chordesk.agents.roles import offered
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
@@ -216,13 +217,13 @@ def _content(lines: Sequence[bytes]) -> str:
 
 def _unplayable(settings: Settings, parts: dict[str, Doc], turns: Sequence[KeptTurn]) -> list[str]:
     """Return a line for each role whose prompt, tools or form of answer are others here than in any of its turns."""
-    form, notes = StableForm(settings), []
+    form, notes, roles = StableForm(settings), [], roles_in(settings)
     for role in sorted({turn.role for turn in turns}):
         own = [turn for turn in turns if turn.role == role]
-        if role not in ROLES:
+        if role not in roles:
             notes.append(f"{role} is no role of this desk ({len(own)} turns)")
             continue
-        known = offered(ROLES[role], settings)
+        known = offered(roles[role], settings)
         here: Doc = form.seen(fixed_part(instructions(known, settings), known.tools, output_schema(known.schema)))
         if all(turn.part != digest(here) for turn in own):
             there = parts.get(own[0].part, {})

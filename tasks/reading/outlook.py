@@ -13,6 +13,7 @@ import sqlalchemy
 from pydantic import computed_field
 from sqlmodel import Session, col, func, select
 
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.prompting import CALLS, SMALLEST_ANSWER, SYMBOL_DATA, shard_size, smallest_tokens
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -24,7 +25,6 @@ from chordesk.agents.role_models import (
     role_models,
     turns_at_once,
 )
-from chordesk.agents.roles import ROLES
 from chordesk.models.answers import Frozen
 from chordesk.models.groups import by_key
 from chordesk.models.model_prices import LOCAL as LOCAL_LABEL
@@ -147,7 +147,8 @@ class Spending(Frozen):
 def spending(session: Session, settings: Settings, run: Run) -> Spending:
     """Return what a run that is not written yet may come to. settings: of this process."""
     settings = in_run(settings, run.settings, run.account)
-    turns = {role: count for role, count in _turns(session, settings, run).items() if role in ROLES and count}
+    roles = roles_in(settings)
+    turns = {role: count for role, count in _turns(session, settings, run).items() if role in roles and count}
     past, known, models = past_tokens(session), prices(settings.prices), role_models(settings)
     rules, unknown, tokens, earlier = 0, 0, 0.0, 0
     lacking, usd, unpriced, local, plan = dict[str, list[str]](), list[float](), dict[str, None](), False, False
@@ -231,9 +232,9 @@ def local_times(
 ) -> list[LocalTime]:
     """How long so many turns of each role take, by model. past: tokens of a turn by model's label and role."""
     by_model: dict[RoleModel, dict[str, int]] = defaultdict(dict)
-    models = role_models(settings)
+    roles, models = roles_in(settings), role_models(settings)
     for role, count in turns.items():
-        if role in ROLES and count and models[role].runtime == LOCAL:
+        if role in roles and count and models[role].runtime == LOCAL:
             by_model[models[role]][role] = count
     return [_time(settings, model, counts, past) for model, counts in by_model.items()]
 
@@ -241,15 +242,16 @@ def local_times(
 def _time(
     settings: Settings, model: RoleModel, counts: Mapping[str, int], past: Mapping[tuple[str, str], TurnTokens]
 ) -> LocalTime:
+    roles = roles_in(settings)
     facts, label, turns = facts_of(settings, model), model.label(settings), sum(counts.values())
-    tokens = {role: _tokens(settings, label, ROLES[role], past) for role in counts}
+    tokens = {role: _tokens(settings, label, roles[role], past) for role in counts}
     read = sum(tokens[role][0].read * count for role, count in counts.items())
     written = sum(tokens[role][0].written * count for role, count in counts.items())
     limit, slots = turns_at_once(settings, model) or 1, facts.slots if facts is not None else None
     at_once = min(limit, slots or limit, turns)
     speeds = (facts.read_speed, facts.write_speed) if facts is not None else (None, None)
     seconds = (read / speeds[0] + written / speeds[1]) / at_once if speeds[0] and speeds[1] else None
-    sizes = [shard_size(ROLES[role], settings) for role in counts if ROLES[role].mode == "screener"]
+    sizes = [shard_size(roles[role], settings) for role in counts if roles[role].mode == "screener"]
     return LocalTime(
         model=label,
         turns=turns,

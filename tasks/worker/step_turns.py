@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import bindparam
 from sqlmodel import Session, SQLModel, select
 
+from chordesk.agents.desk_roles import role_of
 from chordesk.agents.providers.provider_limits import is_of_plan
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models, substitute_of
-from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
 from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import notices
@@ -108,12 +108,12 @@ class StepTurns:
         if spent is not None:
             note_once(desk, budgets.notice_of(spent, step.run_id))
             return self.skipped(role, subject, Skipped(reason=spent.reason))
-        opening = policy.opening(step.error)
-        if ROLES[role].subject is not SynthesisSubject:
+        opening, asked = policy.opening(step.error), role_of(role, desk.settings_of(step.run_id))
+        if asked.subject is not SynthesisSubject:
             brief = with_market(desk, step.run_id, brief)
         found = self._outcome(
             Assignment(
-                *(step.run_id, step.id, step.attempt, ROLES[role], subject),
+                *(step.run_id, step.id, step.attempt, asked, subject),
                 *(brief, opening, remembered, model, depth),
             )
         )
@@ -126,7 +126,8 @@ class StepTurns:
 
     def skipped(self, role: str, subject: str, outcome: Skipped) -> RoleRun:
         desk, step, now = self._desk, self._step, utcnow()
-        model = role_models(desk.settings_of(step.run_id))[role]
+        settings = desk.settings_of(step.run_id)
+        model = role_models(settings)[role]
         turn = Turn(
             run_id=step.run_id,
             step_id=step.id,
@@ -134,7 +135,7 @@ class StepTurns:
             ordinal=0,
             role=role,
             subject=subject,
-            kept=keeps(ROLES[role], desk.settings_of(step.run_id)) and model.runtime in APP_SERVERS,
+            kept=keeps(role_of(role, settings), settings) and model.runtime in APP_SERVERS,
             provider=model.provider(desk.settings),
             model=model.label(desk.settings),
             status="skipped",

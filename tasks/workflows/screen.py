@@ -12,14 +12,15 @@ from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
+from chordesk.agents.desk_roles import known_lenses, lens_role, role_of
 from chordesk.agents.prompting import shard_size
 from chordesk.agents.role_models import role_models
-from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, role_of, shards
+from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, shards
 from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
-from chordesk.models.settings.schema import Lens
+from chordesk.models.settings.schema import LensName
 from chordesk.models.states import RunKind, StepKind
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Account, Position
@@ -54,6 +55,7 @@ def open_screen(
 ) -> Run | None:
     """Start a screen over a universe. None when this slot of the schedule has its run already."""
     desk = app.desk
+    lenses = known_lenses(lenses, desk.settings) if lenses else None
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
     params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
@@ -107,7 +109,7 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
             StepKind.SCREEN_SHARD,
             join.id,
             subject=f"{lens}:{number}",
-            role=f"screener_{lens}",
+            role=lens_role(lens),
             payload={"lens": lens, "shard": number, "symbols": list(symbols), "capital": capital},
         )
         for lens in params["lenses"]
@@ -121,14 +123,14 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
 def shard_sizes(lenses: Sequence[str], settings: Settings) -> dict[str, int]:
     """Return the symbols of one turn of each lens. A turn gets no symbols that it could not look at."""
-    return {lens: shard_size(role_of(f"screener_{lens}"), settings) for lens in lenses}
+    return {lens: shard_size(role_of(lens_role(lens), settings), settings) for lens in lenses}
 
 
 def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
     """Return a note for each lens whose turns have fewer symbols than is set."""
     return [
         f"lens {lens}: {size} symbols a turn in place of {settings.shard_size} (DESK_SHARD_SIZE), for the context of "
-        f"{role_models(settings)[f'screener_{lens}'].label(settings)} has no room for more"
+        f"{role_models(settings)[lens_role(lens)].label(settings)} has no room for more"
         for lens, size in shard_sizes(lenses, settings).items()
         if size < settings.shard_size
     ]
@@ -137,7 +139,7 @@ def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
 def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
     sizes = shard_sizes(params["lenses"], settings)
     candidates = min(params["max_candidates"], len(params["symbols"])) + held
-    found = {f"screener_{lens}": len(shards(params["symbols"], size)) for lens, size in sizes.items()}
+    found = {lens_role(lens): len(shards(params["symbols"], size)) for lens, size in sizes.items()}
     found |= {role: candidates for role in params["roles"] if role in ROLES}
     return found | ({"trader": 1} if params.get("trade", True) else {})
 
@@ -249,7 +251,7 @@ class ScreenRequest(Request):
 
     kind: Literal["screen"]
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
-    lenses: list[Lens] | None = Field(default=None, min_length=1, max_length=20)
+    lenses: list[LensName] | None = Field(default=None, min_length=1, max_length=12)
     most: int | None = Field(default=None, ge=1, le=500)
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordesk.agents.desk_roles import check_roles, role_approvals, role_of
 from chordesk.agents.prompting import PROMPTS, instructions, render, subject_block
 from chordesk.agents.roles import (
     ROLES,
@@ -20,15 +21,12 @@ from chordesk.agents.roles import (
     Hit,
     Role,
     accept,
-    check_roles,
     default_roles,
     following,
     rank,
     rejecting,
     required_roles,
     research_roles,
-    role_approvals,
-    role_of,
     roots,
     shards,
     validators,
@@ -412,6 +410,6 @@ def shared(texts: list[str]) -> str:
 
 
 def test_an_unknown_role_is_named() -> None:
-    assert role_of("risk") is ROLES["risk"]
+    assert role_of("risk", SETTINGS) is ROLES["risk"]
     with pytest.raises(UsageError, match="no role 'astrologer'"):
-        role_of("astrologer")
+        role_of("astrologer", SETTINGS)

@@ -20,8 +20,8 @@ from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.role_models import LOCAL, RoleModel, role_models
-from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, current
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, ServiceError, UsageError
 from chordesk.models.files import expanded, replacing
@@ -152,12 +152,13 @@ def _past(settings: Settings) -> Past:
 
 def _models(settings: Settings, models: Mapping[str, RoleModel], turns: Mapping[str, int], past: Past) -> Iterator[str]:
     """Yield a line for each model: its turns, tokens and price."""
+    roles = roles_in(settings)
     for each in dict.fromkeys(models.values()):
-        counts = {role: count for role, count in turns.items() if role in ROLES and models.get(role) == each and count}
+        counts = {role: count for role, count in turns.items() if role in roles and models.get(role) == each and count}
         if not counts:
             continue
         label = each.label(settings)
-        tokens = {role: past.get((label, role)) or assumed_tokens(ROLES[role], settings) for role in counts}
+        tokens = {role: past.get((label, role)) or assumed_tokens(roles[role], settings) for role in counts}
         read = round(sum(tokens[role].read * count for role, count in counts.items()))
         written = round(sum(tokens[role].written * count for role, count in counts.items()))
         assumed = "" if all((label, role) in past for role in counts) else ", as assumed before the first one"

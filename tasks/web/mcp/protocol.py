@@ -21,8 +21,8 @@ from sqlmodel import Session, col, select
 from starlette.requests import Request
 
 from chordesk.agents.calls.call_reader import coerced
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.prompting import instructions
-from chordesk.agents.roles import ROLES
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseDown, NotFound
 from chordesk.models.settings import Settings
@@ -122,13 +122,17 @@ def _template(uri: str, name: str, about: str, kind: str) -> types.ResourceTempl
 
 def prompts(settings: Settings) -> Handlers:
     async def listed(_request: object, _params: object) -> types.ListPromptsResult:
-        found = [types.Prompt(name=key, description=f"The desk's instructions of its role {key}.") for key in ROLES]
+        found = [
+            types.Prompt(name=key, description=f"The desk's instructions of its role {key}.")
+            for key in roles_in(settings)
+        ]
         return made(types.ListPromptsResult, prompts=found)
 
     async def given(_request: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        if params.name not in ROLES:
-            raise NotFound(f"no prompt {params.name!r}", remedy=f"choose among {', '.join(ROLES)}")
-        text = types.TextContent(type="text", text=instructions(ROLES[params.name], settings))
+        roles = roles_in(settings)
+        if params.name not in roles:
+            raise NotFound(f"no prompt {params.name!r}", remedy=f"choose among {', '.join(roles)}")
+        text = types.TextContent(type="text", text=instructions(roles[params.name], settings))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
 
     return {"list_prompts": listed, "get_prompt": given}

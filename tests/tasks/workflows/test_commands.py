@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from sqlmodel import select
 
-from chordesk.models.errors import SettingError, UsageError
+from chordesk.agents.desk_roles import known_lenses
+from chordesk.models.errors import UsageError
+from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli import start
@@ -121,7 +123,7 @@ Wrong = tuple[tuple[str, ...], dict[str, str], str, str]
 AWAY = {"DESK_REDIS_URL": "redis://127.0.0.1:1/0", "DESK_MESSAGE_KEY": "0123456789abcdef" * 2}
 WRONG: list[Wrong] = [
     (("research", "NOSUCH"), {}, "does not carry NOSUCH", "leave them out"),
-    (("screen", "--lens", "magic"), {}, "--lens 'magic' is not a lens", "technical, fundamental, catalyst, options"),
+    (("screen", "--lens", "magic"), {}, "'magic' is not a lens", "technical, fundamental, catalyst, options"),
     (("screen", "--universe", "none.txt"), {}, "'none.txt' cannot be read", "one symbol a line"),
     (("runs", "show", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
     (("trade", "zzz"), {}, "there is no run 'zzz'", "desk runs list"),
@@ -137,8 +139,8 @@ WRONG: list[Wrong] = [
 
 @pytest.mark.parametrize("named", [["magic"], [","], [""], ["technical,magic"]])
 def test_an_unknown_lens_is_named(named: list[str]) -> None:
-    with pytest.raises(SettingError, match="is not a lens"):
-        start.screen(lens=named)
+    with pytest.raises(UsageError, match="is not a lens"):
+        known_lenses(named[0].split(","), Settings())
 
 
 def test_an_empty_universe_is_not_taken_for_the_usual_one() -> None:
