@@ -6,6 +6,9 @@ setting of its name; beat reads it within seconds. Beat has plain crontabs in Ne
 whether a day is a session of the exchange, and (schedule, slot) is unique in the database, so a tick that comes twice
 starts one run.
 
+An entry may have days of its own and the fields of a request; then the task is `tasks/workflows/scheduled.py`'s, which
+looks at both.
+
 A time of another clock than New York's, or one that follows a session's own close, is a crontab of its next start
 alone, which beat puts in the place of the former one. It keeps one that is due for as long as its tick would be taken:
 a beat that was down then sends it late.
@@ -21,10 +24,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
+from pydantic import computed_field
 from sqlmodel import Session, select
 
 from chordesk.models.answers import Frozen
-from chordesk.models.errors import MarketError, NotFound, UsageError
+from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.exchanges import EXCHANGES, clock_of, exchange_named, shown_exchange
 from chordesk.models.settings import Settings
 from chordesk.models.settings.types import TIME_REMEDY, TIME_RULE
@@ -33,7 +37,8 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import ScheduleEntry
 from chordesk.models.text import NEW_YORK
-from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine import kinds, requests
+from chordesk.tasks.schedule_days import EVERY, checked_days, first_due, is_due
 from chordesk.tools.market.clock import ExchangeHours, exchange_day, exchange_hours, zone_of
 from chordesk.tools.orders import audit
 
@@ -45,14 +50,17 @@ NAME_RULE = r"[a-z][a-z0-9-]{0,39}"
 
 
 class Entry(Frozen):
-    """at: a time of each session (`TIME_RULE`) of the exchange, a code. setting: the variable of an entry that the
-    settings have, None of a person's own; by, changed_at: who changed it last, None where it is as its setting says.
-    lack: why it starts nothing even while it is on, and the remedy: nothing here has its kind."""
+    """at: a time of a session (`TIME_RULE`) of the exchange, a code; days: which sessions, as `checked_days` has them;
+    request: the fields of the run's request, None where its kind starts without. setting: the variable of an entry that
+    the settings have, None of a person's own; by, changed_at: who changed it last, None where it is as its setting
+    says. lack: why it starts nothing even while it is on, and the remedy: nothing here has its kind."""
 
     name: str
     kind: str
     at: str
     exchange: str
+    days: str = EVERY
+    request: dict[str, Any] | None = None
     enabled: bool
     setting: str | None
     by: str | None = None
@@ -62,6 +70,17 @@ class Entry(Frozen):
     @property
     def starts(self) -> bool:
         return self.enabled and self.lack is None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def said(self) -> str:
+        """The kind with the fields of its request, as a person writes them."""
+        given = (f"{name}={_said(value)}" for name, value in (self.request or {}).items())
+        return " ".join([self.kind, *given])
+
+
+def _said(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def of_settings(settings: Settings) -> list[Entry]:
@@ -87,15 +106,8 @@ def entries(session: Session, settings: Settings) -> list[Entry]:
         given = found.get(row.name)
         setting = given.setting if given is not None else None
         facts = row.model_dump() | {"exchange": row.exchange or settings.exchange}
-        found[row.name] = Entry(**facts, setting=setting, lack=_lack(row.kind))
+        found[row.name] = Entry(**facts, setting=setting, lack=requests.lack_of(row.kind))
     return sorted(found.values(), key=lambda one: (one.at, one.name))
-
-
-def _lack(kind: str) -> str | None:
-    if kind in kinds.scheduled():
-        return None
-    why = kinds.missing(kind)
-    return f"runs of the kind {kind}, {why.reason}; {why.remedy}" if why is not None else f"nothing schedules {kind}"
 
 
 def exchange_at(session: Session, settings: Settings, name: str) -> str:
@@ -112,13 +124,17 @@ def next_start(session: Session, entry: Entry, now: dt.datetime) -> dt.datetime 
         return None
     hours, today = exchange_hours(entry.exchange), exchange_day(now, entry.exchange)
     had = select(Run.id).where(Run.schedule == entry.name, Run.slot == today.isoformat())
-    try:
-        day = hours.on_or_after(today)
-        if day == today and (_at(hours, day, entry.at) <= now or session.exec(had).first() is not None):
-            day = hours.after(day, 1)
-        return _at(hours, day, entry.at)
-    except MarketError:
-        return None
+    day = first_due(entry.days, hours, today)
+    if day == today and (_at(hours, day, entry.at) <= now or session.exec(had).first() is not None):
+        day = first_due(entry.days, hours, today + dt.timedelta(days=1))
+    return _at(hours, day, entry.at) if day is not None else None
+
+
+def due_slot(entry: Entry, now: dt.datetime) -> str | None:
+    """Return the slot of what an entry starts today, the date where its exchange is; None where it starts nothing."""
+    hours, today = exchange_hours(entry.exchange), exchange_day(now, entry.exchange)
+    due = entry.starts and hours.is_session(today) and is_due(entry.days, hours, today)
+    return today.isoformat() if due else None
 
 
 def _at(hours: ExchangeHours, day: dt.date, time: str) -> dt.datetime:
@@ -146,9 +162,18 @@ def elsewhere(entry: Entry, settings: Settings) -> str | None:
 
 
 def add(
-    session: Session, settings: Settings, name: str, kind: str, at: str, by: str, exchange: str | None = None
+    session: Session,
+    settings: Settings,
+    name: str,
+    kind: str,
+    at: str,
+    by: str,
+    exchange: str | None = None,
+    days: str = EVERY,
+    given: Sequence[str] = (),
 ) -> Entry:
-    """exchange: of its sessions, by code or city; None for the desk's own."""
+    """Add an entry. exchange: of its sessions, by code or city; None for the desk's own. given: NAME=VALUE of the
+    fields that its run's request has, as `requests.from_texts`."""
     known = entries(session, settings)
     if not re.fullmatch(NAME_RULE, name):
         raise UsageError(f"{name!r} is no name", remedy="use small letters, digits and hyphens, as in early-screen")
@@ -157,7 +182,9 @@ def add(
     if len(known) >= MOST:
         raise UsageError(f"the schedule has {len(known)} entries, and no more fit", remedy="remove one first")
     there = _exchange(exchange) if exchange else None
-    return _put(session, settings, ScheduleEntry(name=name, kind=kind, at=at, exchange=there, enabled=True, by=by))
+    request = requests.from_texts(kind, given) if given else None
+    row = ScheduleEntry(name=name, kind=kind, at=at, exchange=there, days=days, request=request, enabled=True, by=by)
+    return _put(session, settings, row)
 
 
 def _exchange(name: str) -> str:
@@ -167,13 +194,24 @@ def _exchange(name: str) -> str:
     return found
 
 
-def change(session: Session, settings: Settings, name: str, by: str, at: str | None, enabled: bool | None) -> Entry:
-    """Change the time of an entry, switch it on or off, or both; None leaves it as it is."""
+class Change(Frozen):
+    """What a person changes of an entry; None leaves it as it is. given: of `add`, beside the fields that it has."""
+
+    at: str | None = None
+    enabled: bool | None = None
+    days: str | None = None
+    given: Sequence[str] | None = None
+
+
+def change(session: Session, settings: Settings, name: str, by: str, wanted: Change) -> Entry:
     entry = _find(session, settings, name)
     row = session.get(ScheduleEntry, name, with_for_update=True) or ScheduleEntry(
-        name=name, kind=entry.kind, at=entry.at, enabled=entry.enabled, by=by
+        **entry.model_dump(include={"name", "kind", "at", "days", "request", "enabled"}), by=by
     )
-    row.at, row.enabled, row.by = at or row.at, row.enabled if enabled is None else enabled, by
+    row.at, row.days, row.by = wanted.at or row.at, wanted.days or row.days, by
+    row.enabled = row.enabled if wanted.enabled is None else wanted.enabled
+    if wanted.given:
+        row.request = {**(row.request or {}), **requests.from_texts(row.kind, wanted.given)}
     return _put(session, settings, row)
 
 
@@ -199,18 +237,31 @@ def _find(session: Session, settings: Settings, name: str) -> Entry:
 
 
 def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
-    if row.enabled and (lack := _lack(row.kind)) is not None:
+    if row.enabled and (lack := requests.lack_of(row.kind)) is not None:
         raise UsageError(f"{row.kind!r} is not started by the schedule: {lack}", remedy=f"choose among {_names()}")
     if not re.fullmatch(TIME_RULE, row.at):
         raise UsageError(f"{row.at!r} is no time of a session", remedy=TIME_REMEDY)
-    _require_own_day(row.at, row.exchange or settings.exchange)
+    exchange = row.exchange or settings.exchange
+    _require_own_day(row.at, exchange)
+    if row.enabled:
+        _check_what_starts(row, exchange)
     row.changed_at = utcnow()
     session.add(row)
-    facts = row.model_dump(include={"name", "at", "enabled", "by"})
+    facts = row.model_dump(include={"name", "at", "days", "request", "enabled", "by"})
     facts |= {"exchange": row.exchange} if row.exchange else {}
     audit.record(session, settings, "schedule_changed", starts=row.kind, **facts)
     session.flush()
     return _find(session, settings, row.name)
+
+
+def _check_what_starts(row: ScheduleEntry, exchange: str) -> None:
+    """Raise UsageError for days on which it never starts, and for fields that its kind does not take."""
+    hours, now = exchange_hours(exchange), utcnow()
+    row.days = checked_days(row.days, hours, today := exchange_day(now, exchange))
+    if row.days == today.isoformat() and _at(hours, today, row.at) <= now:
+        raise UsageError(f"{shown_time(row.at, exchange)} of {row.days} has passed", remedy="give a later time or day")
+    if row.request is not None or row.kind not in kinds.scheduled():
+        row.request = requests.checked(row.kind, row.request or {}, row.by)
 
 
 def _require_own_day(at: str, exchange: str) -> None:
@@ -225,7 +276,7 @@ def _require_own_day(at: str, exchange: str) -> None:
 
 
 def _names() -> str:
-    return ", ".join(kinds.scheduled())
+    return ", ".join(requests.startable())
 
 
 def starting(session: Session, settings: Settings, now: dt.datetime) -> Sequence[tuple[Entry, dt.datetime]]:
@@ -278,8 +329,9 @@ def _once(at: dt.datetime | None) -> dict[str, str] | None:
 def _crontab(entry: Entry, fields: Mapping[str, str]) -> dict[str, Any]:
     from celery.schedules import crontab  # whoever only reads the schedule has no use for it
 
+    plain = entry.request is None and entry.days == EVERY
     return {
-        "task": kinds.task_name(kinds.scheduled()[entry.kind].kind),
+        "task": kinds.task_name(kinds.scheduled()[entry.kind].kind) if plain else kinds.SCHEDULED,
         "schedule": crontab(**fields),
         "kwargs": {"schedule": entry.name},
         "options": {"expires": TICK_EXPIRES_SECONDS},

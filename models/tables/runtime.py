@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, Index, LargeBinary
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, LargeBinary
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, HumanRequest, Identified, Utc, utcnow
@@ -333,13 +333,16 @@ class RoleSchedule(DeskTable, table=True):
 
 
 class ScheduleEntry(DeskTable, table=True):
-    """An entry of the schedule as a person has set it; it takes the place of the setting of its name. at: a time of
-    each session of the exchange, null for the desk's own."""
+    """An entry of the schedule as a person has set it; it takes the place of the setting of its name. at: a time of a
+    session of the exchange (`TIME_RULE`), null for the desk's own; days: as `tasks/schedule_days.py` has them; request:
+    the fields of the run's request, null where its kind has none to choose."""
 
     name: str = Field(primary_key=True)
     kind: str
     at: str
     exchange: str | None = None
+    days: str = "sessions"
+    request: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
     enabled: bool
     by: str
     changed_at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)

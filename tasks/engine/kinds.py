@@ -66,6 +66,7 @@ class Workflow:
     # role may have in it
     turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
     request: type[Any] | None = None  # what a program gives to start one, a `Request`
+    by_hand: str = ""  # why a person alone starts one: neither the schedule nor what else starts runs by itself
 
 
 # By name, for they lie above: the workflows.
@@ -132,6 +133,9 @@ def task_name(kind: str) -> str:
     return f"desk.{kind}"
 
 
+SCHEDULED = task_name("scheduled")  # from beat: an entry of the schedule with days or a request of its own
+
+
 def kinds_of(wanted: Callable[[StepSpec], bool]) -> tuple[str, ...]:
     return tuple(spec.kind for spec in _kinds().steps.values() if wanted(spec))
 
@@ -149,8 +153,14 @@ def run_kinds() -> tuple[str, ...]:
     return tuple(_kinds().runs)
 
 
+def workflow_of(kind: str) -> Workflow | None:
+    """Return a kind of run; None where nothing here declares it."""
+    return _kinds().runs.get(kind)
+
+
 def scheduled() -> dict[str, StepSpec]:
-    """Return the kinds of runs that the schedule can start, each with the step whose task opens its run."""
+    """Return the kinds of runs that have a first time of day in the settings or may be scheduled without a request,
+    each with the step whose task opens its run."""
     of_runs = ((workflow.kind, spec) for workflow in _kinds().runs.values() for spec in workflow.steps)
     return {kind: spec for kind, spec in of_runs if spec.opens is not None}
 

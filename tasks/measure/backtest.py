@@ -327,6 +327,7 @@ WORKFLOWS = (
         figures=backtest_figures,
         turns=walk_turns,
         request=BacktestRequest,
+        by_hand="it walks over past sessions once",
     ),
 )
 

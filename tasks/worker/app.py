@@ -24,7 +24,12 @@ from chordesk.tasks.worker.messages import PASSES, DeskApp, sender_app
 from chordesk.tasks.worker.work import add_step_tasks
 
 # A worker loads these too: the passes that are not steps, and its control commands.
-INCLUDE = ("chordesk.tasks.worker.order_pass", "chordesk.tasks.worker.control", "chordesk.tasks.reports.writing")
+INCLUDE = (
+    "chordesk.tasks.worker.order_pass",
+    "chordesk.tasks.worker.control",
+    "chordesk.tasks.reports.writing",
+    "chordesk.tasks.workflows.scheduled",
+)
 
 
 def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, turns: bool = False) -> DeskApp:

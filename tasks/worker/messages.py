@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
-from chordesk.tasks.engine.kinds import QUEUES, QueueName
+from chordesk.tasks.engine.kinds import QUEUES, SCHEDULED, QueueName
 from chordesk.tasks.redis_clients import SILENT_SECONDS, SOCKET_LIMITS, client, redis_url, wait_ready, wrong_url
 from chordesk.tasks.worker import celery_fixes, signing
 
@@ -38,7 +38,7 @@ ANSWER_SECONDS = 2.0
 ORDER_PASS, REPORTS_PASS = "desk.orders", "desk.documents"
 # A message that waited this long is of no use: the next minute's does the same.
 EXPIRES_SECONDS = 60
-PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops"}
+PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops", SCHEDULED: "ops"}
 VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
 CHECK_SECONDS = 2.0

@@ -389,6 +389,7 @@ WORKFLOWS = (
         ),
         turns=lambda _params, _settings, _held: {"trader": 1},
         request=TradeRequest,
+        by_hand="it decides on the verdicts of one earlier run",
     ),
     # A person's, and the desk's own: their one step is written when it is done.
     Workflow(RunKind.FLATTEN),

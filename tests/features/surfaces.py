@@ -154,7 +154,7 @@ def _scheduled(settings: Any, off: str) -> Iterator[tuple[str, str | None]]:
             entries = schedules.entries(session, settings)
             sent = schedules.beat_schedule_now(session, settings, utcnow())
             yield kind, "beat sends it" if "old" in sent else next(one.lack for one in entries if one.name == "old")
-            schedules.change(session, settings, "old", "Ann", None, enabled=False)
+            schedules.change(session, settings, "old", "Ann", schedules.Change(enabled=False))
             schedules.remove(session, settings, "old", "Ann")
     store.close()
 

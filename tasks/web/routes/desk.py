@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,12 +23,13 @@ from chordesk.models.settings.sources import load
 from chordesk.models.settings.types import TIME_RULE
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life, schedules
-from chordesk.tasks.engine import kinds
+from chordesk.tasks.engine import kinds, requests
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import find_account
 from chordesk.tasks.reading.changes import Changes, changes, since_of
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
+from chordesk.tasks.schedule_days import EVERY
 from chordesk.tasks.schedules import NAME_RULE, Entry
 from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptWorkers, kept_status_type
 from chordesk.tasks.web.idempotency import WriteRoute
@@ -235,10 +237,11 @@ def settings(context: Context) -> list[SettingRow]:
 
 
 class ScheduledEntry(Entry):
-    """An entry of the schedule. next: its next start, null where it is off; only a beat that runs keeps it. last: when
-    beat sent it last, null where that is not known. elsewhere: its time as texts show it, null where it is by the
-    desk's own exchange."""
+    """An entry of the schedule. asked: what `GET /spending` takes to forecast a run of it. next: its next start, null
+    where it is off; only a beat that runs keeps it. last: when beat sent it last, null where that is not known.
+    elsewhere: its time as texts show it, null where it is by the desk's own exchange."""
 
+    asked: str
     next: dt.datetime | None
     last: dt.datetime | None
     elsewhere: str | None
@@ -257,10 +260,20 @@ class Schedule(Frozen):
     entries: list[ScheduledEntry]
 
 
+ScheduleDays = Annotated[
+    str, StringConstraints(max_length=40), Field(description="sessions, mon,wed, week-first, month-last, or a date")
+]
+Given = Annotated[list[Annotated[str, StringConstraints(max_length=4000)]], Field(max_length=20)]
+
+
 class EntryBody(Frozen):
+    """given: NAME=VALUE of the fields that `POST /runs` takes, beside those that the entry has."""
+
     by: Person
     at: Annotated[str, StringConstraints(pattern=f"^(?:{TIME_RULE})$")] | None = None
     enabled: StrictBool | None = None
+    days: ScheduleDays | None = None
+    given: Given | None = None
 
 
 class NewEntry(Frozen):
@@ -269,6 +282,8 @@ class NewEntry(Frozen):
     kind: Annotated[str, StringConstraints(max_length=40)] = "screen"
     at: Annotated[str, StringConstraints(pattern=f"^(?:{TIME_RULE})$")]
     exchange: Annotated[str, StringConstraints(max_length=40)] | None = None  # by code or city; null: the desk's own
+    days: ScheduleDays = EVERY
+    given: Given = Field(default_factory=list, description="NAME=VALUE of the fields that `POST /runs` takes")
 
 
 class RemovedEntry(Frozen):
@@ -287,6 +302,7 @@ def schedule(context: Context) -> Schedule:
         found = [
             ScheduledEntry(
                 **dict(one),
+                asked=json.dumps({**(one.request or {}), "kind": one.kind, "by": f"schedule {one.name}"}),
                 next=schedules.next_start(session, one, now),
                 elsewhere=schedules.elsewhere(one, context.settings),
                 last=sent.get(one.name),
@@ -301,7 +317,7 @@ def schedule(context: Context) -> Schedule:
         beat=beat,
         why=why,
         clock=clock_of(context.settings.exchange),
-        kinds=list(kinds.scheduled()),
+        kinds=requests.startable(),
         exchanges=list(EXCHANGES),
         entries=found,
     )
@@ -310,16 +326,19 @@ def schedule(context: Context) -> Schedule:
 @schedule_router.post("/schedule", status_code=HTTPStatus.CREATED)
 def add_entry(context: Context, body: NewEntry) -> Entry:
     """Add an entry; beat takes it over within seconds."""
+    by = f"{body.by} via the API"
     with context.store.session() as session:
-        by = f"{body.by} via the API"
-        return schedules.add(session, context.settings, body.name, body.kind, body.at, by, body.exchange)
+        return schedules.add(
+            session, context.settings, body.name, body.kind, body.at, by, body.exchange, body.days, body.given
+        )
 
 
 @schedule_router.post("/schedule/{name}")
 def change_entry(context: Context, name: EntryPath, body: EntryBody) -> Entry:
-    """Change the time of an entry, or switch it on or off."""
+    """Change the time or days of an entry or what it takes, or switch it on or off."""
     with context.store.session() as session:
-        return schedules.change(session, context.settings, name, f"{body.by} via the API", body.at, body.enabled)
+        wanted = schedules.Change(**body.model_dump(exclude={"by"}))
+        return schedules.change(session, context.settings, name, f"{body.by} via the API", wanted)
 
 
 @schedule_router.post("/schedule/{name}/remove")

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import redis
@@ -21,7 +22,7 @@ from chordesk.tasks import schedules
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.schedules import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
-from chordesk.tasks.workflows import screen
+from chordesk.tasks.workflows import scheduled, screen
 from chordesk.tasks.workflows.screen import session_slot
 from tests.parts import of_feature
 from tests.patience import PATIENCE
@@ -133,6 +134,31 @@ def test_a_slot_that_ticks_twice_opens_one_run(
     assert sorted(queued(app)["screen"]) == sorted(("desk.screen", [step_id]) for step_id in steps)
 
 
+def test_an_entry_with_a_request_starts_its_run_once_on_its_days(
+    make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    store, settings = app.desk.store, app.desk.settings
+    with store.session() as session:
+        given = ["symbols=IBM,AAPL", "budget_tokens=7000"]
+        schedules.add(session, settings, "weekly", "research", "09:45", "ann", days="fri", given=given)
+        schedules.change(session, settings, "midday", "ann", schedules.Change(days="fri"))
+        sent = schedules.beat_schedule_now(session, settings, FRIDAY)
+    assert {name: one["task"] for name, one in sent.items()} == {
+        "premarket": "desk.screen", "midday": "desk.scheduled", "weekly": "desk.scheduled"
+    }  # fmt: skip
+    for moment, names in ((FRIDAY - dt.timedelta(days=1), []), (FRIDAY, ["midday", "weekly"])):
+        monkeypatch.setattr(scheduled, "utcnow", partial(moment.astimezone, dt.UTC))
+        on(monkeypatch, moment)
+        for name in ("weekly", "midday", "weekly", "nightly"):
+            app.tasks["desk.scheduled"](schedule=name)
+        assert sorted(str(run.schedule) for run in runs(store)) == names
+    (run,) = [one for one in runs(store) if one.kind == "research"]
+    assert (run.params["symbols"], run.slot, run.settings["budget_run_tokens"]) == (
+        ["IBM", "AAPL"], "2026-11-20", 7000
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def beating() -> Iterator[Processes]:
     with processes(DESK_MIDDAY="off") as desk:
@@ -182,11 +208,11 @@ def test_beat_takes_over_what_people_change(beating: Processes) -> None:
         make_overdue(client, "premarket", due=False)
         store, settings = beating.app.desk.store, beating.settings
         with store.session() as session:
-            schedules.change(session, settings, "premarket", "ann", before, None)
+            schedules.change(session, settings, "premarket", "ann", schedules.Change(at=before))
             schedules.add(session, settings, "late", "screen", before, "ann")
         wait_for(lambda: names(client) == {"premarket": True, "late": True}, "both are there, and neither is due")
         with store.session() as session:
-            schedules.change(session, settings, "premarket", "ann", None, False)
+            schedules.change(session, settings, "premarket", "ann", schedules.Change(enabled=False))
         wait_for(lambda: set(names(client)) == {"late"}, "what is off is not sent")
         with store.session() as session:
             schedules.remove(session, settings, "premarket", "ann")

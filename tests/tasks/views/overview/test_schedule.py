@@ -12,6 +12,8 @@ from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
+from chordesk.tasks.schedule_days import checked_days, first_due, is_due
+from chordesk.tools.market.clock import exchange_hours
 from tests.builders import a_run
 
 # A Wednesday; Thursday is Thanksgiving, Friday a session.
@@ -76,8 +78,8 @@ def test_a_time_is_of_each_sessions_own_hours(store: Store, exchange: str, given
 def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> None:
     settings = Settings(midday="18:00")
     with store.session() as session:
-        schedules.change(session, settings, "premarket", "ann", "09:15", None)
-        schedules.change(session, settings, "midday", "ann", None, False)
+        schedules.change(session, settings, "premarket", "ann", schedules.Change(at="09:15"))
+        schedules.change(session, settings, "midday", "ann", schedules.Change(enabled=False))
         schedules.add(session, settings, "late", "screen", "15:00", "ann")
     with store.session() as session:
         assert starts(session, settings, at(7)) == {"premarket": at(9, 15), "late": at(15)}
@@ -122,16 +124,81 @@ def test_what_does_not_fit_is_refused_with_its_value(store: Store) -> None:
         times = [("late", "screen", time) for time in ("24:00", "noon", "close-30")]
         for wrong in (
             ("Late", "screen", "15:00"),
-            ("late", "research", "15:00"),
+            ("late", "trade", "15:00"),
+            ("late", "nothing", "15:00"),
             *times,
             ("midday", "screen", "15:00"),
         ):
-            with pytest.raises(UsageError, match=r"Late|research|24:00|midday|noon|close-30"):
+            with pytest.raises(UsageError, match=r"Late|trade|nothing|24:00|midday|noon|close-30"):
                 schedules.add(session, settings, *wrong, "ann")
         with pytest.raises(UsageError, match=r"no exchange 'atlantis'.*XTKS \(Tokyo\)"):
             schedules.add(session, settings, "late", "screen", "15:00", "ann", "atlantis")
         with pytest.raises(NotFound, match="nightly"):
-            schedules.change(session, settings, "nightly", "ann", "15:00", None)
+            schedules.change(session, settings, "nightly", "ann", schedules.Change(at="15:00"))
         with pytest.raises(UsageError, match="DESK_MIDDAY"):
             schedules.remove(session, settings, "midday", "ann")
         assert [one.name for one in schedules.entries(session, settings)] == ["premarket", "midday"]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "days", "after", "due"),
+    [
+        ("XNYS", "mon,thu", "2026-11-25", ["2026-11-30", "2026-12-03", "2026-12-07"]),  # not on Thanksgiving
+        ("XNYS", "week-first", "2026-12-28", ["2026-12-28", "2027-01-04", "2027-01-11"]),
+        ("XNYS", "week-first", "2027-01-12", ["2027-01-19", "2027-01-25"]),  # its Monday is a holiday
+        ("XNYS", "week-last", "2026-12-21", ["2026-12-24", "2026-12-31", "2027-01-08"]),
+        ("XNYS", "month-first", "2026-12-02", ["2027-01-04", "2027-02-01"]),
+        ("XNYS", "month-last", "2026-12-02", ["2026-12-31", "2027-01-29"]),
+        ("CRYPTO", "sun", "2026-12-02", ["2026-12-06", "2026-12-13"]),
+        ("CRYPTO", "month-last", "2026-12-31", ["2026-12-31", "2027-01-31"]),
+        ("XTKS", "2027-01-04", "2026-12-02", ["2027-01-04"]),  # and no second time
+    ],
+)
+def test_an_entry_has_the_sessions_of_its_days(exchange: str, days: str, after: str, due: list[str]) -> None:
+    hours, day, found = exchange_hours(exchange), dt.date.fromisoformat(after), list[str]()
+    while (first := first_due(days, hours, day)) is not None and len(found) < len(due):
+        found.append(first.isoformat())
+        day = first + dt.timedelta(days=1)
+    assert found == due
+    walked = [each for each in hours.between(dt.date.fromisoformat(after), day) if is_due(days, hours, each)]
+    assert [each.isoformat() for each in walked][: len(due)] == due
+
+
+@pytest.mark.parametrize(
+    ("days", "why"),
+    [
+        ("sun", "no session on a Sunday"),
+        ("mon,sunday", "'sunday' of the days"),
+        ("", "'' of the days"),
+        ("2026-12-25", "closed on Friday, 2026-12-25"),
+        ("2026-12-05", "closed on Saturday"),
+        ("2026-11-24", "has passed"),
+        ("2026-02-30", "no date"),
+        ("2199-01-04", "the end of the calendar"),
+    ],
+)
+def test_days_without_a_session_are_refused(days: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        checked_days(days, exchange_hours("XNYS"), DAY)
+
+
+def test_an_entry_takes_what_its_run_takes(store: Store) -> None:
+    settings = Settings()
+    with store.session() as session:
+        given = ["symbols=AAPL, MSFT", "budget_tokens=5000"]
+        made = schedules.add(session, settings, "weekly", "research", "09:45", "ann", days="Wed,mon", given=given)
+        assert (made.days, made.request) == ("mon,wed", {"symbols": ["AAPL", "MSFT"], "budget_tokens": 5000})
+        assert made.said == "research budget_tokens=5000 symbols=AAPL,MSFT"
+        later = schedules.change(session, settings, "weekly", "ann", schedules.Change(given=["force=true"]))
+        assert later.request == {**(made.request or {}), "force": True}
+        for kind, wrong, why in (
+            ("research", ["symbols=../x"], "symbols"),
+            ("research", ["most=5"], "no field of research"),
+            ("research", ["symbols"], "NAME=VALUE"),
+            ("analyze", [], "symbols: Field required"),
+            ("analyze", ["symbols=AAPL", "depth=bottomless"], "depth"),
+            ("analyze", ["symbols=AAPL", "symbols=MSFT"], "twice"),
+        ):
+            with pytest.raises(UsageError, match=why):
+                schedules.add(session, settings, "wrong", kind, "09:45", "ann", given=wrong)
+        assert "wrong" not in [one.name for one in schedules.entries(session, settings)]

@@ -206,9 +206,12 @@ def test_the_schedule_is_edited_and_says_why_nothing_starts(page: Page, desk_pag
     expect(dialog.get_by_role("alert")).to_contain_text("name")
     expect(dialog.get_by_label("Name")).to_have_value("Early")
     dialog.get_by_label("Name").fill("early")
+    dialog.get_by_label("Days").fill("mon,thu")
+    dialog.get_by_label("With").fill("most=5")
     dialog.get_by_role("button", name="Add", exact=True).click()
     row = table.get_by_role("row").filter(has_text="early")
-    expect(row).to_contain_text("07:45")
+    for text in ("07:45", "mon,thu", "screen most=5", "at most"):  # the last is the forecast's
+        expect(row).to_contain_text(text)
     expect(row).to_contain_text("Ann via the API")
     row.get_by_role("button", name="Off").click()
     expect(row).to_contain_text("off")

@@ -15,6 +15,7 @@ from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark
 from chordesk.tasks.engine.kinds import run_kinds
+from chordesk.tasks.workflows.runs import request_of
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders import audit
 from tests import zygote
@@ -166,6 +167,14 @@ def test_the_schedule_is_edited_with_the_command_lines_checks(running: Service, 
     assert client.post("/schedule", json=body).status_code == 409
     for wrong, status in (({"at": "25:00"}, 422), ({"name": "../x"}, 422), ({"kind": "trade", "name": "x"}, 409)):
         assert client.post("/schedule", json=body | wrong).status_code == status, wrong
+    asked = {"name": "weekly", "kind": "research", "days": "mon", "given": ["symbols=AAPL"]}
+    assert client.post("/schedule", json=body | asked | {"days": "sun"}).status_code == 409
+    assert client.post("/schedule", json=body | asked).json()["request"] == {"symbols": ["AAPL"]}
+    change = {"by": "ann", "given": ["symbols=AAPL,IBM"], "days": "week-first"}
+    assert client.post("/schedule/weekly", json=change).status_code == 200
+    assert (weekly := entries()["weekly"])["said"] == "research symbols=AAPL,IBM"
+    assert request_of(weekly["asked"]).kind == "research"  # what `GET /spending` takes
+    assert client.post("/schedule/weekly/remove", json={"by": "ann"}).json() == {"entry": None}
     assert client.post("/schedule/midday", json={"by": "ann", "enabled": False}).status_code == 200
     assert (entries()["midday"]["enabled"], entries()["midday"]["next"]) == (False, None)
     assert entries()["late"]["by"] == "ann via the API"

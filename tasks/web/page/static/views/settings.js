@@ -55,9 +55,11 @@ function Schedule() {
 }
 
 const entryColumns = (at, runs, edit, done) => [
-  column('Starts', textOf, 'kind'), column('Name'), [at, (row) => numOf(row.elsewhere ?? row.at), '', 'at'],
+  column('Starts', upTo(80), 'said'), column('Name'), column('Days'),
+  [at, (row) => numOf(row.elsewhere ?? row.at), '', 'at'],
   ['Next', (row) => (!row.enabled ? badgeOf('off') : row.lack ? textOf(`never: ${row.lack}`)
     : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '', 'next'],
+  ['Forecast', (row) => html`<${Forecast} asked=${row.asked} />`, 'prose wide'],
   ['Last sent', (row) => (row.last ? html`<${Ago} at=${row.last} />` : 'never'), 'wide', 'last'],
   ['By', (row) => (row.by ? html`${textOf(row.by)} <${Ago} at=${row.changed_at} />`
     : html`<code>${row.setting}</code>`), 'wide'],
@@ -70,15 +72,24 @@ const entryColumns = (at, runs, edit, done) => [
         children: html`<p>It starts no ${row.kind} at ${row.at} any more.</p>` }} />`}</span>`, 'unseen'],
 ];
 
+/** What a run of an entry may cost, by the desk's record. */
+function Forecast({ asked }) {
+  const { problem, data } = useGet('/spending', { asked });
+  return quietOf(problem ? textOf(problem.detail) : data ? textOf(data.said) : '…');
+}
+
 function Edit({ entry, clock, kinds, exchanges, done, onClose }) {
   const fresh = !entry.name;
   const [text, setText, forget] = useDraft(`schedule:${entry.name ?? ''}`, '{}');
-  const typed = { name: '', kind: kinds[0], at: entry.at ?? '', exchange: '', ...JSON.parse(text) };
+  const typed = { name: '', kind: kinds.includes('screen') ? 'screen' : kinds[0], at: entry.at ?? '',
+    days: entry.days ?? 'sessions', given: '', exchange: '', ...JSON.parse(text) };
   const set = (field) => (value) => setText(JSON.stringify({ ...typed, [field]: value }));
   const act = useAction(async (key) => {
-    const { name, kind, at, exchange } = typed;
-    await (fresh ? post('/schedule', { name: name.trim(), kind, at, exchange: exchange || null }, { key })
-      : post(`/schedule/${entry.name}`, { at }, { key }));
+    const { name, kind, at, days, exchange } = typed;
+    const given = typed.given.split(/[\s;]+/).filter(Boolean);
+    const whole = { name: name.trim(), kind, at, days, given, exchange: exchange || null };
+    await (fresh ? post('/schedule', whole, { key })
+      : post(`/schedule/${entry.name}`, { at, days, given }, { key }));
     forget();
     done();
   });
@@ -91,7 +102,11 @@ function Edit({ entry, clock, kinds, exchanges, done, onClose }) {
       <${Choice} label="Exchange" values=${exchanges} value=${typed.exchange} none="the desk's own"
         onChange=${set('exchange')} />`}
     <${Field} label=${`${place} on each exchange day, or open+15m, close-30m`} value=${typed.at}
-      onText=${set('at')} placeholder="12:30" maxlength="12" autocomplete="off" spellcheck="false" /><//>`;
+      onText=${set('at')} placeholder="12:30" maxlength="12" autocomplete="off" spellcheck="false" />
+    <${Field} label="Days: sessions, mon,wed, week-first, month-last, or a date" value=${typed.days}
+      onText=${set('days')} maxlength="40" autocomplete="off" spellcheck="false" />
+    <${Field} label="With (optional): what a start of this kind takes" value=${typed.given} onText=${set('given')}
+      placeholder="symbols=AAPL,MSFT" maxlength="4000" autocomplete="off" spellcheck="false" /><//>`;
 }
 
 function Limits() {
