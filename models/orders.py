@@ -21,6 +21,7 @@ from chordesk.models.states import TradingState
 
 Amount = Annotated[float, Field(allow_inf_nan=False)]
 Quantity = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+HASH_SHOWN = r"^[0-9a-f]{12,64}$"  # of a preview, or as much of it as `desk approvals` shows
 
 
 class DenialCode(OpenKind, member="denials"):

@@ -258,23 +258,40 @@ def answer(
     by: str,
     why: str | None,
     answers: Answers | None = None,
+    expect: str | None = None,
 ) -> AnswerResult:
     """Record a person's answer, and have an approved order submitted. request_trade: False where the trade queue could
     not be reached. Raises as `approvals.decide` for an order, as `decide_request` for a request."""
     with store.session() as session:
-        if _is_request(session, id_):
-            row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)
-            return AnswerResult(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
-        if answers:
-            # An unknown id is the first error to report.
-            by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
-            raise UsageError("an order has no questions", remedy="approve or deny it without an answer")
-        found = approvals.decide(session, settings, id_, approve, by, why)
-        state = ApprovalState(found.state)
-        answered = AnswerResult(approval=found.id, order=found.order_id, state=state, by=found.decided_by)
-    if state is ApprovalState.APPROVED:
+        answered = answer_in(session, settings, id_, approve=approve, by=by, why=why, answers=answers, expect=expect)
+    if answered.order is not None and answered.state is ApprovalState.APPROVED:
         return answered.model_copy(update={"notified": request_trade()})
     return answered
+
+
+def answer_in(
+    session: Session,
+    settings: Settings,
+    id_: str,
+    *,
+    approve: bool,
+    by: str,
+    why: str | None,
+    answers: Answers | None = None,
+    expect: str | None = None,
+) -> AnswerResult:
+    """Record a person's answer in the caller's transaction; the order pass submits an approved order."""
+    if _is_request(session, id_):
+        if expect is not None:
+            raise UsageError("a request has no preview", remedy="answer it without the hash of one")
+        row = decide_request(session, id_, approve=approve, by=by, why=why, answers=answers)
+        return AnswerResult(approval=row.id, state=ApprovalState(row.state), by=row.decided_by)
+    if answers:
+        # An unknown id is the first error to report.
+        by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
+        raise UsageError("an order has no questions", remedy="approve or deny it without an answer")
+    found = approvals.decide(session, settings, id_, approve, by, why, expect)
+    return AnswerResult(approval=found.id, order=found.order_id, state=ApprovalState(found.state), by=found.decided_by)
 
 
 def _is_request(session: Session, id_: str) -> bool:

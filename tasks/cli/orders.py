@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,9 +102,13 @@ _DETAILS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
 
 
 COLUMNS = ("order", "symbol", "side", "quantity", "notional", "asked (UTC)", "minutes left", "payload hash")
-TOO_LATE = 1
+TOO_LATE = NOT_APPROVED = 1
 
 Id = Annotated[str, typer.Argument(help="Id of the order, of its approval or of the request, or its beginning.")]
+Expect = Annotated[
+    str | None,
+    typer.Option(help="Hash of the preview you saw, at least 12 letters of it: another preview is refused."),
+]
 
 
 approvals_commands = typer.Typer(name="approvals")
@@ -160,7 +165,7 @@ def show_approval(id_: Id, as_json: Json = False) -> None:
         print_json({**row.model_dump(), "effect": effect})
         return
     console().print(table(COLUMNS, [_row(row)]))
-    print_line(f"reason: {inert(row.why) if row.why else 'none was given'}")
+    print_line(_reason_line(row))
     if effect is None:
         print_line(f"it is {row.order.state}: what it would do to the account is not known now")
     else:
@@ -172,18 +177,49 @@ def approve(
     id_: Id,
     why: Annotated[str | None, typer.Option(help="A reason for the record.")] = None,
     answers: Annotated[list[str] | None, typer.Option("--answer", help="To a question: ID=TEXT.")] = None,
+    expect: Expect = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not show it and ask, as a terminal does.")] = False,
 ) -> None:
     """Let an order, or what a run asks for, go ahead.
 
-    The order goes to the broker as it was previewed.
+    The order goes to the broker as it was previewed. A terminal shows it and asks first; another preview than the one
+    shown is then refused.
     """
-    _decide(id_, True, why, _by_question(answers or []))
+    given = _by_question(answers or [])
+    if expect is None and not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        expect = _confirmed(id_)
+    _decide(id_, True, why, given, expect)
 
 
 @commands.command()
-def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")]) -> None:
+def deny(id_: Id, why: Annotated[str, typer.Option(help="The reason, for the record.")], expect: Expect = None) -> None:
     """Refuse an order, or what a run asks for."""
-    _decide(id_, False, why, {})
+    _decide(id_, False, why, {}, expect)
+
+
+def _confirmed(id_: str) -> str | None:
+    """Show what waits and ask; return the hash of the preview that was shown, None for a request of a run."""
+    from chordesk.tasks.approval_requests import WaitingOrder, asked_of
+    from chordesk.tasks.cli.show.order_display import terms_text
+
+    with opened()[1].read() as session:
+        row = asked_of(session, id_)
+    if isinstance(row, WaitingOrder):
+        console().print(table(COLUMNS, [_row(row)]))
+        print_line(f"{terms_text(row.order)}, account {row.order.account}")
+        print_line(_reason_line(row))
+    else:
+        print_line(request_text(row))
+    if row.approval.state == ApprovalState.PENDING and not typer.confirm("approve it?", default=False):
+        raise typer.Exit(NOT_APPROVED)
+    return row.approval.payload_hash if isinstance(row, WaitingOrder) else None
+
+
+def _reason_line(row: WaitingOrder) -> str:
+    from chordesk.tools.rogue_calls import note
+
+    told = note(row.rogue)
+    return f"reason: {inert(row.why) if row.why else 'none was given'}" + (f"; it rests on {told}" if told else "")
 
 
 def _by_question(answers: list[str]) -> dict[str, list[str]]:
@@ -196,14 +232,14 @@ def _by_question(answers: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]]) -> None:
+def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]], expect: str | None) -> None:
     from chordesk.tasks.approval_requests import answer
     from chordesk.tasks.worker.messages import WorkerNotifier
     from chordesk.tools.orders.submitting import ORDERS_SECONDS
 
     settings, store = opened()
     notify = WorkerNotifier(settings).trade
-    found = answer(store, settings, notify, id_, approve=yes, by=whoami(), why=why, answers=answers)
+    found = answer(store, settings, notify, id_, approve=yes, by=whoami(), why=why, answers=answers, expect=expect)
     if found.state is ApprovalState.EXPIRED:
         print_line(found.too_late)
         raise typer.Exit(TOO_LATE)

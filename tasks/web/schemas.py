@@ -15,6 +15,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.groups import by_key
+from chordesk.models.orders import HASH_SHOWN
 from chordesk.models.settings.running_desk import Standing
 from chordesk.models.states import TradingState
 from chordesk.models.tables.orders import Order, Preview
@@ -169,6 +170,16 @@ class ResumeReport(Frozen):
     still_halted: list[str]
 
 
+Shown = Annotated[
+    str,
+    Field(
+        pattern=HASH_SHOWN,
+        description="payload_hash of the preview that the person saw, or its first 12 letters or more: another preview "
+        "is refused, with what differs",
+    ),
+]
+
+
 class ApproveRequest(Frozen):
     """An approval. answers: to a model's questions, by question id; an order and other requests have none."""
 
@@ -178,12 +189,14 @@ class ApproveRequest(Frozen):
     answers: dict[
         str, list[Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"^[^\x00]*$")]]
     ] = Field(default_factory=dict, max_length=20)
+    expect: Shown | None = None
 
 
 class DenyRequest(Frozen):
     answer: Literal["deny"]
     by: Person
     why: Reason
+    expect: Shown | None = None
 
 
 AnswerRequest = Annotated[ApproveRequest | DenyRequest, Field(discriminator="answer")]

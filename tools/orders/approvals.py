@@ -68,9 +68,12 @@ def pending(session: Session) -> Sequence[tuple[Approval, Order]]:
     ).all()
 
 
-def decide(session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None) -> Approval:
-    """Write a person's answer and return the approval; its state is `expired` when the answer was too late. Raises
-    NotFound or UsageError for the id, OrderError for an order that no longer waits or whose preview has changed."""
+def decide(
+    session: Session, settings: Settings, id_: str, approve: bool, by: str, why: str | None, expect: str | None = None
+) -> Approval:
+    """Write a person's answer and return the approval; its state is `expired` when the answer was too late. expect:
+    the hash of the preview that the person saw, None where none was shown. Raises NotFound or UsageError for the id,
+    OrderError for an order that no longer waits, whose preview has changed, or is not the one that was shown."""
     found = by_prefix(session, Approval, id_, Approval.order_id, least=ACTS)
     approval = session.get_one(Approval, found.id, with_for_update=True, populate_existing=True)
     order = load_order(session, approval.order_id)
@@ -81,6 +84,10 @@ def decide(session: Session, settings: Settings, id_: str, approve: bool, by: st
             remedy="`desk approvals` lists what waits",
         )
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
+    if expect is not None:
+        from chordesk.tools.orders.shown_previews import require_shown  # few processes ever answer
+
+        require_shown(session, settings, order, preview, expect)
     if preview.payload_hash != approval.payload_hash:
         raise OrderError(
             f"order {order.id} has changed since approval was requested",

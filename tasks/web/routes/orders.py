@@ -154,7 +154,7 @@ def decide(context: Context, id_: Id, asked: AnswerRequest) -> AnswerResult:
     answers = asked.answers if isinstance(asked, ApproveRequest) else None
     found = answer(
         context.store, context.settings, context.notifier.trade, id_,
-        approve=asked.answer == "approve", by=by, why=asked.why, answers=answers,
+        approve=asked.answer == "approve", by=by, why=asked.why, answers=answers, expect=asked.expect,
     )  # fmt: skip
     if found.state is ApprovalState.EXPIRED and found.order is None:
         raise NotWaiting(found.too_late)

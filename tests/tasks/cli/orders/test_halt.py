@@ -20,7 +20,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Approval, Order, Position, Submitter, Trading
+from chordesk.models.tables.orders import Approval, Order, Position, Preview, Submitter, Trading
 from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.factory import build_market
@@ -31,6 +31,7 @@ from tests.databases import make_database
 from tests.patience import PATIENCE
 from tests.tasks.cli.running import desk as command
 from tests.tasks.cli.running import environment
+from tests.tasks.cli.setup.terminal import Terminal
 from tests.tools.orders.desk import DEFAULTS, Desk, action
 
 
@@ -115,6 +116,21 @@ def test_a_flatten_is_confirmed_by_a_typed_line_and_a_halt_is_not(desk: Desk) ->
     assert "closed: AAPL 10" in right
     assert "every position that the desk holds on account paper is closed at market" in right
     assert all_was_done(desk)
+
+
+def test_a_terminal_shows_the_order_and_approves_that_one_alone(desk: Desk) -> None:
+    with desk.store.read() as session:
+        asked = session.exec(select(Approval)).one()
+    with Terminal(desk.settings.home, "approve", asked.order_id[:8]) as terminal:
+        terminal.waits_for("GE")
+        terminal.waits_for("approve it?")
+        with desk.store.session() as session:
+            preview = session.exec(select(Preview).where(Preview.order_id == asked.order_id)).one()
+            preview.payload_hash = "1" * 64
+        terminal.types("", "y")
+        assert terminal.ends() == 2
+        assert "is not the one that waits (111111111111)" in terminal.shown
+    assert states(desk)["GE"] == "approval_pending"
 
 
 def at_a_terminal(desk: Desk, typed: str) -> str:

@@ -51,6 +51,7 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
         if route.request.method == "GET":
             return route.continue_()
         keys.append(route.request.headers["idempotency-key"])
+        assert route.request.post_data_json["expect"] == waiting["approval"]["payload_hash"]
         if len(keys) == 1:
             route.fetch()  # the desk takes it, and the answer is lost
             return route.abort()

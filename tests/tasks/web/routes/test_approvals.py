@@ -81,7 +81,10 @@ def test_an_order_goes_from_the_question_to_the_fill(waiting: Waiting) -> None:
     order, approval = listed[yes]["order"], listed[yes]["approval"]
     assert (order["symbol"], order["side"], order["quantity"]) == ("AAPL", "buy", 10.0)
     assert approval["payload_hash"] == waiting.approval(yes).payload_hash
-    approved = waiting.answer(approval["id"], YES)
+    other = waiting.answer(no, {**YES, "expect": approval["payload_hash"]})
+    assert problem(other, 409) == "order_error"
+    assert "symbol was AAPL, is IBM" in other.json()["detail"]
+    approved = waiting.answer(approval["id"], {**YES, "expect": approval["payload_hash"]})
     assert approved.status_code == 200, approved.text
     assert approved.json() == {
         "approval": approval["id"], "order": yes, "state": "approved", "by": "Ann Lee via the API",
@@ -134,6 +137,7 @@ def test_an_id_that_there_is_not(waiting: Waiting) -> None:
         {"answer": "approve", "by": "a" * 81},
         {"answer": "approve", "by": "ann", "why": "\x1b[2J"},
         {"answer": "approve", "by": "ann", "payload_hash": "0"},
+        {"answer": "deny", "by": "ann", "why": "x", "expect": "0" * 11},
         {"answer": True, "by": "ann"},
         [],
         "approve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -191,6 +192,39 @@ def test_an_order_that_changed_while_it_waited_cannot_be_approved(new_desk: NewD
     with pytest.raises(OrderError, match="has changed since approval was requested"):
         _answer(desk, str(outcome.order_id), True)
     assert _order(desk).state == OrderState.APPROVAL_PENDING
+
+
+def test_an_answer_is_to_the_preview_that_was_shown(new_desk: NewDesk) -> None:
+    """The hash of another order's preview, of an older one of the same order, one that nobody made, and no hash."""
+    desk = new_desk(approval="manual")
+    first, second = desk.run(action("AAA"), action("BBB", quantity=12.0))
+
+    def answer(shown: str) -> Approval:
+        with desk.store.session() as session:
+            return approvals.decide(session, desk.settings, str(first.order_id), True, "somebody@here", None, shown)
+
+    hashes = {one.order_id: one.payload_hash for one in (first, second)}
+    with pytest.raises(OrderError, match="quantity was 12, is 10; symbol was BBB, is AAA; nothing was decided"):
+        answer(hashes[second.order_id])
+    with pytest.raises(OrderError, match=r"\(000000000000\) is not the one that waits .*no preview with that hash"):
+        answer("0" * 64)
+    for text in (hashes[first.order_id][:11], "A" * 64, "%" * 12, ""):
+        with pytest.raises(UsageError, match="is not the hash of a preview"):
+            answer(text)
+    with desk.store.session() as session:  # as if the order had been previewed anew while the person looked
+        made = session.exec(select(Preview).where(Preview.order_id == first.order_id)).one()
+        anew = made.payload.replace('"quantity":"10"', '"quantity":"11"')
+        values = {"payload": anew, "payload_hash": hashlib.sha256(anew.encode()).hexdigest()}
+        session.exec(update(Preview).where(col(Preview.id) == made.id).values(**values))
+        session.exec(update(Approval).where(col(Approval.order_id) == first.order_id).values(payload_hash="1" * 64))
+    with pytest.raises(OrderError, match="quantity was 10, is 11; nothing was decided"):
+        answer(hashes[first.order_id])
+    with desk.store.session() as session:
+        old = {"payload": made.payload, "payload_hash": made.payload_hash}
+        session.exec(update(Preview).where(col(Preview.id) == made.id).values(**old))
+        session.exec(update(Approval).values(payload_hash=made.payload_hash))
+    assert {row.state for row in desk.orders()} == {"approval_pending"}
+    assert answer(made.payload_hash[:12]).state == ApprovalState.APPROVED
 
 
 def test_a_policy_made_stricter_meanwhile_asks_after_all(new_desk: NewDesk) -> None:

@@ -64,7 +64,7 @@ function AnswerDialog({ items, answer, onClose }) {
       ...(questions.length ? { answers: Object.fromEntries(told) } : {}) };
     let last = null;
     said.value = [];
-    for (const item of open) {
+    for (const item of items.filter((one) => open.some((other) => idOf(other) === idOf(one)))) {
       try {
         say(await answered(item, body, `${key}.${ids.indexOf(idOf(item))}`));
       } catch (problem) {
@@ -101,7 +101,8 @@ const say = (line) => {
 };
 
 async function answered(item, body, key) {
-  const { state, notified } = await post(`/approvals/${idOf(item)}`, body, { key });
+  const expect = item.approval.payload_hash;
+  const { state, notified } = await post(`/approvals/${idOf(item)}`, expect ? { ...body, expect } : body, { key });
   const late = 'the trade queue was not reached; it sends with its next check, within a minute';
   const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer`
     : state === 'approved' && !notified ? late : GOES_ON[state];
