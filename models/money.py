@@ -57,6 +57,11 @@ class Money(NamedTuple):
     max_age: dt.timedelta = dt.timedelta(days=DAYS_KNOWN)
 
 
+def coded(text: str, currency: str | None = DOLLAR) -> str:
+    """Return the text of an amount with the code of its currency; dollars go without one."""
+    return text if currency in (None, DOLLAR) else f"{currency} {text}"
+
+
 class Duty(NamedTuple):
     """A tax or a fee of a fill beside the commission. amount: in the account's currency."""
 

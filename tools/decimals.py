@@ -6,6 +6,8 @@ import math
 from decimal import Context, Decimal
 from typing import Any
 
+from chordesk.models.money import DOLLAR, coded
+
 
 def exact(value: float) -> Decimal:
     """Return the decimal a float prints as: 0.1 is 0.1 and not 0.1000000000000000055."""
@@ -29,11 +31,12 @@ def plain(value: float | Decimal) -> str:
     return format(number if number else Decimal(0), "f")
 
 
-def money(value: float | Decimal) -> str:
-    """Return an amount for people: thousands separated; two places, or as many as an exact figure needs."""
+def money(value: float | Decimal, currency: str | None = DOLLAR) -> str:
+    """Return an amount for people: thousands separated; two places, or as many as an exact figure needs; with the code
+    of any other currency than the dollar."""
     number = value if isinstance(value, Decimal) else exact(value)
     places = max(2, min(6, -int(number.normalize().as_tuple().exponent)))
-    return f"{number:,.{places}f}"
+    return coded(f"{number:,.{places}f}", currency)
 
 
 def finite(value: Any) -> float | None:

@@ -14,7 +14,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.market import parse_leg, wrong_legs
 from chordesk.models.plans import PositionPlan, Sizing
 from chordesk.models.thesis import Pooled
-from chordesk.tools.decimals import exact, money
+from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import ExchangeHours, hours_of
 from chordesk.tools.portfolio.size_bounds import BY_RISK, Standing, sizing
 from chordesk.tools.risk.exposure import unit_exposure, worst_case
@@ -62,14 +62,14 @@ def _bounded(action: Action, pooled: Pooled, now: Standing, day: dt.date) -> tup
     lot = 1.0 if action.get("contract") else size.lot
     if size.most / unit < lot:
         what = "contract" if action.get("contract") else "share" if lot == 1 else f"lot of {lot:g} shares"
-        why = f"at most {money(size.most)} by {size.bound} is less than one {what} at {money(unit * lot)}"
+        why = f"at most {now.money(size.most)} by {size.bound} is less than one {what} at {now.money(unit * lot)}"
         return untraded(action, now.held, why), 0.0
     kept = dict(action)
     if asked > size.most:
         kept |= (
             {"notional": size.most} if action.get("notional") else {"quantity": float(size.most // (unit * lot) * lot)}
         )
-        kept["reasoning"] += f" ({money(asked)} was asked for; at most {money(size.most)} by {size.bound}.)"
+        kept["reasoning"] += f" ({now.money(asked)} was asked for; at most {now.money(size.most)} by {size.bound}.)"
     whole = _whole(plan, pooled, size, action, asked if asked > size.most else None, day)
     kept["plan"] = whole.model_dump(mode="json", exclude_none=True)
     return kept, min(asked, size.most)
@@ -85,12 +85,12 @@ def _bounded_legs(action: Action, pooled: Pooled, now: Standing) -> tuple[dict[s
     rooms = [one for one in sizing(action["symbol"], pooled, now).bounds if one.rule not in BY_RISK]
     least = min((one for one in rooms if one.most is not None), key=lambda one: one.most or 0.0)
     most = math.floor((least.most or 0.0) / unit) if unit > 0 else units
-    text = f"at most {money(least.most or 0.0)} by {least.rule}"
+    text = f"at most {now.money(least.most or 0.0)} by {least.rule}"
     if most < 1:
-        return untraded(action, now.held, f"{text} is less than the worst loss of one unit, {money(unit)}"), 0.0
+        return untraded(action, now.held, f"{text} is less than the worst loss of one unit, {now.money(unit)}"), 0.0
     if units > most:
         kept |= {"quantity": float(most)}
-        kept["reasoning"] += f" ({units:g} units were asked for, of a worst loss of {money(unit)} each; {text}.)"
+        kept["reasoning"] += f" ({units:g} units were asked for, of a worst loss of {now.money(unit)} each; {text}.)"
     return kept, min(units, most) * unit
 
 

@@ -378,8 +378,8 @@ class PaperBroker:
             return "free cash is not known: a short position has no price"
         if need <= free:
             return None
-        at = money(price) if dearest.currency is None else f"{dearest.currency} {money(price)}"
-        return f"{plain(opening)} {ticket.traded} at {at} need {money(need)}, {money(free)} is free"
+        at, own = money(price, dearest.currency or account.currency), account.currency
+        return f"{plain(opening)} {ticket.traded} at {at} need {money(need, own)}, {money(free, own)} is free"
 
     def _uncovers(self, ticket: OrderTicket, taken: Decimal, account: AccountView) -> bool:
         book = held_in(ticket.symbol, account.positions)

@@ -11,16 +11,16 @@ from decimal import ROUND_FLOOR, Decimal
 
 from chordesk.models.day_limits import DayBand, day_limit_of
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.exchanges import HOME, PriceSteps, exchange_code
+from chordesk.models.exchanges import HOME, PriceSteps, at_listing, exchange_code
 from chordesk.models.market import MODELLED, Quote, parse_contract
 from chordesk.models.money import FxRate
 from chordesk.models.order_terms import shown
 from chordesk.models.orders import AccountView, BrokerFill, OrderTicket
 from chordesk.models.settings import Settings
-from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money
 from chordesk.tools.market.actions import cash_growth
 from chordesk.tools.market.clock import day_of, decision_time, exchange_day, exchange_hours, hours_of
+from chordesk.tools.market.fx import listed_in
 from chordesk.tools.market.price_steps import day_band, market_terms, symbol_terms
 from chordesk.tools.market.prices import actions_of, doubt, in_doubt, met_by, quote_of, split_in_doubt, traded_bars
 from chordesk.tools.market.protocol import Action, Bars, FillSource, MarketData
@@ -469,7 +469,7 @@ class PaperPrices:
     def _auction(self, ticket: OrderTicket, found: Match | None, name: str, session: Session) -> Matches:
         if found is not None:
             return Matches([found], "expired")
-        note = f"limit {money(ticket.limit_price or 0)} not met by the {name} of {session.day}"
+        note = f"limit {self._price_text(ticket, ticket.limit_price or 0)} not met by the {name} of {session.day}"
         return Matches([], "expired", note)
 
     def _matched(self, ticket: OrderTicket, sessions: Sequence[Session]) -> list[Match]:
@@ -477,9 +477,14 @@ class PaperPrices:
 
     def _unmet(self, ticket: OrderTicket, offered: Decimal, at: dt.datetime) -> str:
         if ticket.stop_price is not None:
-            return f"stop {money(ticket.stop_price)} or its limit not met by {money(offered)} at {new_york(at)}"
+            stop, met = self._price_text(ticket, ticket.stop_price), self._price_text(ticket, offered)
+            return f"stop {stop} or its limit not met by {met} at {at_listing(at, ticket.symbol)}"
         price = with_slippage(ticket.symbol, offered, ticket.side, self._slippage)
-        return f"limit {money(ticket.limit_price or 0)} not met by {money(price)} at {new_york(at)}"
+        limit, met = self._price_text(ticket, ticket.limit_price or 0), self._price_text(ticket, price)
+        return f"limit {limit} not met by {met} at {at_listing(at, ticket.symbol)}"
+
+    def _price_text(self, ticket: OrderTicket, price: float | Decimal) -> str:
+        return money(price, listed_in(self._market, ticket.traded))
 
     def _quote(self, ticket: OrderTicket) -> Quote | None:
         """Return the quote that an order fills at. Raises NotConfigured when no such thing is priced here."""
@@ -526,7 +531,8 @@ def match_legs(
     prices = {leg.contract: _slipped(quotes[leg.contract], leg.side, bps) for leg in ticket.legs}
     net, limit = net_price(ticket.legs, prices, ticket.side), exact(ticket.limit_price or 0)
     if net > limit if ticket.side == "buy" else net < limit:
-        return "submitted", f"net limit {money(limit)} not met by {money(net)}", []
+        currency = fx.currency if fx else account.currency
+        return "submitted", f"net limit {money(limit, currency)} not met by {money(net, currency)}", []
     short = _shortfall(ticket, net, fee, account, fx)
     if short is not None:
         return "rejected", short, []
@@ -558,7 +564,8 @@ def _shortfall(ticket: OrderTicket, net: Decimal, fee: Decimal, account: Account
     free = free_cash(account)
     if need <= 0 or (free is not None and need <= free):
         return None
-    return f"the legs need {money(need)} at worst, {'an unknown sum' if free is None else money(free)} is free"
+    left = "an unknown sum" if free is None else money(free, account.currency)
+    return f"the legs need {money(need, account.currency)} at worst, {left} is free"
 
 
 def _with_legs(ticket: OrderTicket, book: Mapping[str, Decimal]) -> dict[str, Decimal]:

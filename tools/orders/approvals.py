@@ -16,6 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval, Order, Preview
 from chordesk.models.text import utc_seconds
 from chordesk.tools.decimals import exact, money
+from chordesk.tools.ledger import account_money
 from chordesk.tools.orders import audit, booking
 from chordesk.tools.orders.booking import advance, deny_order, load_order
 from chordesk.tools.risk.codes import deny
@@ -153,7 +154,8 @@ def approved(session: Session, order_id: str) -> Approval | None:
 def _expire(session: Session, settings: Settings, approval: Approval, order: Order) -> None:
     waited = approval.expires_at - approval.asked_at
     minutes = f"{waited / dt.timedelta(minutes=1):.1f} min"
-    reason = f"no person answered for an order of {money(approval.notional)} within {minutes}; decide anew"
+    amount = money(approval.notional, account_money(session, settings, order.account).base)
+    reason = f"no person answered for an order of {amount} within {minutes}; decide anew"
     denied = deny(DenialCode.APPROVAL_EXPIRED, reason, "no answer", f"an answer in {minutes}")
     if order.state == OrderState.APPROVAL_PENDING:  # else a halt that did not see the approval has denied it
         deny_order(session, order, denied)

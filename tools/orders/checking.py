@@ -172,7 +172,7 @@ def assess(
     context = context.model_copy(update=known)
     ticket, note = exit_terms(ticket_of(order, float(quantity), snapshot.now), context, settings)
     if order.symbol in snapshot.terms and not ticket.is_option:
-        ticket, note = on_steps(ticket, context.band, terms, note)
+        ticket, note = on_steps(ticket, context.band, terms, note, fx.currency if fx else context.account.currency)
     return Assessment(ticket, price, quote.at, note, fx, why_unpriced, duties, context=context, limits=settings)
 
 

@@ -39,6 +39,7 @@ from chordesk.models.tables.orders import Fill, Order, Preview, TraderNote
 from chordesk.models.tables.runs import Decision, Run, Step, Verdict
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.ledger import account_money
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import booking
 from chordesk.tools.orders.booking import deny_order
@@ -394,7 +395,9 @@ def _of_order(session: Session, order: Order, limits: Settings) -> str:
     traded = order.contract or ", ".join(str(leg) for leg in legs_of(order.legs))
     what = f"{order.side} {plain(order.quantity or 0)}{f' {traded}' if traded else ''}"
     # The price of the check, not the broker's: in replay a fill is of the next open, which is not known yet.
-    what += f" at {money(preview.price)}" if preview else ""
+    if preview:
+        currency = preview.currency or account_money(session, limits, order.account).base
+        what += f" at {money(preview.price, currency)}"
     if state in _NOT_SENT:
         return f"{what}: {_NOT_SENT[state]}"
     fills = session.exec(select(Fill).where(col(Fill.order_id) == order.id)).all()

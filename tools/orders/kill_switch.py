@@ -29,6 +29,7 @@ from chordesk.models.tables.runs import Decision
 from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import account_money, ensure_account, filled_quantities, value
+from chordesk.tools.market.fx import listed_in
 from chordesk.tools.market.prices import AVERAGE_COST, at_cost, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, audit_watch, booking, halting
@@ -123,7 +124,7 @@ def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datet
         return None
     order.order_type = "limit"
     order.limit_price = within_collar(order.symbol, order.side or "", quote.price, context.settings.max_price_collar)
-    return exit_note(quote, order.limit_price, stale=True)
+    return exit_note(quote, order.limit_price, True, listed_in(context.market, order.symbol))
 
 
 def _approve(

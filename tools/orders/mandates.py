@@ -25,6 +25,7 @@ from chordesk.models.tables.orders import Fill, Mandate, Order, Preview
 from chordesk.models.tables.runs import Verdict
 from chordesk.models.text import utc
 from chordesk.tools.decimals import exact, money
+from chordesk.tools.ledger import account_money
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.exposure import converted, unit_notional, worst_case
 
@@ -156,8 +157,9 @@ def check(session: Session, settings: Settings, order: Order, preview: Preview, 
     own = _counted_notional(order, preview, price)
     total = used.notional + own
     if total > terms.max_notional:
-        reason = f"{money(own)} more would be more than it allows"
-        return _exceeded(terms, reason, f"notional {money(total)} in all", f"at most {money(terms.max_notional)}")
+        base = account_money(session, settings, order.account).base
+        reason, most = f"{money(own, base)} more would be more than it allows", money(terms.max_notional, base)
+        return _exceeded(terms, reason, f"notional {money(total, base)} in all", f"at most {most}")
     return None
 
 

@@ -68,6 +68,7 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         market_names=names,
         reports=_next_reports(context, wanted),
         further=tuple(_further(context, wanted)),
+        currency=account.currency if account is not None else context.settings.currency,
     )
 
 

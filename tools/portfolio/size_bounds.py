@@ -16,10 +16,11 @@ import numpy as np
 from chordesk.models.duties import duty_share
 from chordesk.models.errors import UsageError
 from chordesk.models.market import multiplier_of, parse_contract
+from chordesk.models.money import DOLLAR, coded
 from chordesk.models.plans import HeldOverlap, SizeBound, Sizing, Stress
 from chordesk.models.settings import Settings
 from chordesk.models.thesis import Pooled
-from chordesk.tools.decimals import exact, rounded
+from chordesk.tools.decimals import exact, money, rounded
 from chordesk.tools.market.price_steps import lot_of
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.portfolio import portfolio_get, rates_by_symbol
@@ -269,6 +270,11 @@ class Standing:
     market_names: int = 0
     reports: Mapping[str, dt.date] = field(default_factory=dict)  # days of the next results, where they are known
     further: tuple[Further, ...] = ()  # bounds that others set beside those of the account
+    currency: str = DOLLAR  # of the account
+
+    def money(self, amount: float | Decimal) -> str:
+        """Return an amount of the account as text."""
+        return money(amount, self.currency)
 
     def after(self, symbol: str, money: float) -> Standing:
         """Return the standing once so much more of a symbol is bought, negative when sold short."""
@@ -430,6 +436,10 @@ def _pressed(symbol: str, now: Standing) -> float:
     return math.sqrt(1 + along / now.limits.position_risk)
 
 
+def _whole(amount: Decimal, now: Standing) -> str:
+    return coded(f"{float(amount):,.0f}", now.currency)
+
+
 def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
     """Return the room under each limit of the risk rules; other listings of its company count as the symbol."""
     limits, equity = now.limits, now.heat.equity
@@ -449,13 +459,17 @@ def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
     gross = sum(worth.values(), Decimal(0))
     share = exact(limits.max_symbol_share) * total - own
     found += [
-        _bound(SYMBOL_SHARE, share, f"{limits.max_symbol_share:.0%} of equity, {float(own):,.0f} are held"),
+        _bound(
+            SYMBOL_SHARE,
+            share,
+            f"{limits.max_symbol_share:.0%} of equity, {_whole(own, now)} are held",
+        ),
         _bound("money in one symbol", exact(limits.max_symbol_notional) - own, "DESK_MAX_SYMBOL_NOTIONAL"),
         _bound("money in all", exact(limits.max_gross_notional) - gross, "DESK_MAX_GROSS_NOTIONAL"),
     ]
     if limits.max_sector_share < 1:
         named, exposure = largest_sector(symbol, {symbol: Decimal(0), **worth}, now.sectors)
-        why = f"{limits.max_sector_share:.0%} of equity in {named}, {float(exposure):,.0f} are held"
+        why = f"{limits.max_sector_share:.0%} of equity in {named}, {_whole(exposure, now)} are held"
         found.append(_bound(SECTOR_SHARE, exact(limits.max_sector_share) * total - exposure, why))
     return found
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from chordesk.models.day_limits import DayBand
+from chordesk.models.exchanges import at_listing
 from chordesk.models.market import Quote, parse_contract, plain_name
 from chordesk.models.money import pair_name
 from chordesk.models.orders import DenialCode, Denied, OrderTicket, RiskContext
 from chordesk.models.settings import Settings
-from chordesk.models.text import new_york
 from chordesk.tools.decimals import exact, money, plain, stepped
 from chordesk.tools.market.price_steps import Terms, coarse_price, finest_step
 from chordesk.tools.risk.codes import deny, format_span
@@ -41,7 +41,9 @@ def notional_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -
         return None
     price = priced_in(price_of(ticket, context), context)
     reason = f"{plain(ticket.quantity)} {ticket.traded} at {price} is more than one order may be"
-    return deny(DenialCode.NOTIONAL_PER_ORDER, reason, f"notional {money(notional)}", f"at most {money(most)}")
+    return deny(
+        DenialCode.NOTIONAL_PER_ORDER, reason, f"notional {_own(notional, context)}", f"at most {_own(most, context)}"
+    )
 
 
 def _unpriced(context: RiskContext) -> str:
@@ -68,8 +70,13 @@ def rate_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> De
 
 
 def priced_in(price: Decimal | float, context: RiskContext) -> str:
-    """Return a price of what the ticket trades as text, with its currency where that is not the account's."""
-    return money(price) if context.fx is None else f"{context.fx.currency} {money(price)}"
+    """Return a price of what the ticket trades as text, with its currency."""
+    return money(price, context.account.currency if context.fx is None else context.fx.currency)
+
+
+def _own(amount: Decimal, context: RiskContext) -> str:
+    """Return an amount in the account's currency as text."""
+    return money(amount, context.account.currency)
 
 
 @opening_only
@@ -82,7 +89,7 @@ def share_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> D
     equity, exposure = exact(context.account.equity), found[ticket.symbol]
     if exposure <= exact(limits.max_symbol_share) * equity:
         return None
-    reason = f"{ticket.symbol} would be {money(exposure)} of an equity of {money(equity)}"
+    reason = f"{ticket.symbol} would be {_own(exposure, context)} of an equity of {_own(equity, context)}"
     return deny(DenialCode.SHARE_PER_SYMBOL, reason, _share(exposure, equity), limit)
 
 
@@ -93,26 +100,26 @@ def _share(exposure: Decimal, equity: Decimal) -> str:
 @opening_only
 def symbol_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most, found = exact(limits.max_symbol_notional), exposures(ticket, context)
-    limit = f"at most {money(most)}"
+    limit = f"at most {_own(most, context)}"
     if found is None:
         return deny(DenialCode.NOTIONAL_PER_SYMBOL, _unpriced(context), "exposure unknown", limit)
     if found[ticket.symbol] <= most:
         return None
     reason = f"{ticket.symbol} would be more than may be in one symbol"
-    return deny(DenialCode.NOTIONAL_PER_SYMBOL, reason, f"exposure {money(found[ticket.symbol])}", limit)
+    return deny(DenialCode.NOTIONAL_PER_SYMBOL, reason, f"exposure {_own(found[ticket.symbol], context)}", limit)
 
 
 @opening_only
 def gross_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     most, found = exact(limits.max_gross_notional), exposures(ticket, context)
-    limit = f"at most {money(most)}"
+    limit = f"at most {_own(most, context)}"
     if found is None:
         return deny(DenialCode.GROSS_NOTIONAL, _unpriced(context), "exposure unknown", limit)
     gross = sum(found.values(), ZERO)
     if gross <= most:
         return None
-    reason = f"with this order and what is open the account would hold {money(gross)}"
-    return deny(DenialCode.GROSS_NOTIONAL, reason, f"gross {money(gross)}", limit)
+    reason = f"with this order and what is open the account would hold {_own(gross, context)}"
+    return deny(DenialCode.GROSS_NOTIONAL, reason, f"gross {_own(gross, context)}", limit)
 
 
 @opening_only
@@ -129,10 +136,10 @@ def sector_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> 
     if exposure <= share * equity:
         return None
     unknown = sum((amount for other, amount in found.items() if context.sectors.get(other) is None), ZERO)
-    counted = f", {money(unknown)} in symbols of an unknown sector counted in," if unknown else ""
+    counted = f", {_own(unknown, context)} in symbols of an unknown sector counted in," if unknown else ""
     own_data = unknown and plain_name(context.markets[0]) == "files"
     remedy = "; sectors in universe.csv tell them apart" if own_data else ""
-    reason = f"{sector} would be {money(exposure)}{counted} of an equity of {money(equity)}{remedy}"
+    reason = f"{sector} would be {_own(exposure, context)}{counted} of an equity of {_own(equity, context)}{remedy}"
     return deny(DenialCode.SHARE_PER_SECTOR, reason, _share(exposure, equity), limit)
 
 
@@ -193,7 +200,7 @@ def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, co
     free = free_cash(context.account)
     if free is None:
         reason = "free cash is not known: a short position has no price or is a call without cover"
-        return deny(code, reason, "free cash unknown", f"{money(need)} needed")
+        return deny(code, reason, "free cash unknown", f"{_own(need, context)} needed")
     left = free - sum((exact(reservation.cash) for reservation in context.reservations), ZERO)
     if need <= left:
         return None
@@ -201,7 +208,7 @@ def _cash_denial(ticket: OrderTicket, context: RiskContext, limits: Settings, co
         f"{plain(ticket.quantity)} of {len(ticket.legs)} legs" if ticket.legs else f"{plain(opening)} {ticket.traded}"
     )
     reason = f"{what} may need more than the cash that is free"
-    return deny(code, reason, f"needs {money(need)}", f"{money(left)} free")
+    return deny(code, reason, f"needs {_own(need, context)}", f"{_own(left, context)} free")
 
 
 def unpriced(traded: str, why: str) -> Denied:
@@ -224,7 +231,7 @@ def quote_age_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) 
         return None
     age, most = context.now - context.quote.at, dt.timedelta(minutes=limits.max_quote_age_minutes)
     wrong = f"and an order needs one of the last {format_span(most)}" if age > most else "later than now"
-    reason = f"the last price of {ticket.traded} is of {new_york(context.quote.at)}, {wrong}"
+    reason = f"the last price of {ticket.traded} is of {at_listing(context.quote.at, ticket.symbol)}, {wrong}"
     return deny(DenialCode.QUOTE_STALE, reason, f"{format_span(age)} old", f"at most {format_span(most)} old")
 
 
@@ -233,7 +240,7 @@ def collar_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> 
     if ticket.limit_price is None or context.unpriced is not None:
         return None
     if ticket.stop_price is not None:
-        return _stop_collar(ticket, ticket.limit_price, ticket.stop_price, limits)
+        return _stop_collar(ticket, ticket.limit_price, ticket.stop_price, context, limits)
     quote, collar = exact(context.quote.price), exact(limits.max_price_collar)
     last = quote if context.net is None else exact(context.net)
     distance = abs(exact(ticket.limit_price) - last)
@@ -242,16 +249,20 @@ def collar_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> 
     quoted = parse_contract(ticket.traded) is not None and None not in (context.quote.bid, context.quote.ask)
     price = "the middle of the quotes of" if quoted else "the last price of"
     of = f"the net price of its {len(ticket.legs)} legs" if ticket.legs else f"{price} {ticket.traded}"
-    reason = f"the limit of {money(ticket.limit_price)} is far from {of}, {money(last)}"
+    prices = priced_in(ticket.limit_price, context), priced_in(last, context)
+    reason = f"the limit of {prices[0]} is far from {of}, {prices[1]}"
     return deny(DenialCode.COLLAR, reason, f"{distance / quote:.4%} away", f"at most {collar:.2%} away")
 
 
-def _stop_collar(ticket: OrderTicket, limit_price: float, stop_price: float, limits: Settings) -> Denied | None:
+def _stop_collar(
+    ticket: OrderTicket, limit_price: float, stop_price: float, context: RiskContext, limits: Settings
+) -> Denied | None:
     stop, collar = exact(stop_price), exact(limits.max_price_collar)
     distance = abs(exact(limit_price) - stop)
     if distance <= collar * stop:
         return None
-    reason = f"the limit of {money(limit_price)} is far from the stop of {ticket.traded}, {money(stop_price)}"
+    prices = priced_in(limit_price, context), priced_in(stop_price, context)
+    reason = f"the limit of {prices[0]} is far from the stop of {ticket.traded}, {prices[1]}"
     return deny(DenialCode.COLLAR, reason, f"{distance / stop:.4%} away", f"at most {collar:.2%} away")
 
 
@@ -274,8 +285,8 @@ def _loss_denial(code: DenialCode, since: str, mark: float | None, context: Risk
     loss = before - equity
     if loss <= exact(most) * before:
         return None
-    reason = f"equity fell from {money(before)} at {since} to {money(equity)}"
-    return deny(code, reason, f"{loss / before:.4%} lost" if before > 0 else f"{money(loss)} lost", limit)
+    reason = f"equity fell from {_own(before, context)} at {since} to {_own(equity, context)}"
+    return deny(code, reason, f"{loss / before:.4%} lost" if before > 0 else f"{_own(loss, context)} lost", limit)
 
 
 def within_collar(symbol: str, side: str, price: float, collar: float) -> float:
@@ -299,15 +310,17 @@ def exit_terms(ticket: OrderTicket, context: RiskContext, limits: Settings) -> t
         return ticket, None
     price = within_collar(ticket.symbol, ticket.side, context.quote.price, limits.max_price_collar)
     terms = {"order_type": "limit", "limit_price": price}
-    return ticket.model_copy(update=terms), exit_note(context.quote, price, stale)
+    note = exit_note(context.quote, price, stale, context.fx.currency if context.fx else context.account.currency)
+    return ticket.model_copy(update=terms), note
 
 
 def on_steps(
-    ticket: OrderTicket, band: DayBand | None, terms: Terms, note: str | None
+    ticket: OrderTicket, band: DayBand | None, terms: Terms, note: str | None, currency: str | None
 ) -> tuple[OrderTicket, str | None]:
     """Return the ticket with its prices as the exchange takes them, and the note with what was moved. A limit never
     gets worse than it was asked for, and a stop never further from the market. note: of a limit that the desk itself
-    has set on an exit, which may not be outside the day's range; one that was asked for there is denied."""
+    has set on an exit, which may not be outside the day's range; one that was asked for there is denied. currency: of
+    the prices."""
     changes: dict[str, float] = {}
     if ticket.limit_price is not None:
         limit = exact(ticket.limit_price)
@@ -318,12 +331,14 @@ def on_steps(
         way = ROUND_CEILING if ticket.side == "sell" else ROUND_FLOOR
         changes["stop_price"] = float(terms.price(exact(ticket.stop_price), way))
     moved = {name: price for name, price in changes.items() if price != getattr(ticket, name)}
-    said = [f"{name.replace('_', ' ')} {money(price)}, a price of the exchange" for name, price in moved.items()]
+    said = [
+        f"{name.replace('_', ' ')} {money(price, currency)}, a price of the exchange" for name, price in moved.items()
+    ]
     return ticket.model_copy(update=moved), "; ".join(filter(None, [note, *said])) or None
 
 
-def exit_note(quote: Quote, limit: float, stale: bool) -> str:
-    """Return why an order that only reduces has this limit price."""
-    last = f"the last price of {quote.symbol} is {money(quote.price)}"
-    when = f" of {new_york(quote.at)}" if stale else ""
-    return f"{last}{when}: sent with a limit of {money(limit)}, within its collar, instead of at the market"
+def exit_note(quote: Quote, limit: float, stale: bool, currency: str | None) -> str:
+    """Return why an order that only reduces has this limit price. currency: of the prices."""
+    last = f"the last price of {quote.symbol} is {money(quote.price, currency)}"
+    when = f" of {at_listing(quote.at, quote.symbol)}" if stale else ""
+    return f"{last}{when}: sent with a limit of {money(limit, currency)}, within its collar, instead of at the market"

@@ -12,8 +12,9 @@ from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import PAPER, is_paper
 from chordesk.models.states import TradingState
 from chordesk.models.text import NEW_YORK
-from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.decimals import exact, plain
 from chordesk.tools.market.clock import at_exchange, exchange_day, usual_close
+from chordesk.tools.risk.amounts import priced_in
 from chordesk.tools.risk.codes import deny, format_span
 from chordesk.tools.risk.exposure import (
     ZERO,
@@ -223,9 +224,11 @@ def day_limit_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) 
     band, limit = context.band, exact(ticket.limit_price or 0)
     if ticket.is_option or band is None or not limit or band.low <= limit <= band.high:
         return None
-    place, allowed = EXCHANGES[exchange_code(ticket.symbol)].place, f"{money(band.low)} to {money(band.high)}"
-    reason = f"a limit of {money(limit)} for {ticket.symbol} is outside the day's range in {place}: give {allowed}"
-    measured = f"{abs(limit / band.base - 1):.2%} from the close of {money(band.base)}"
+    place = EXCHANGES[exchange_code(ticket.symbol)].place
+    low, high, base, asked = (priced_in(price, context) for price in (band.low, band.high, band.base, limit))
+    allowed = f"{low} to {high}"
+    reason = f"a limit of {asked} for {ticket.symbol} is outside the day's range in {place}: give {allowed}"
+    measured = f"{abs(limit / band.base - 1):.2%} from the close of {base}"
     return deny(DenialCode.DAY_LIMIT, reason, measured, allowed)
 
 

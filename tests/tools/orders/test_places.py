@@ -77,7 +77,7 @@ def test_a_limit_is_a_price_of_the_exchange_and_within_its_day(new_desk: NewDesk
     desk = new_desk(_market(3_000.0, TOKYO, 3_000.0), max_price_collar=1)
     (order,) = desk.run(action(TOKYO, quantity=250, orderType="limit", limitPrice=3_012.0))
     assert (order.limit_price, order.quantity) == (3_010.0, 200)  # steps of 5 above 3,000, and lots of 100
-    assert "limit price 3,010.00, a price of the exchange" in (order.message or "")
+    assert "limit price JPY 3,010.00, a price of the exchange" in (order.message or "")
     reason = denied(
         desk.run(action(TOKYO, "add", quantity=100, orderType="limit", limitPrice=3_705.0))[0], DenialCode.DAY_LIMIT
     )
