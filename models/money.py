@@ -91,11 +91,12 @@ def pair_name(currency: str, base: str) -> str:
 def parse_pair(text: str) -> tuple[str, str]:
     """Return the two currencies of GBPUSD, GBP/USD, GBP-USD or GBPUSD=X: the rate says how much of the second one unit
     of the first is. Raises UsageError."""
-    given = text.strip().upper().removesuffix("=X")
+    given = re.sub("=X$", "", text.strip(), flags=re.IGNORECASE)
     parts = [part for part in _SPLIT.split(given) if part]
     if len(parts) == 1:
-        cuts = ((given[:at], given[at:]) for at in range(3, len(given) - 2))
-        parts = next(([*cut] for cut in cuts if CURRENCIES.issuperset(cut)), parts)
+        cuts = [(given[:at], given[at:]) for at in range(3, len(given) - 2)]
+        known = (cut for cut in cuts if (CURRENCIES | _PARTS.keys()).issuperset(map(str.upper, cut)))
+        parts = next(([*cut] for cut in known), parts)
     if len(parts) != 2:
         remedy = "name two currencies such as GBPUSD or USDT/USD"
         raise UsageError(f"{text.strip()[:20]!r} is no pair of currencies", remedy=remedy)

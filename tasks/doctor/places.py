@@ -13,13 +13,14 @@ from chordesk.models.database.store import current
 from chordesk.models.duties import DUTIES
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code
-from chordesk.models.money import Money, pair_name
+from chordesk.models.money import FxRate, Money, pair_name
 from chordesk.models.tables.orders import Position
 from chordesk.tasks.doctor.check import Check, CheckContext, ok, warn
 from chordesk.tools.ledger import account_money
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.fx import FX_REMEDY, MarketRates, listed_in
 from chordesk.tools.market.price_steps import market_terms
+from chordesk.tools.market.protocol import FxSource, MarketData
 from chordesk.tools.market.universe import is_named, resolve_universe
 from chordesk.tools.risk.exposure import underlying_of
 
@@ -94,7 +95,7 @@ def _terms(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:
         if why is not None:
             unknown.append(symbol)
     if unknown:
-        yield f"no step or no lot is known of {_some(unknown)}", "state price_step and lot in listings.csv"
+        yield f"no step or no lot is known of {_some(unknown)}", "state step and lot in listings.csv"
 
 
 def _rates(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:
@@ -102,10 +103,23 @@ def _rates(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:
     currencies = {listed_in(market, symbol) for symbol in dict.fromkeys(symbols)}
     currencies.add(EXCHANGES[market.clock.exchange].currency)
     for currency in sorted(currencies - {money.base}):
+        pair = pair_name(currency, money.base)
         try:
-            MarketRates(market, money).rate(currency)
+            used = MarketRates(market, money).rate(currency)
         except MarketError as error:
-            yield f"{pair_name(currency, money.base)}: {error.args[0]}", FX_REMEDY
+            yield f"{pair}: {error.args[0]}", FX_REMEDY
+            continue
+        if (own := _own_rate(market, pair)) is not None and own.source != used.source:
+            what = f"{pair}: the newest rate of {own.source} is of {own.at:%Y-%m-%d}, longer ago than DESK_MAX_FX_AGE"
+            yield f"{what}; that of {used.source} of {used.at:%Y-%m-%d} stands in", f"add newer rates to {own.source}"
+
+
+def _own_rate(market: MarketData, pair: str) -> FxRate | None:
+    """Return the newest rate of the market's own source, however old; None without any."""
+    try:
+        return market.rate(pair, market.clock.now()) if isinstance(market, FxSource) else None
+    except MarketError:
+        return None
 
 
 def _money(context: CheckContext) -> Money:

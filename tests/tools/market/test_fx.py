@@ -125,6 +125,7 @@ def test_a_folder_s_rate_of_a_day_is_known_when_that_day_is_over(tmp_path: Path)
         ([("2010-08-11", "GBPUSD", "")], "row 2, column rate: no rate"),
         ([("yesterday", "GBPUSD", 1.5)], "row 2, column date: 'yesterday' cannot be read as a day"),
         ([("2010-08-11", "GBPQQQ", 1.5)], "row 2, column pair: 'GBPQQQ' is no pair of currencies"),
+        ([("2010-08-11", "GBp/USD", 0.015)], "row 2, column pair: GBp is a hundredth of GBP.*give it in GBP"),
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-11", "GBPUSD", 1.6)], "row 3, .*in row 2, 1.5 and not 1.6"),
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-11", "USDGBP", 1.5)], "row 3, .*contradicts GBPUSD of 1.5 in row 2"),
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-12", "GBPUSD", 150)], "row 3, .*goes from 1.5 to 150"),
