@@ -19,8 +19,8 @@ from chordesk.models.answers import spelled
 from chordesk.models.company import EarningsDate, Statement, Timing
 from chordesk.models.exchanges import exchange_code
 from chordesk.models.market import Headline
-from chordesk.models.text import NEW_YORK, from_csv_cell
-from chordesk.tools.market.clock import hours_of, zone_of
+from chordesk.models.text import from_csv_cell
+from chordesk.tools.market.clock import exchange_day, hours_of
 from chordesk.tools.market.files.known_exports import plain
 from chordesk.tools.market.files.tables import (
     UNREAD,
@@ -35,15 +35,11 @@ from chordesk.tools.market.files.tables import (
     number_of,
     numbers,
     parts_of,
+    placed,
     rows_of,
+    stated_moment,
     symbol_of,
 )
-
-
-def _filed(text: str) -> dt.datetime:
-    """Return the moment of a filing; one of a day is known from the beginning of that day on."""
-    moment = moment_of(text, NEW_YORK)
-    return moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time(), NEW_YORK)
 
 
 def _item(text: str) -> str:
@@ -63,7 +59,7 @@ STATEMENT_COLUMNS = {
     "period": Column(("periodend", "end", "enddate", "period", "fiscalperiodend"), day_of, required=True, kind="day"),
     "known_at": Column(
         ("filed", "filingdate", "filedate", "firstseen", "seen", "accepted", "knownat"),
-        _filed,
+        stated_moment,
         required=True,
         kind="moment",
     ),
@@ -169,20 +165,26 @@ class _Reader:
         self.symbols: dict[str, int] = {}
         self.items: dict[str, int] = {}
         self.moments: list[dt.datetime] = []
-        self._filed: list[int] = []  # the day of each moment, New York's
+        self._filed: list[int] = []  # the day of each moment, where the symbol is listed
+        self._places: dict[tuple[dt.datetime | dt.date, str], int] = {}
         parse = {name: column.parse for name, column in STATEMENT_COLUMNS.items()}
         self._columns = {
             "symbol": Parsed(lambda text: self.symbols.setdefault(parse["symbol"](text), len(self.symbols)), problems),
             "start": Parsed(lambda text: 0 if (day := parse["start"](text)) is None else day.toordinal(), problems),
             "period": Parsed(lambda text: parse["period"](text).toordinal(), problems),
-            "known_at": Parsed(lambda text: self._moment(parse["known_at"](text)), problems),
+            "known_at": Parsed(lambda text, symbol: self._moment(parse["known_at"](text), symbol), problems),
             "item": Parsed(lambda text: self.items.setdefault(parse["item"](text), len(self.items)), problems),
         }
 
-    def _moment(self, moment: dt.datetime) -> int:
-        self.moments.append(moment)
-        self._filed.append(moment.astimezone(NEW_YORK).date().toordinal())
-        return len(self.moments) - 1
+    def _moment(self, moment: dt.datetime | dt.date, symbol: str) -> int:
+        """Return the place of a filing's moment; one of a day is known from the beginning of that day on."""
+        exchange = exchange_code(spelled(symbol))
+        found = self._places.setdefault((moment, exchange), len(self.moments))
+        if found == len(self.moments):
+            at = placed(moment, exchange, dt.time())
+            self.moments.append(at)
+            self._filed.append(exchange_day(at, exchange).toordinal())
+        return found
 
     def rows(self, path: Path, name: str) -> tuple[Rows, Mapping[str, str]]:
         """Return (the rows that can be read, the columns' names in the file)."""
@@ -199,7 +201,8 @@ class _Reader:
         return Rows(*map(np.concatenate, zip(empty, *parts, strict=True))), written
 
     def _rows(self, part: Part) -> Rows:
-        found = {name: column.read(part, name).astype(np.int32) for name, column in self._columns.items()}
+        read = {name: (name, "symbol") if name == "known_at" else (name,) for name in self._columns}
+        found = {name: column.read(part, *read[name]).astype(np.int32) for name, column in self._columns.items()}
         value = numbers(part, "value", self._problems)
         for at in np.flatnonzero(np.isnan(value)).tolist():
             part.unreadable(Unreadable(_NO_VALUE), at, "value", self._problems)
@@ -283,12 +286,8 @@ def _timing(text: str) -> Timing | None:
     return _TIMINGS.get(plain(text))
 
 
-def _announced(text: str) -> dt.datetime | None:
-    """Return the moment of an announcement; one of a day is known at its end."""
-    if is_empty(text):
-        return None
-    moment = moment_of(text, NEW_YORK)
-    return moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, _END_OF_DAY, NEW_YORK)
+def _announced(text: str) -> dt.datetime | dt.date | None:
+    return None if is_empty(text) else stated_moment(text)
 
 
 EARNINGS_COLUMNS = {
@@ -302,14 +301,14 @@ EARNINGS_COLUMNS = {
 
 
 def read_earnings(path: Path, name: str, problems: Problems) -> dict[str, list[EarningsDate]]:
-    """Return the dates of a file by symbol. One without a day of announcement was known at the end of its own day: a
-    replay does not know it before."""
+    """Return the dates of a file by symbol. An announcement of a day is known at its end, and a date without one at the
+    end of its own day: a replay does not know it before."""
     found: dict[str, list[EarningsDate]] = defaultdict(list)
     seen: dict[tuple[str, dt.date], int] = {}
     for row, values, _ in rows_of(path, name, EARNINGS_COLUMNS, problems):
         symbol, day = values["symbol"], values["date"]
         if (first := seen.setdefault((symbol, day), row)) != row:
             problems.error(name, f"{symbol} has a second row of {day}; the first is row {first}", row)
-        known_at = values["known_at"] or dt.datetime.combine(day, _END_OF_DAY, zone_of(exchange_code(symbol)))
+        known_at = placed(values["known_at"] or day, exchange_code(symbol), _END_OF_DAY)
         found[symbol].append(EarningsDate(**{**values, "known_at": known_at}))
     return dict(found)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import orjson
 
 from chordesk.models.errors import MarketError, NotConfigured
-from chordesk.models.exchanges import currency_of
+from chordesk.models.exchanges import currency_of, zone_of
 from chordesk.models.outside import (
     MOST_BYTES,
     MOST_CELL,
@@ -192,6 +192,17 @@ def day_of(text: str) -> dt.date:
 def moment_of(text: str, zone: ZoneInfo | None = None) -> dt.datetime | dt.date:
     """Return the moment that a cell names, timezone-aware, or the day alone where it names no time. Raises Unreadable.
     zone: of a time that names none; None refuses such a time."""
+    moment = stated_moment(text)
+    if not isinstance(moment, dt.datetime) or moment.tzinfo is not None:
+        return moment
+    if zone is None:
+        text = text.strip()
+        raise Unreadable(f"{text[:40]!r} has no zone; write it as {text[:19]}-04:00, or Z for UTC")
+    return moment.replace(tzinfo=zone)
+
+
+def stated_moment(text: str) -> dt.datetime | dt.date:
+    """Return the moment or the day that a cell names; a time without a zone is naive. Raises Unreadable."""
     text = text.strip()
     try:
         day = day_of(text)
@@ -200,14 +211,17 @@ def moment_of(text: str, zone: ZoneInfo | None = None) -> dt.datetime | dt.date:
     if len(text) <= 10:
         return day
     try:
-        moment = dt.datetime.fromisoformat(text.replace("/", "-"))
+        return dt.datetime.fromisoformat(text.replace("/", "-"))
     except ValueError:
         raise Unreadable(f"{text[:40]!r} cannot be read as a time; {WRITE_TIMES}") from None
-    if moment.tzinfo is not None:
-        return moment
-    if zone is None:
-        raise Unreadable(f"{text[:40]!r} has no zone; write it as {text[:19]}-04:00, or Z for UTC")
-    return moment.replace(tzinfo=zone)
+
+
+def placed(moment: dt.datetime | dt.date, exchange: str, time: dt.time) -> dt.datetime:
+    """Return a stated moment, timezone-aware: without a zone it is that of an exchange, and a day alone stands for this
+    time of it there."""
+    if not isinstance(moment, dt.datetime):
+        moment = dt.datetime.combine(moment, time)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone_of(exchange))
 
 
 class Column(NamedTuple):
