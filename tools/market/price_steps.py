@@ -68,7 +68,7 @@ def listing_terms(listing: Listing, prices: Iterable[Decimal] = ()) -> Terms:
     if exchange is not None and steps is None:
         several = "each listing there has its own, and a month of its prices fits none"
         reason = several if exchange.steps else f"no source states those of {exchange.code}"
-        why = f"the price steps of {symbol} are not known: {reason}; state price_step in listings.csv"
+        why = f"the price steps of {symbol} are not known: {reason}; state step in listings.csv"
     elif why is None and lot is None and part in (WHOLE, LEAST_PART):
         why = f"the lot of {symbol} is not known: no source states one for {listing.exchange}"
         why += "; state lot in listings.csv"

@@ -77,7 +77,9 @@ def _checked(written: Iterable[str], text: str) -> list[str]:
         raise UsageError(f"the universe {text!r} names no symbol", remedy=_remedy())
     if strange := [found for symbol in symbols if (found := untraded(symbol)) is not None]:
         more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
-        raise UsageError(f"the universe has {'; '.join(strange[:_SHOWN])}{more}", remedy=TRADED_REMEDY)
+        raise UsageError(
+            f"not all of the universe is traded: {'; '.join(strange[:_SHOWN])}{more}", remedy=TRADED_REMEDY
+        )
     wrong = [symbol for symbol in symbols if not is_symbol(symbol)]
     if wrong:
         raise UsageError(f"the universe has what is no symbol: {_shown(wrong)}", remedy=_remedy())

@@ -236,7 +236,7 @@ def _early_denial(order: Order, snapshot: Snapshot, trading: TradingState, why: 
     if snapshot.listed(order.symbol) is False and order.action in _ENTRIES:
         return not_listed(order.symbol, known=True)
     if order.action in _ENTRIES and (why_not := snapshot.terms_of(order.symbol).why_not) is not None:
-        return deny(DenialCode.MALFORMED, why_not, "steps or lot unknown", "a known price step and lot")
+        return deny(DenialCode.LOT, why_not, "steps or lot unknown", "a known price step and lot")
     if order.legs:
         found = (bad_contract(order.symbol, leg.contract, snapshot.now, False) for leg in legs_of(order.legs))
         return next((denied for denied in found if denied is not None), None)

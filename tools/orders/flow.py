@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
@@ -303,17 +304,18 @@ def _preview(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> N
         if isinstance(found, Denied):
             deny_and_record(session, settings, order, found)
             return
-        note, terms = _note(order, found), terms_of(session, settings, market, broker)
+        terms = terms_of(session, settings, market, broker)
+        note = _note(order, found, snapshot.terms_of(order.symbol).lot)
         write_preview(session, settings, order, found, snapshot.now, terms, note)
 
 
-def _note(order: Order, sized: SizedOrder) -> str | None:
+def _note(order: Order, sized: SizedOrder, lot: Decimal) -> str | None:
     notes = [sized.note] if sized.note else []
     if sized.unpriced is not None:
         notes.append(f"no price is known ({sized.unpriced}); at its average cost until a person decides")
     if order.quantity is not None and exact(order.quantity) != exact(sized.ticket.quantity):
-        whole = plain(sized.ticket.quantity)
-        notes.append(f"{plain(order.quantity)} shares requested; whole shares are traded: {whole}")
+        lots = "whole shares" if lot == 1 or order.contract else f"lots of {plain(lot)}"
+        notes.append(f"{plain(order.quantity)} shares requested; {lots} are traded: {plain(sized.ticket.quantity)}")
     return "; ".join(notes) or None
 
 

@@ -70,7 +70,10 @@ CODES: Mapping[Code, CodeMeaning] = {
     Code.NOTIONAL_PER_ORDER: CodeMeaning("an order larger than this", ("max_order_notional",)),
     Code.COLLAR: CodeMeaning("a limit price further than this from the last price", ("max_price_collar",), exits=True),
     Code.UNPRICED: CodeMeaning("an order without a price; an exit waits for a person instead"),
-    Code.LOT: CodeMeaning("less than one lot, or than the least amount, of a listing", exits=True),
+    Code.LOT: CodeMeaning(
+        "less than a lot or the least amount of a listing, or an entry while its step or lot is unknown",
+        exits=True,
+    ),
     Code.DAY_LIMIT: CodeMeaning("a limit outside the range of the exchange's day", exits=True),
     Code.SAME_DAY: CodeMeaning(
         "a sale of what was bought today, where it is sold from the next session on", exits=True

@@ -258,8 +258,6 @@ def test_what_another_exchange_rests_on_is_looked_at(tmp_path: Path) -> None:
     assert "is known of" not in found.detail
     (own / "fx.csv").write_text("date,pair,rate\n2026-10-12,HKDUSD,0.128\n")  # 46 days ago, the ECB's newest 28
     found = one("exchanges", check_context(tmp_path / "home", max_fx_age=30, **told))
-    assert (
-        "HKDUSD: the newest rate of fx.csv is of 2026-10-12, longer ago than DESK_MAX_FX_AGE" in found.detail
-    )
+    assert "HKDUSD: the newest rate of fx.csv is of 2026-10-12, longer ago than DESK_MAX_FX_AGE" in found.detail
     assert "of 2026-10-30 stands in" in found.detail
     assert "add newer rates to fx.csv" in found.remedy

@@ -81,7 +81,7 @@ def test_a_limit_is_a_price_of_the_exchange_and_within_its_day(new_desk: NewDesk
     reason = denied(
         desk.run(action(TOKYO, "add", quantity=100, orderType="limit", limitPrice=3_705.0))[0], DenialCode.DAY_LIMIT
     )
-    assert "give 2,300.00 to 3,700.00" in reason  # 700 yen either way from 3,000
+    assert "give JPY 2,300.00 to JPY 3,700.00" in reason  # 700 yen either way from 3,000
 
 
 def test_nobody_sells_at_the_highest_price_of_the_day(new_desk: NewDesk) -> None:
@@ -139,7 +139,7 @@ def test_steps_are_those_that_a_month_of_prices_fits() -> None:
     assert terms.why_not is None
     assert terms.price(Decimal("91.031"), ROUND_CEILING) == Decimal("91.04")
     adjusted = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.0213]})
-    assert "price_step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
+    assert "state step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
 
 
 class _StoppedClock(LiveClock):

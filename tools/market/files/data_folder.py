@@ -355,7 +355,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     if folder.bars is not None:
         reader.read(folder.bars, folder.name(folder.bars), None)
     written, stated = reader.rows(_listed(folder)), read_stated(folder, problems)
-    units = units_of(written.symbols, stated, problems, LISTINGS[0])
+    units = units_of(written.symbols, stated, problems, _listings_name(folder))
     rows, adjusted = priced(in_major(written, units), reader.columns, kind, problems)
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
     changes = [] if problems.errors else name_changes(rows, *_stated_changes(folder, rows, problems), problems)
@@ -524,8 +524,12 @@ def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems)
     return found._replace(listings=with_stated(found.listings, stated)) if stated else found
 
 
+def _listings_name(folder: DataFolder) -> str:
+    return folder.name(folder.listings) if folder.listings else LISTINGS[0]
+
+
 def read_stated(folder: DataFolder, problems: Problems) -> dict[str, StatedListing]:
-    return read_listings(folder.listings, folder.name(folder.listings), problems) if folder.listings else {}
+    return read_listings(folder.listings, _listings_name(folder), problems) if folder.listings else {}
 
 
 def _lost(days: np.ndarray[tuple[int], np.dtype[np.int32]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -138,15 +138,16 @@ def _either(currency: str) -> str:
 
 def units_of(symbols: tuple[str, ...], stated: Mapping[str, StatedListing], problems: Problems, file: str) -> list[int]:
     """Return by what the written prices of each symbol are divided. One whose exchange quotes in hundredths and that no
-    row speaks of is an error: its prices may be in pence or in pounds."""
-    found = []
+    row speaks of is an error: its prices may be in pence or in pounds. Beside a row that cannot be read none is said
+    to be missing: it may be that one."""
+    found, all_read = [], problems.counts[file, "error"] == 0
     for symbol in symbols:
         row = stated.get(symbol)
         try:
             currency = currency_of(symbol)
         except MarketError:
             currency = ""
-        if row is None and has_parts(currency):
+        if row is None and all_read and has_parts(currency):
             problems.error(file, f"has no row of {symbol}, whose prices may be in two units: {_either(currency)}")
         found.append(row.parts if row is not None else 1)
     return found

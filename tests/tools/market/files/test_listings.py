@@ -12,7 +12,9 @@ from chordesk.models.errors import MarketError, SettingError, UsageError
 from chordesk.models.settings import Settings
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.files.news_and_earnings import read_earnings, read_statements
 from chordesk.tools.market.files.symbols import symbol_in
+from chordesk.tools.market.files.tables import Problems
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.rates import cost_to_trade
 from tests.tools.market.files.folders import HEADER, market, sessions, walk, write_table
@@ -104,6 +106,34 @@ def test_two_exchanges_are_no_universe(tmp_path: Path) -> None:
     assert "DESK_EXCHANGE=XTKS DESK_UNIVERSE=7203.T" in (caught.value.remedy or "")
     with pytest.raises(SettingError, match="DESK_EXCHANGE=XPAR, and the symbols of DESK_DATA"):
         market(tmp_path, tmp_path / "own", dt.date(2024, 3, 28), exchange="XPAR")
+
+
+def test_a_row_that_cannot_be_read_is_not_said_to_be_missing_too(tmp_path: Path) -> None:
+    own = folder(tmp_path / "own", ("AZN.L", "", "GBp", "", "", "", "many", ""), BTC)
+    assert errors(own) == ["listings.csv, row 2, column lot: 'many' is no amount: write it as 0.0001 or 100"]
+
+
+def test_a_time_without_a_zone_is_where_its_symbol_is_listed(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    stated = [("7203.T", "2024-05-08 15:00"), ("AZN.L", "2024-05-08 07:00"), ("AAPL", "2024-05-08"), ("BTC-USD", "")]
+    rows = [(symbol, "2024-05-09", "", announced, "", "") for symbol, announced in stated]
+    write_table(own / "earnings.csv", ("symbol", "date", "time", "announced", "eps estimate", "eps"), rows)
+    dates = read_earnings(own / "earnings.csv", "earnings.csv", Problems())
+    known = {symbol: dates[symbol][0].known_at.isoformat() for symbol in dates}
+    assert known == {
+        "7203.T": "2024-05-08T15:00:00+09:00", "AZN.L": "2024-05-08T07:00:00+01:00",
+        "AAPL": "2024-05-08T23:59:00-04:00", "BTC-USD": "2024-05-09T23:59:00+00:00",
+    }  # fmt: skip
+    filed = [*stated[:3], ("7203.T", "2024-05-09"), ("AAPL", "2024-05-08 15:00"), ("AZN.L", "2024-05-08 15:00Z")]
+    figures = [(symbol, "2024-03-31", at, f"eps{number}", number) for number, (symbol, at) in enumerate(filed)]
+    write_table(own / "statements.csv", ("symbol", "period end", "filed", "item", "value"), figures)
+    read = read_statements(own / "statements.csv", "statements.csv", set(OF), Problems())
+    seen = {(one.value, one.filed.isoformat(), one.known_at.isoformat()) for symbol in read for one in read[symbol]}
+    assert seen == {
+        (0, "2024-05-08", "2024-05-08T15:00:00+09:00"), (3, "2024-05-09", "2024-05-09T00:00:00+09:00"),
+        (1, "2024-05-08", "2024-05-08T07:00:00+01:00"), (5, "2024-05-08", "2024-05-08T15:00:00+00:00"),
+        (2, "2024-05-08", "2024-05-08T00:00:00-04:00"), (4, "2024-05-08", "2024-05-08T15:00:00-04:00"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
