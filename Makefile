@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 SET ?= fleet
 ROOMS := models tools agents tasks
-CODE := $(ROOMS) chordesk tests docs
+CODE := $(ROOMS) chordesk tests docs packages
 FLEET := $(addprefix --extra ,demo yahoo fx alpaca ibkr pages events langchain mcp postgres notify otel)
 # Large, and of use to some: each has a set of what it needs beside the fleet's.
 LARGE := filings litellm parquet
@@ -16,6 +16,8 @@ EXTRAS ?=
 REAL ?= .real
 CARD ?= .card
 TYPED := .page
+CCXT := .ccxt
+CCXT_PIP = $(CCXT)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps
 NODE = PATH="$(abspath $(BIN)):$$PATH"
 STATIC := tasks/web/page/static
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
@@ -28,13 +30,13 @@ REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 
 # What looks at the code, tests it and writes its documents does not see the desk, keys, proxies, interpreter options
 # and folders of the shell it is started in.
-FOREIGN := DESK_% TRADER_% PYTHON% XDG_% CODEX_% OPENAI_% ANTHROPIC_% ALPACA_% IBKR_% %_PROXY %_proxy %_API_KEY SSL_CERT_% NODE_OPTIONS
+FOREIGN := DESK_% TRADER_% PYTHON% XDG_% CODEX_% OPENAI_% ANTHROPIC_% ALPACA_% IBKR_% KRAKEN_% BINANCE_% %_PROXY %_proxy %_API_KEY SSL_CERT_% NODE_OPTIONS
 APART := env $(addprefix -u ,$(filter-out DESK_TEST_% PYTHON,$(filter $(FOREIGN),$(.VARIABLES))))
 
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image wheel
+.PHONY: help demo packages test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image wheel
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -58,6 +60,20 @@ test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long
 test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed input, then the faults and the fleet (some 45 minutes)
 	@$(APART) $(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
+
+packages: $(CCXT)/.tools ## What packages/ has, each in an environment of its own: types and tests (a minute; two the first time)
+	@echo "-- packages/chordesk-ccxt"
+	@$(APART) $(CCXT)/bin/python -m mypy --config-file packages/chordesk-ccxt/pyproject.toml
+	@$(APART) $(CCXT)/bin/python -m pytest -c packages/chordesk-ccxt/pyproject.toml -q $(or $(TESTS),packages/chordesk-ccxt/tests)
+
+# ccxt's pins are exact, and other ones than those of the desk's set.
+$(CCXT)/.tools: packages/chordesk-ccxt/requirements.txt packages/chordesk-ccxt/pyproject.toml pyproject.toml
+	@$(PYTHON) deploy/preflight.py $(CCXT)
+	@echo "-- installing packages/chordesk-ccxt/requirements.txt, hash-checked"
+	@test -x $(CCXT)/bin/python || $(PYTHON) -m venv $(CCXT)
+	@$(CCXT_PIP) --require-hashes --only-binary :all: -r packages/chordesk-ccxt/requirements.txt
+	@$(CCXT_PIP) --no-build-isolation --no-index --editable . --editable packages/chordesk-ccxt
+	@touch $@
 
 # Its lines stand in one piece between those of the tests.
 types-beside: $(VENV)/.dev $(TYPED)/.tools
@@ -175,6 +191,10 @@ lock: ## Pin the requirements anew (needs uv on the PATH; UPGRADE=1 takes newer 
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
 	    $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file $$file >/dev/null || exit 1; \
 	done
+	@echo "-- packages/chordesk-ccxt/requirements.txt"
+	@uv pip compile pyproject.toml packages/chordesk-ccxt/requirements.in --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
+	  $(if $(filter 1,$(UPGRADE)),--upgrade) --output-file packages/chordesk-ccxt/requirements.txt >/dev/null
 	@for set in "real --no-deps" "protocol --no-deps" realbuild card "secrets -c requirements/dev.txt"; do \
 	  file=requirements/$${set%% *}; \
 	  echo "-- $$file.txt"; \

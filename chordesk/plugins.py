@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from chordesk.models.database.store import Store as Store
     from chordesk.models.errors import DeskError as DeskError
     from chordesk.models.errors import MarketError as MarketError
+    from chordesk.models.errors import MarketUnavailable as MarketUnavailable
     from chordesk.models.errors import NotConfigured as NotConfigured
     from chordesk.models.errors import ServiceError as ServiceError
     from chordesk.models.errors import SettingError as SettingError
@@ -76,6 +77,11 @@ if TYPE_CHECKING:
     from chordesk.models.holdings.statements import Holding as Holding
     from chordesk.models.holdings.statements import Snapshot as Snapshot
     from chordesk.models.holdings.statements import Statement as Statement
+    from chordesk.models.market import Headline as Headline
+    from chordesk.models.market import Listing as Listing
+    from chordesk.models.market import Quote as Quote
+    from chordesk.models.money import FxRate as FxRate
+    from chordesk.models.money import parse_pair as parse_pair
     from chordesk.models.notices import note as note
     from chordesk.models.orders import AccountFill as AccountFill
     from chordesk.models.orders import AccountView as AccountView
@@ -133,9 +139,22 @@ if TYPE_CHECKING:
     from chordesk.tools.brokers.paper import PaperBroker as PaperBroker
     from chordesk.tools.brokers.protocol import Broker as Broker
     from chordesk.tools.brokers.protocol import Streaming as Streaming
+    from chordesk.tools.decimals import exact as exact
+    from chordesk.tools.decimals import stepped as stepped
+    from chordesk.tools.market.clock import LiveClock as LiveClock
     from chordesk.tools.market.clock import ReplayClock as ReplayClock
+    from chordesk.tools.market.clock import exchange_hours as exchange_hours
+    from chordesk.tools.market.fetching import AgedCache as AgedCache
+    from chordesk.tools.market.fetching import Kept as Kept
+    from chordesk.tools.market.fetching import OutOfTime as OutOfTime
+    from chordesk.tools.market.fetching import Pace as Pace
+    from chordesk.tools.market.fetching import Source as Source
+    from chordesk.tools.market.fetching import retry_after as retry_after
+    from chordesk.tools.market.fetching import within as within
     from chordesk.tools.market.prices import History as History
+    from chordesk.tools.market.prices import intraday_of as intraday_of
     from chordesk.tools.market.protocol import Bars as Bars
+    from chordesk.tools.market.protocol import Intraday as Intraday
     from chordesk.tools.market.protocol import MarketClock as MarketClock
     from chordesk.tools.market.protocol import MarketData as MarketData
     from chordesk.tools.market.replay.market import ReplayMarket as ReplayMarket

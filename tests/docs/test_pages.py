@@ -108,6 +108,10 @@ def test_every_setting_that_is_mentioned_exists() -> None:
     others = {"DESK_CONFIG", "DESK_FEATURES_OFF", "DESK_MIGRATE_URL"}  # the last is read where secrets are made
     others |= {"DESK_TRADINGAGENTS"}  # read by tests alone
     others |= {"DESK_RANGE_KEEP_DAYS"}  # the example package's
+    for file in (REPOSITORY / "packages").glob("chordesk-*/*/settings.py"):
+        feature = file.parent.parent.name.removeprefix("chordesk-").upper()
+        fields = re.findall(r"^    (\w+): .* = of_", file.read_text(encoding="utf-8"), re.M)
+        others |= {f"DESK_{feature}_{field.upper()}" for field in fields}
     known = {f"DESK_{field.upper()}" for field in Settings.model_fields} | others | set(ALIASES) | set(SECRET_FILES)
     mentioned = {(name(page), setting) for page, setting in each(_SETTING) if not absent.is_of_one(page)}
     assert {(page, setting) for page, setting in mentioned if setting not in known} == set()
