@@ -28,7 +28,12 @@ class CcxtSettings(BaseModel):
     @field_validator("url")
     @classmethod
     def _near(cls, url: str) -> str:
-        """What is sent there is signed with the account's keys: it goes to the venue, or stays on this machine."""
-        if url and (urlsplit(url).scheme != "http" or urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1")):
-            raise ValueError("give an address of this machine, such as http://127.0.0.1:8123, or none")
-        return url
+        return near(url)
+
+
+def near(url: str) -> str:
+    """Return an address in place of a venue. What is sent there is signed with the account's keys: it goes to the
+    venue, or stays on this machine. Raises ValueError for another one."""
+    if url and (urlsplit(url).scheme != "http" or urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1")):
+        raise ValueError("give an address of this machine, such as http://127.0.0.1:8123, or none")
+    return url

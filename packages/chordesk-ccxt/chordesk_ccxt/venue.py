@@ -31,7 +31,9 @@ _DEFINITE = (
     "InvalidOrder", "InsufficientFunds", "BadRequest", "AuthenticationError", "OperationRejected", "NotSupported",
 )  # fmt: skip
 # What Kraken says by other words than those that ccxt knows, each before anything is done.
-_REFUSALS = re.compile(r"E(Order|Trade|Query|Funding|Account):|EGeneral:(Invalid|Permission)|EAPI:Invalid (key|sig)")
+_REFUSALS = re.compile(
+    r"E(Order|Trade|Query|Funding|Account):|EGeneral:(Invalid|Permission|Unknown)|EAPI:Invalid (key|sig)"
+)
 
 
 class VenueSilent(MarketUnavailable):
@@ -101,7 +103,8 @@ class Venue:
     ) -> None:
         self.name, self.title = name, name.capitalize()
         self._config = {"apiKey": key, "secret": secret}
-        self._url, self._play, self._seconds = url, play, seconds or REQUEST_SECONDS
+        self.play = play
+        self._url, self._seconds = url, seconds or REQUEST_SECONDS
         self._lock = threading.RLock()
         self._client: Any = None
         self._pairs: dict[str, Pair] = {}
@@ -123,6 +126,9 @@ class Venue:
                 if not self._pairs:
                     raise VenueSilent(f"{self.title} lists no pair", remedy="try again; its status page says more")
             return self._pairs
+
+    def coins(self) -> set[str]:
+        return {coin for pair in self.pairs().values() for coin in (pair.base, pair.quote)}
 
     def pair(self, symbol: str) -> Pair:
         """Raises MarketError for a symbol that the venue does not have, or lists no more."""
@@ -158,7 +164,7 @@ class Venue:
             options = {"fetchMarkets": {"types": ["spot"]}, "fetchMargins": False, "fetchCurrencies": False}
             made = client_of(self.name, {**self._config, "options": options})
             made.timeout = int(self._seconds * 1000)
-            if self._play:
+            if self.play:
                 made.set_sandbox_mode(True)
             if self._url:
                 made.urls["api"] = _placed(made.urls["api"], self._url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -109,7 +110,10 @@ class FarBinance(FarVenue):
             return 200, [row for row in rows if row[0] >= int(values["startTime"])][:limit]
         return 200, rows[-limit:]
 
-    def public_day(self, values: Row) -> tuple[int, Row]:
+    def public_day(self, values: Row) -> tuple[int, Any]:
+        if "symbol" not in values:
+            wanted = json.loads(values.get("symbols", "null")) or [name.replace("-", "") for name in self.prices]
+            return 200, [self.public_day({"symbol": pair})[1] for pair in wanted]
         symbol = self.symbol_of(values["symbol"])
         price = str(self.prices[symbol])
         names = ("lastPrice", "bidPrice", "askPrice", "openPrice", "highPrice", "lowPrice", "weightedAvgPrice")
@@ -120,7 +124,7 @@ class FarBinance(FarVenue):
 
     def get_apiRestrictions(self, values: Row) -> tuple[int, Row]:
         if self.rights is None:
-            return bad(-1000, "no such path", 404)
+            return 200, {"ipRestrict": True}
         names = ("enableReading", "enableWithdrawals", "enableSpotAndMarginTrading", "enableMargin", "enableFutures",
                  "enableInternalTransfer", "permitsUniversalTransfer")  # fmt: skip
         return 200, {"ipRestrict": True} | {name: name in self.rights for name in names}
@@ -136,7 +140,7 @@ class FarBinance(FarVenue):
         ]
         if self.missing:
             rows.append({"asset": self.money, "locked": "0"})
-        return 200, {"canTrade": not self.blocked, "accountType": "SPOT", "balances": rows}
+        return 200, {"canTrade": not self.blocked, "uid": 354937868, "accountType": "SPOT", "balances": rows}
 
     def place(self, values: Row) -> tuple[int, Row]:
         if values["type"] not in KINDS:

@@ -128,9 +128,11 @@ class FarKraken(FarVenue):
         return good({values["pair"]: kept, "last": kept[-1][0] if kept else 0})
 
     def public_Ticker(self, values: Row) -> tuple[int, Row]:
-        price = str(self.prices[self.symbol_of(values["pair"])])
-        figures = {name: [price, "1", "1"] for name in "abcvplh"} | {"t": [1, 1], "o": price}
-        return good({values["pair"]: figures})
+        found = {}
+        for pair in values["pair"].split(","):
+            price = str(self.prices[self.symbol_of(pair)])
+            found[pair] = {name: [price, "1", "1"] for name in "abcvplh"} | {"t": [1, 1], "o": price}
+        return good(found)
 
     # The account
 
