@@ -27,11 +27,24 @@ from chordesk.tools.holdings.formats.plain import PLAIN
 from chordesk.tools.holdings.formats.schwab import SCHWAB
 from chordesk.tools.holdings.formats.vanguard import VANGUARD
 from chordesk.tools.holdings.formats.zerodha import ZERODHA
+from chordesk.tools.holdings.ledgers import ghostfolio
+from chordesk.tools.holdings.ledgers.coinbase import COINBASE
+from chordesk.tools.holdings.ledgers.degiro_account import DEGIRO_ACCOUNT
+from chordesk.tools.holdings.ledgers.etoro import ETORO
+from chordesk.tools.holdings.ledgers.kraken import KRAKEN
+from chordesk.tools.holdings.ledgers.portfolio_performance import PORTFOLIO_PERFORMANCE
+from chordesk.tools.holdings.ledgers.robinhood import ROBINHOOD
+from chordesk.tools.holdings.ledgers.scalable import SCALABLE
+from chordesk.tools.holdings.ledgers.trade_republic import TRADE_REPUBLIC
+from chordesk.tools.holdings.ledgers.trading212 import TRADING212
 from chordesk.tools.holdings.sheets import DELIMITERS, MOST_BYTES, Hints, Sheet, split, text_rows
 from chordesk.tools.market.files.tables import Problems
 
 # The first that fits counts: the plain format, of which two headings are enough, is the last.
-FORMATS: tuple[Format, ...] = (IBKR, SCHWAB, FIDELITY, VANGUARD, ETRADE, MOOMOO, ZERODHA, DEGIRO, PLAIN)
+FORMATS: tuple[Format, ...] = (
+    IBKR, SCHWAB, FIDELITY, VANGUARD, ETRADE, MOOMOO, ZERODHA, DEGIRO, TRADING212, SCALABLE, TRADE_REPUBLIC, ROBINHOOD,
+    COINBASE, KRAKEN, DEGIRO_ACCOUNT, ETORO, PORTFOLIO_PERFORMANCE, PLAIN,
+)  # fmt: skip
 _OFX = ("OFXHEADER", "<OFX>")
 
 
@@ -54,13 +67,14 @@ def read_file(
     if flex.is_flex(data[:4096]):
         parsed, sheet = flex.read_flex(path, name, hints)
         key, shown = "ibkr-flex", flex.SHOWN
+    elif ghostfolio.is_ghostfolio(data[:4096]):
+        key, shown = "ghostfolio", ghostfolio.SHOWN
+        _require_agreed(name, shown, from_activity=from_activity)
+        parsed, sheet = ghostfolio.read_ghostfolio(path, name, hints)
     else:
         chosen, sheet = _recognised(path, name, hints, only)
-        if chosen.summed and not from_activity:
-            raise UsageError(
-                f"{name} is {chosen.shown}: it lists what happened, and holdings would be a sum of it",
-                remedy="export the positions; or say --from-activity if it begins with the account's first day",
-            )
+        if chosen.summed:
+            _require_agreed(name, chosen.shown, from_activity=from_activity)
         parsed, key, shown = chosen.read(sheet), chosen.key, chosen.shown
     sheet.require_sound()
     statements = tuple(_finished(sheet, draft.done(), parsed, hints, rates or {}) for draft in parsed.drafts)
@@ -69,6 +83,14 @@ def read_file(
     if not statements:
         raise UsageError(f"{name} has a header and no holdings", remedy="export it anew; nothing was written")
     return Read(key, shown, digest, statements, tuple(parsed.left_out), tuple(sheet.notes), parsed.summed)
+
+
+def _require_agreed(name: str, shown: str, *, from_activity: bool) -> None:
+    if not from_activity:
+        raise UsageError(
+            f"{name} is {shown}: it lists what happened, and holdings would be a sum of it",
+            remedy="export the positions; or say --from-activity if it begins with the account's first day",
+        )
 
 
 def _require_file(path: Path) -> None:

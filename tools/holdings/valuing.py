@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from chordesk.models.errors import DeskError
 from chordesk.models.exchanges import currency_of
+from chordesk.models.holdings.statements import Holding
 from chordesk.models.market import multiplier_of, parse_contract
 from chordesk.tools.holdings.keeping import Outside, OutsideAccount
 from chordesk.tools.market.prices import splits_since
@@ -81,25 +82,34 @@ def _rates(accounts: Iterable[OutsideAccount]) -> dict[str, Decimal]:
 def _worth(context: ToolContext, outside: Outside, known: Priced, rates: Mapping[str, Decimal]) -> Worth:
     row, symbol = outside.row, outside.symbol
     rate = row.rate or rates.get(row.currency)
-    if rate is None:
-        return Worth(outside, None, why=f"no rate of {row.currency}: import it with --rate {row.currency}=...")
-    if row.kind == "cash":
-        return Worth(outside, float(row.quantity * rate), "file")
-    size = Decimal(str(multiplier_of(symbol))) if symbol else Decimal(1)
-    if row.value is not None:
-        stated: Decimal | None = row.value * rate
-    else:
-        stated = None if row.price is None else row.quantity * row.price * size * rate
-    if symbol is not None and parse_contract(symbol) is None and row.kind != "crypto":
-        close = known.closes.get(symbol)
-        if close is not None and _currency(symbol) == row.currency:
+    stated = _stated(row, symbol, rate)
+    if row.kind != "cash" and symbol is not None and parse_contract(symbol) is None:
+        close, money = known.closes.get(symbol), _currency(symbol)
+        # Where the file states no value, its currency says nothing of the listing that a person named.
+        is_valued = row.value is not None or row.price is not None
+        own = rate if money == row.currency else None if is_valued else rates.get(money or "")
+        if close is not None and own is not None:
             shares = float(row.quantity) * _splits(context, symbol, outside.as_of)
-            value = shares * close * float(rate)
+            value = shares * close * float(own)
             return Worth(outside, value, "market", doubt=_doubt(value, stated))
     if stated is not None:
         return Worth(outside, float(stated), "file")
+    if rate is None:
+        return Worth(outside, None, why=f"no rate of {row.currency}: import it with --rate {row.currency}=...")
     why = f"the market has no price of {symbol}" if symbol else "it has no ticker (desk holdings map)"
     return Worth(outside, None, why=f"{why}, and the file states none")
+
+
+def _stated(row: Holding, symbol: str | None, rate: Decimal | None) -> Decimal | None:
+    """Return what a file says that a row is worth, in US dollars."""
+    if rate is None:
+        return None
+    if row.kind == "cash":
+        return row.quantity * rate
+    if row.value is not None:
+        return row.value * rate
+    size = Decimal(str(multiplier_of(symbol))) if symbol else Decimal(1)
+    return None if row.price is None else row.quantity * row.price * size * rate
 
 
 def _currency(symbol: str) -> str | None:

@@ -149,6 +149,10 @@ def test_names_without_a_ticker_are_mapped_and_forgotten_accounts_are_gone(
     assert rows["APPLE INC"].value == pytest.approx(10 * close)
     assert (rows["APPLE INC"].by, rows["ASML HOLDING"].by) == ("market", "file")
     assert rows["ASML HOLDING"].value == pytest.approx(3251.0 * 1805.0 / 1671.3)
+    # A sum of activity has no value: what a person named is worth its market's price, whatever it was bought in.
+    summed = replace(found[0].positions[1].row, price=None, value=None, currency="CHF", rate=None)
+    bare = replace(found[0], positions=(replace(found[0].positions[1], row=summed),))
+    assert [one.value for one in worths(context, [bare], known)] == [pytest.approx(10 * close)]
     with store.session() as session:
         assert forget(session, ["degiro"]) == 4
         assert accounts(session) == []

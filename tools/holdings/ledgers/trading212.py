@@ -1,0 +1,73 @@
+"""Trading 212: the history of an account. Its columns and their order vary by year."""
+
+from __future__ import annotations
+
+from chordesk.tools.holdings.formats.format import Format, Parsed, money_unit
+from chordesk.tools.holdings.ledgers.ledger import (
+    NO_CASH,
+    Ledger,
+    activity_table,
+    each_row,
+    fits,
+    thing_of,
+    unknown_kind,
+)
+from chordesk.tools.holdings.sheets import Sheet, columns
+
+COLUMNS = columns(
+    "action time ticker shares",
+    action="action",
+    time="time; day",
+    isin="isin",
+    ticker="ticker",
+    name="name",
+    shares="noofshares; number",
+    price="priceshare; number",
+    currency="currencypriceshare",
+    total="total; number",
+    id="id",
+)
+_MORE = (
+    "market buy",
+    "limit buy",
+    "stop buy",
+    "stop limit buy",
+    "stock distribution",
+    "stock split open",
+    "transfer in",
+)
+_LESS = ("market sell", "limit sell", "stop sell", "stop limit sell", "stock split close", "transfer out")
+_MONEY = (
+    "deposit", "withdrawal", "interest", "lending interest", "dividend", "currency conversion", "card ", "new card",
+    "spending cashback", "cashback", "result adjustment", "fee", "tax",
+)  # fmt: skip
+
+
+def _read(sheet: Sheet) -> Parsed:
+    table, out = activity_table(sheet, COLUMNS)
+    ledger = Ledger(sheet)
+    for row in each_row(table, out, "id"):
+        action, day = table.raw(row, "action").strip().lower(), table.day(row, "time")
+        if action not in (*_MORE, *_LESS):
+            ledger.seen(day) if action.startswith(_MONEY) else unknown_kind(table, row, "action")
+            continue
+        currency, _ = money_unit(sheet, row, table.raw(row, "currency"))
+        thing = thing_of(
+            table, row, currency=currency, name=table.text(row, "name"), symbol=table.raw(row, "ticker"),
+            code=table.raw(row, "isin"),
+        )  # fmt: skip
+        shares = table.number(row, "shares")
+        ledger.move(row, day, thing, -abs(shares) if shares is not None and action in _LESS else shares)
+    sheet.notes.append(NO_CASH)
+    out.drafts, out.summed = [ledger.done()], ledger.rows
+    return out
+
+
+TRADING212 = Format(
+    "trading212",
+    "Trading 212, history",
+    "Action, Time, ISIN, Ticker, Name, No. of shares, Price / share",
+    fits(COLUMNS),
+    _read,
+    summed=True,
+)
