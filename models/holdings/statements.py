@@ -86,6 +86,7 @@ class Read:
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     summed: int | None = None
+    home: str | None = None  # the folder of the desk whose account it is
 
     @property
     def rows(self) -> int:

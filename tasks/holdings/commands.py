@@ -94,7 +94,8 @@ def import_(
 @commands.command()
 def refresh(
     source: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE...", help="Sources; by default all whose keys are set.")
+        list[str] | None,
+        typer.Argument(metavar="SOURCE...", help="Sources; by default all whose keys are set, and linked desks."),
     ] = None,
     account: Annotated[str | None, typer.Option("--account", help="The name here of one source's account.")] = None,
     rate: Rates = None,
@@ -104,27 +105,57 @@ def refresh(
 ) -> None:
     """Read accounts at other brokers by keys that can only read, which this shell has and no process of the desk.
 
-    With --yes, cron can run it. One source that does not answer keeps none of the others from being read.
+    Linked desks are read anew too. With --yes, cron can run it. One that does not answer keeps no other from it.
     """
+    from chordesk.tools.holdings.keeping import linked_homes
+    from chordesk.tools.holdings.linking import read_home
     from chordesk.tools.holdings.refreshing import chosen, read_source
 
-    settings, names = load_settings(), chosen(source or [], os.environ)
-    rates = _rates(rate or [])
+    settings, rates = load_settings(), _rates(rate or [])
+    make_own(settings)
+    with database(settings).read() as session:
+        linked = linked_homes(session)
+    names = chosen(source or [], os.environ, linked)
     if account is not None and len(names) > 1:
         raise UsageError("--account is of one source", remedy=f"name one of: {', '.join(names)}")
-    make_own(settings)
-    failed: list[DeskError] = []
+    failed = 0
     for name in names:
         try:
-            read = read_source(name, os.environ, rates)
-            _agree_and_keep(settings, read, account, {"--replace": replace, "--also": also}, yes=yes)
+            if name in linked:
+                home, is_linked = linked[name]
+                read, kept_as = read_home(Path(home), settings.home, None, rates, is_linked), name
+            else:
+                read, kept_as = read_source(name, os.environ, rates), account or ""
+            _agree_and_keep(settings, read, kept_as or None, {"--replace": replace, "--also": also}, yes=yes)
         except DeskError as error:
             if len(names) == 1:
                 raise
-            failed.append(error)
-            warn([f"{error} ({error.remedy})"])
+            failed += 1
+            warn([f"{name}: {error} ({error.remedy})"])
     if failed:
         raise typer.Exit(1)
+
+
+@commands.command()
+def link(
+    home: Annotated[Path, typer.Argument(metavar="HOME", help="The folder of another desk, its DESK_HOME.")],
+    of: Annotated[str | None, typer.Option("--of", help="Which account of it, where it has several.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="The account's name here.")] = None,
+    rate: Rates = None,
+    also: Also = False,
+    yes: Yes = False,
+) -> None:
+    """Look at the account of another desk on this machine; its database is read, and nothing of it is changed.
+
+    `desk holdings refresh` reads it anew.
+    """
+    from chordesk.tools.holdings.linking import read_home
+
+    settings = load_settings()
+    read = read_home(expanded(home), settings.home, of, _rates(rate or []))
+    make_own(settings)
+    name = account or expanded(home).resolve().name.lstrip(".")
+    _agree_and_keep(settings, read, name, {"--replace": False, "--also": also}, yes=yes)
 
 
 def _agree_and_keep(settings: Settings, read: Read, account: str | None, said: dict[str, bool], *, yes: bool) -> None:

@@ -7,9 +7,10 @@ import datetime as dt
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from sqlmodel import Session, col, delete, select
 
@@ -183,7 +184,7 @@ def keep(session: Session, read: Read, found: Iterable[Plan]) -> None:
         if row is None:
             row = HoldingsAccount(name=plan.name, source=read.source, salt=secrets.token_hex(16))
             session.add(row)
-        row.source = read.source
+        row.source, row.home = read.source, read.home
         if plan.statement.number:
             row.number_digest = digest_of(plan.statement.number, row.salt)
         session.flush()
@@ -276,6 +277,12 @@ def accounts(session: Session, today: dt.date | None = None) -> list[OutsideAcco
         if newest is not None and (today is None or newest.as_of <= today):
             found.append(_account(session, row, newest, known))
     return found
+
+
+def linked_homes(session: Session) -> dict[str, tuple[str, Callable[[str], bool]]]:
+    """By the name of a linked account: the other desk's folder, and whether a number is the account's there."""
+    rows = session.exec(select(HoldingsAccount).where(col(HoldingsAccount.home).is_not(None)))
+    return {row.name: (row.home or "", partial(_is_number, row.model_copy())) for row in rows}
 
 
 def earlier(session: Session, name: str) -> tuple[Outside, ...]:

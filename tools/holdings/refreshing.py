@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, get_args
@@ -27,18 +27,22 @@ SECONDS = 300.0  # that a source may take
 _CURRENCY = re.compile(r"[A-Z]{3,10}")
 
 
-def chosen(names: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the named sources; without a name, all whose keys are set. Raises UsageError."""
+def chosen(names: list[str], environ: Mapping[str, str], linked: Collection[str] = ()) -> list[str]:
+    """Return the named sources and linked accounts; without a name, all that there are, of sources those whose keys are
+    set. Raises UsageError."""
     for name in names:
+        if name in linked:
+            continue
         if name not in HOLDINGS_SOURCES:
-            known = ", ".join(HOLDINGS_SOURCES) or "none"
+            known = ", ".join((*HOLDINGS_SOURCES, *linked)) or "none"
             raise UsageError(f"there is no source {one_line(name, 40)!r} of holdings", remedy=f"known: {known}")
         if source_keys(name, environ) is None:
             raise UsageError(f"{name} needs {needed(name)} in the environment", remedy=f"set them, or each {SUFFIX}")
-    found = names or [name for name in HOLDINGS_SOURCES if source_keys(name, environ) is not None]
+    found = names or [*(name for name in HOLDINGS_SOURCES if source_keys(name, environ) is not None), *linked]
     if not found:
         known = "; ".join(f"{name}: {needed(name)}" for name in HOLDINGS_SOURCES)
-        raise UsageError("no source of holdings has its keys in the environment", remedy=f"set them ({known})")
+        reason = "no source of holdings has its keys in the environment, and no desk is linked"
+        raise UsageError(reason, remedy=f"set them ({known}), or desk holdings link HOME")
     return list(dict.fromkeys(found))
 
 

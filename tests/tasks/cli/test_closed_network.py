@@ -126,6 +126,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("orders whole", (ORDER,)),
     ("holdings import", ("held.csv", "--account", "savings", "--as-of", "2010-08-09", "--yes")),
     ("holdings refresh", ()),
+    ("holdings link", (".",)),
     ("holdings list", ()),
     ("holdings show", ()),
     ("holdings map", ("Acme", "IBM")),
