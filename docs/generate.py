@@ -18,13 +18,14 @@ from typing import Any
 
 import typer.main
 
-from chordesk.models import features
+from chordesk.models import features, looks
 from chordesk.models.database.store import every_table
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
 from chordesk.models.settings.running_desk import owner_of
 from chordesk.models.states import MODES
 from chordesk.models.telemetry_events import EVENTS, Canonical, OfTurn, RunCompleted
+from chordesk.models.text import ID_LETTERS
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.engine import kinds
 from chordesk.tasks.engine.kinds import StepSpec
@@ -305,6 +306,65 @@ def _steps(specs: Iterable[StepSpec], tables: set[str]) -> str:
     return "\n".join(rows)
 
 
+LOOKS = DOCS.parent / "tasks" / "web" / "page" / "static" / "lib" / "looks.js"
+
+
+def looks_module() -> str:
+    """Return the page's copy of the table of looks."""
+    parts = {
+        "FIGURES": {
+            name: {"digits": [one.least, one.most], "perCent": one.per_cent, "signed": one.signed}
+            for name, one in looks.FIGURES.items()
+        },
+        "SHAPES": {name: one.shape for name, one in looks.TONES.items()},
+        "STATES": {of: {name: [*one] for name, one in states.items()} for of, states in looks.STATES.items()},
+        "ID_LETTERS": ID_LETTERS,
+    }
+    head = "// How figures, states and ids look. Written by docs/generate.py from models/looks.py: change it there.\n"
+    return head + "".join(f"\nexport const {name} = {_literal(value)};\n" for name, value in parts.items())
+
+
+def _literal(value: Any, pad: str = "") -> str:
+    """Return a literal of JavaScript; an object that is too wide for a line has one for each entry."""
+    if isinstance(value, dict):
+        line = "{ " + ", ".join(f"{_key(name)}: {_literal(one)}" for name, one in value.items()) + " }"
+        rows = "".join(f"{pad}  {_key(name)}: {_literal(one, pad + '  ')},\n" for name, one in value.items())
+        return line if len(line) < 100 else f"{{\n{rows}{pad}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else _quoted(value)
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else _quoted(name)
+
+
+def _quoted(value: Any) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def looks_of_figures() -> str:
+    rows = ["| figure | what it is of | looks |", "|---|---|---:|"]
+    for name, one in looks.FIGURES.items():
+        rows.append(f"| {name} | {one.what} | {looks.written(name, one.sample)} |")
+    return "\n".join(rows)
+
+
+def looks_of_states() -> str:
+    """Return a table of the colours with their shapes, then one of the states of each thing."""
+    tables = ["| shape | colour | what has it |", "|---|---|---|"]
+    tables = ["\n".join([*tables, *(f"| {one.shape} | {name} | {one.means} |" for name, one in looks.TONES.items())])]
+    for of, states in looks.STATES.items():
+        rows = ["| stored | shown |", "|---|---|"]
+        for value in states:
+            words, tone = looks.state(of, value)
+            rows.append(f"| {code(value)} | {looks.TONES[tone].shape} {words} |")
+        tables.append(f"## {_TITLES.get(of) or of.capitalize()}\n\n" + "\n".join(rows))
+    return "\n\n".join(tables)
+
+
+_TITLES = {"any": "Steps, turns, reports and programs"}
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "example-package": example_package,
     "commands": commands,
@@ -316,13 +376,15 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "routes": routes,
     "workflows": workflows,
     "features": own_features,
+    "figures": looks_of_figures,
+    "states": looks_of_states,
 }
 
 
 def pages() -> dict[Path, str]:
     """Return the text that each page with generated parts should have."""
     found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md", DOCS / "contributing.md"]
-    return {path: fresh(path.read_text(encoding="utf-8")) for path in found}
+    return {path: fresh(path.read_text(encoding="utf-8")) for path in found} | {LOOKS: looks_module()}
 
 
 def fresh(page: str) -> str:

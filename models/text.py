@@ -76,6 +76,9 @@ def _parameter(found: re.Match[str]) -> str:
 
 NEW_YORK = ZoneInfo("America/New_York")
 SHORT_ID = 16  # characters of an id that are shown, and that commands take
+# Letters of an id beside a title: its last ones, which are random. Its first twelve are its millisecond, which rows of
+# one batch share.
+ID_LETTERS = 8
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 

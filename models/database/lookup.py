@@ -1,4 +1,4 @@
-"""One row by its id or the beginning of it."""
+"""One row by its id, the beginning or the end of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sqlalchemy import or_
 from sqlmodel import Session, SQLModel, col, select
 
 from chordesk.models.errors import NotFound, UsageError
+from chordesk.models.text import ID_LETTERS
 
 Row = TypeVar("Row", bound=SQLModel)
 
@@ -27,9 +28,10 @@ ACTS = 8  # letters of an id with which one can act on its row: a slip of the ha
 
 
 def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least: int = 1, lists: str = "") -> Row:
-    """Return the row whose id is `part`, else the only one whose id begins with it. others: more columns with ids of
-    the row; least: letters that a beginning has; lists: what shows a feature's rows, for the remedy. Raises UsageError
-    when several rows begin so or there are fewer, NotFound when none does."""
+    """Return the row whose id is `part`, else the only one whose id begins with it, else the only one whose id ends
+    with it, for which it needs ID_LETTERS letters. others: more columns with ids of the row; least: letters that a
+    beginning has; lists: what shows a feature's rows, for the remedy. Raises UsageError when several rows begin or end
+    so or the letters are too few, NotFound when no row does."""
     if part and (exact := session.get(table, part)) is not None:
         return exact
     noun = str(table.__tablename__)
@@ -38,11 +40,14 @@ def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least
     columns = (table.id, *others)  # type: ignore[attr-defined]
     begins = (col(column).startswith(part, autoescape=True) for column in columns)
     found = session.exec(select(table).where(or_(*begins)).limit(2)).all() if part else []
+    if not found and len(part) >= ID_LETTERS:  # no index helps here: only where no id begins so
+        ends = (col(column).endswith(part, autoescape=True) for column in columns)
+        found = session.exec(select(table).where(or_(*ends)).limit(2)).all()
     if len(found) == 1:
         if len(part) < least and part not in (getattr(found[0], column.key) for column in columns):
             remedy = f"give the whole id, or its first {least} letters or more"
             raise UsageError(f"{part!r} is too little of the id of one {noun}", remedy=remedy)
         return found[0]
     if found:
-        raise UsageError(f"more than one {noun} begins with {part!r}", remedy=lists)
+        raise UsageError(f"more than one {noun} begins or ends with {part!r}", remedy=lists)
     raise NotFound(f"there is no {noun} {part!r}", remedy=lists)

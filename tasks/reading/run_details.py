@@ -82,6 +82,8 @@ def _many(count: int, what: str) -> str:
 
 def _days(session: Session, run: Run) -> str:
     """Return a backtest's sessions, and what they have come to so far."""
+    from chordesk.models.looks import written
+
     origin = session.get_one(Run, run.params.get("backtest", run.id))  # that it goes on with
     days = origin.params.get("days") or ()
     played = select(BacktestSession).where(BacktestSession.backtest_id == origin.id).order_by(col(BacktestSession.day))
@@ -94,13 +96,15 @@ def _days(session: Session, run: Run) -> str:
         return f"{told}: blocked, {off}"
     returns = (run.summary.get("backtest") or {}).get("returns")
     if returns and returns["desk"] is not None:
-        held = f", against {returns['held']:+.1%} bought and held" if returns["held"] is not None else ""
-        return f"{told}: {returns['desk']:+.1%}{held}"
+        held = f", against {written('change', returns['held'])} bought and held" if returns["held"] is not None else ""
+        return f"{told}: {written('change', returns['desk'])}{held}"
     return f"{told}: ${equity[-1]:,.2f} so far" if equity and equity[-1] is not None else told
 
 
 def _forecast(session: Session, run: Run) -> str:
     """Return how many questions an episode had, and to which of them its voices moved furthest from the baseline."""
+    from chordesk.models.looks import written
+
     count = session.exec(select(func.count()).where(EpisodeQuestion.run_id == run.id)).one()
     told = _many(count, "question")
     episode = session.get(Episode, run.id)
@@ -108,7 +112,8 @@ def _forecast(session: Session, run: Run) -> str:
     if not rows:
         return told
     row = max(rows, key=lambda row: abs(row["aggregate"]["probability"] - row["baseline"]))
-    return f"{told}: at most {row['aggregate']['probability']:.1%} against {row['baseline']:.1%}, of “{row['text']}”"
+    odds = (written("probability", one) for one in (row["aggregate"]["probability"], row["baseline"]))
+    return f"{told}: at most {' against '.join(odds)}, of “{row['text']}”"
 
 
 def _nodes(session: Session, run: Run) -> str:

@@ -22,6 +22,7 @@ from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Candidate, Run, Step
 from chordesk.models.tables.runtime import EventBatch, EventHead
+from chordesk.models.text import ID_LETTERS
 from chordesk.tasks.web.page.page_sessions import new_code
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
@@ -42,7 +43,7 @@ expect.set_options(timeout=EXPECTED_MS)
 
 def short(id_: str) -> str:
     """The form in which the page shows an id."""
-    return id_[:16]
+    return id_[-ID_LETTERS:]
 
 
 @dataclass

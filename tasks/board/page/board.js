@@ -1,9 +1,9 @@
 // A run's board: questions with each voice's forecast, the arguments, the signals that they cite, and the tally.
 
 import {
-  ActionButton, badgeOf, Block, Choice, codeOf, column, count, Empty, Facts, figure, html, Loaded, MISSING, number,
-  numOf, outcomeOf, Panel, part, plain, questionOf, quietOf, Segments, setQuery, symbolOf, Table, TablePanel, textOf,
-  timeOf, upTo, useFirst, useGet, useState, voiceOf,
+  ActionButton, badgeOf, Block, chance, Choice, codeOf, column, count, Empty, Facts, figure, html, Loaded, MISSING,
+  number, numOf, outcomeOf, Panel, part, plain, questionOf, quietOf, Segments, setQuery, symbolOf, Table, TablePanel,
+  textOf, timeOf, upTo, useFirst, useGet, useState, voiceOf,
 } from '../../lib/view.js';
 import { turnOf } from '../../lib/orders.js';
 
@@ -53,7 +53,7 @@ function Matrix({ board, forecasts, voices }) {
     ['Question', (row) => questionOf(row.id, row.text, 90), 'prose'], number('Baseline', figure),
     ...voices.map((voice) => [voice, (row) => {
       const found = of.get(`${row.id}|${voice}`);
-      return found ? html`<span title=${plain(found.because)}>${figure(found.probability)}</span>` : MISSING;
+      return found ? html`<span title=${plain(found.because)}>${chance(found.probability)}</span>` : MISSING;
     }, 'num']),
     ['Outcome', (row) => (row.outcome === null ? quietOf(plain(row.state)) : outcomeOf(row.outcome)), 'num'],
   ];
@@ -69,7 +69,7 @@ function Arguments({ board, forecasts, voices }) {
   return html`<div class="filters"><${Choice} label="Voice" values=${voices} value=${voice} onChange=${setVoice} />
     </div><ul class="arguments">${rows.map((one) => html`<li key=${one.id} data-row>
       <p><strong>${textOf(one.voice)}</strong> on <strong>${plain(labelOf(board, one.question_id))}:</strong> <strong
-      class="num">${figure(one.probability)}</strong> ${quietOf(`stake ${figure(one.stake)}`)}
+      class="num">${chance(one.probability)}</strong> ${quietOf(`stake ${figure(one.stake)}`)}
       ${' '}${turnOf(turn(one).thread, turn(one).turn, 'its turn')}</p>
       <p class="prose">${textOf(one.because)}${one.change
         && html` <span class="quiet">Wrong if: ${textOf(one.change)}</span>`}</p>
@@ -88,7 +88,7 @@ function citationsOf(board, forecast) {
 }
 
 function impliedBy({ probability, confidence, direction }) {
-  if (probability !== null) return figure(probability);
+  if (probability !== null) return chance(probability);
   return confidence === null || direction === 'neutral' ? '' : `${direction} ${figure(confidence)}`;
 }
 

@@ -1,14 +1,13 @@
 // The record: what time made of forecasts and verdicts, the questions, the episodes, and the list of backtests.
 
 import {
-  accountOf, aStep, badgeOf, Block, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST, gain,
-  gainShare, hitsOf, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part,
-  Parts, percent, plain, priceOf, prices, questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, setQuery,
-  shareRange, signedPercent, symbolOf, symbolsOf, Table, TablePanel, Text, textOf, timeOf, told, useGet, useList,
-  useState,
+  accountOf, aStep, badgeOf, Block, chance, Choice, column, count, dayOf, Empty, Facts, figure, Filters, FORECAST,
+  gain, gainShare, hitsOf, html, joined, Link, Loaded, MISSING, money, number, numOf, outcomeOf, OutLink, Panel, part,
+  Parts, percent, plain, priceOf, prices, quantity, questionOf, quietOf, rangeOf, ratingOf, runOf, saveRows, score,
+  setQuery, shareRange, signedPercent, symbolOf, symbolsOf, Table, TablePanel, Text, textOf, timeOf, told, useGet,
+  useList, useState,
 } from '../../lib/view.js';
 import { EquityChart } from '../../lib/equity.js';
-import { quantity } from '../../lib/orders.js';
 
 /** A mean with its sign and half of its 95 % interval, which is never written as zero. */
 function signed(mean) {
@@ -29,12 +28,12 @@ const scoreColumns = (account) => [
   ['Questions', (row) => count(row.brier.n), 'num', (row) => row.brier.n],
   ['Effective', (row) => figure(row.alpha.effective, 0), 'num wide', (row) => row.alpha.effective],
   ['Dates', (row) => count(row.brier.dates), 'num wide', (row) => row.brier.dates],
-  ['Came true', (row) => html`${percent(row.rate.mean, 0)} ${quietOf(shareRange(row.rate))}`, 'num',
+  ['Came true', (row) => html`${chance(row.rate.mean)} ${quietOf(shareRange(row.rate))}`, 'num',
     (row) => row.rate.mean, 'of its questions, with the 95 % interval'],
-  ['Brier', (row) => (unscored(row) ? MISSING : html`${figure(row.brier.mean, 4)} <span class="quiet wide">
-    ${row.brier.high !== null && `±${figure(row.brier.high - row.brier.mean, 4)}`}</span>`), 'num',
+  ['Brier', (row) => (unscored(row) ? MISSING : html`${score(row.brier.mean)} <span class="quiet wide">
+    ${row.brier.high !== null && `±${score(row.brier.high - row.brier.mean)}`}</span>`), 'num',
     (row) => row.brier.mean],
-  ['Log', (row) => (unscored(row) ? MISSING : figure(row.log.mean, 3)), 'num wide', (row) => row.log.mean],
+  ['Log', (row) => (unscored(row) ? MISSING : score(row.log.mean)), 'num wide', (row) => row.log.mean],
   ['Alpha', (row) => (unscored(row) ? 'no record yet' : told(row, row.alpha.mean, signed(row.alpha))), 'num',
     (row) => row.alpha.mean],
 ];
@@ -220,8 +219,8 @@ function WholeScore({ row }) {
     <${Panel} title="Scores"><${Facts} rows=${[
       ['Forecasts', numOf(count(row.forecasts))],
       ['Questions', html`${numOf(count(row.brier.n))} on ${numOf(count(row.brier.dates))} dates`],
-      ['Brier', numOf(figure(row.brier.mean, 4))],
-      ['Log', numOf(figure(row.log.mean, 3))],
+      ['Brier', numOf(score(row.brier.mean))],
+      ['Log', numOf(score(row.log.mean))],
       ['Alpha', gain(row.alpha.mean, signed(row.alpha))],
       ['Round 2 gained', row.revision ? gain(row.revision.mean, signed(row.revision)) : undefined],
       ['Karma', row.karma === null ? undefined : numOf(figure(row.karma, 1))],
@@ -271,7 +270,7 @@ function WholeQuestion({ question, verdicts, forecasts, positions }) {
     <${Panel} title="Question"><${Facts} rows=${[
       ['State', badgeOf(question.state)],
       ['Outcome', html`<strong class="num">${outcomeOf(question.outcome)}</strong>`],
-      ['Baseline', html`${numOf(figure(question.baseline, 2))} ${quietOf(textOf(question.baseline_source))}`],
+      ['Baseline', html`${numOf(chance(question.baseline))} ${quietOf(textOf(question.baseline_source))}`],
       ['About', symbolsOf(question.subjects)],
       ['Opens', timeOf(question.opens_at)],
       ['Closes', timeOf(question.closes_at)],

@@ -6,7 +6,7 @@ import {
 } from '../../lib/view.js';
 
 const EVERY_MS = 60_000;
-const share = (value) => (value === null ? 'not known' : percent(value, 1));
+const share = (value) => (value === null ? 'not known' : percent(value));
 const worth = (row) => (row.value === null ? quietOf('not known') : money(row.value));
 
 const ACCOUNTS = [

@@ -2,7 +2,7 @@
 
 import {
   aStep, badgeOf, column, count, Empty, Facts, figure, gainShare, html, Link, MISSING, money, number, numOf, Panel,
-  percent, plain, rangeOf, runOf, signedMoney, signedPercent, Table, TablePanel, textOf, told, words,
+  percent, plain, rangeOf, ratio, runOf, signedMoney, signedPercent, Table, TablePanel, textOf, told, words,
 } from '../../lib/view.js';
 import { EquityChart, withDrawdown } from '../../lib/equity.js';
 import { Lines } from '../../lib/lines.js';
@@ -33,8 +33,8 @@ function Result({ result }) {
       ['Bought and held', gainShare(result.returns.held)],
       ['Equal weight', gainShare(result.returns.equal_weight)],
       ['Deepest fall', `${percent(result.drawdown.desk)} against ${percent(result.drawdown.held)} held`],
-      ['Mean exposure', numOf(percent(result.exposure, 1))],
-      ['Turnover', numOf(figure(result.turnover, 2))],
+      ['Mean exposure', numOf(percent(result.exposure))],
+      ['Turnover', numOf(ratio(result.turnover))],
       ['Sessions', html`${numOf(count(result.sessions))}, ${numOf(count(result.missing))} missing`],
       ['Costs', textOf(result.costs)],
     ]} /><//>
@@ -60,7 +60,7 @@ const MEASURES = [['Figure', 'name'], number('Value', short), ['95 %', (row) => 
 
 const AgainstChance = ({ found: { random, deflated, overfitting, trials } }) => [
   random && `${count(random.lots)} lots made ${signedMoney(random.desk, 0)}, above ${
-    percent(random.share, 1)} of random entries held as long.`,
+    percent(random.share)} of random entries held as long.`,
   deflated !== null && `The Sharpe ratio beats the best of ${count(trials)} by chance with probability ${
     percent(deflated)}.`,
   overfitting !== null && `The best of ${count(trials)} configurations is overfitted with probability ${

@@ -40,4 +40,4 @@ def test_a_backtest_says_how_far_it_is_and_what_it_came_to(store: Store) -> None
         session.flush()
         assert "1 of 2 sessions, 2010-08-09 to 2010-08-10: $100,250.50 so far" in outcome(session, run)
         run.state, run.summary = RunState.DONE, {"backtest": {"returns": {"desk": -0.0123, "held": 0.02}}}
-        assert outcome(session, run).endswith(": -1.2%, against +2.0% bought and held")
+        assert outcome(session, run).endswith(": -1.23 %, against +2.00 % bought and held")

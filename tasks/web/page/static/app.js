@@ -3,8 +3,8 @@
 import { render } from 'preact';
 import {
   badgeOf, bind, bindings, Confirm, Dialog, Empty, Field, Form, go, home, href, html, inPlace, Later, Loading, match,
-  moment, moveRow, place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded, shortId,
-  standingOf, useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
+  moment, moveRow, place, plain, ProblemBox, quietOf, reloadAll, replace, roomOf, Segments, setZone, Shielded,
+  shortId, standingOf, stateOf, useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Halts } from './lib/halt.js';
@@ -139,7 +139,7 @@ const isIn = (view, path) => (view === '/' ? path === '/' : path === view || pat
 function Standing({ standing, desk: { running, waiting, database, short } }) {
   const { account, market, day, model } = standing;
   return html`${standingOf(standing)}
-    ${database.trading !== 'active' && badgeOf(database.trading, 'bad', plain(database.why))}
+    ${database.trading !== 'active' && stateOf('trading', database.trading, plain(database.why))}
     ${short.map((one) => html`<a href=${href('/fleet')}>${roomOf(one)}</a>`)}
     ${waiting.length > 0 && html`<a href=${href('/approvals')}>${badgeOf(`${waiting.length} waiting`, 'warn')}</a>`}
     ${quietOf([account, `${market} ${day}`, model].map(plain).join(' · '))}

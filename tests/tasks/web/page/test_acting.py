@@ -69,7 +69,7 @@ def test_a_reason_outlives_a_lost_answer_and_the_order_is_approved_once(own_page
     expect(dialog.get_by_label("Reason")).to_have_value("as planned")
     expect(dialog.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
     dialog.get_by_role("button", name="Cancel").click()
-    expect(own_page.get_by_role("heading", level=1)).to_contain_text("submitted")
+    expect(own_page.get_by_role("heading", level=1)).to_contain_text("at the broker")
     assert len(set(keys)) == 1
     with own_desk.service.store.read() as session:
         approval = session.exec(select(Approval).where(col(Approval.order_id) == order)).one()

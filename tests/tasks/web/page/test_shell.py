@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import Page, Route, expect
 
+from chordesk.models.looks import FIGURES, written
+from chordesk.models.text import span
 from tests.browser.kit import DeskPage, short
 from tests.parts import needs
 
@@ -234,7 +236,7 @@ def test_settings_are_grouped_and_found_by_a_word_of_their_meaning(page: Page, d
     expect(page.get_by_role("region", name="The account")).to_have_count(0)
 
 
-FIGURES = """async () => {
+MONEY = """async () => {
   const { home, moment, money, priceOf, signedMoney } = await import('/page/lib/format.js');
   while (!home.value.currencies.L) await new Promise((resolve) => { setTimeout(resolve, 20); });
   const told = home.value;
@@ -250,9 +252,27 @@ FIGURES = """async () => {
 }"""
 
 
+KINDS = """async (kinds) => {
+  const shown = await import('/page/lib/format.js');
+  const made = { shares: 'quantity', change: 'signedPercent', probability: 'chance' };
+  return kinds.map(([kind, value]) => shown[made[kind] ?? kind](value));
+}"""
+
+
+def test_figures_and_spans_are_written_as_in_the_terminal(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/", re.compile("Desk"))
+    values = (0.371822, -0.0049999, 0.0, 1234.56789, -2.0)
+    asked = [(kind, value) for kind in FIGURES for value in values]
+    found = [text.replace("\u202f", " ") for text in page.evaluate(KINDS, asked)]
+    assert found == [written(kind, value) for kind, value in asked]
+    seconds = (4.24, 9.98, 59.7, 200, 7_523, 86_399.7, 800_000)
+    asking = "async (all) => all.map((await import('/page/lib/format.js')).span)"
+    assert page.evaluate(asking, [one * 1000 for one in seconds]) == [span(one) for one in seconds]
+
+
 def test_money_has_its_currency_and_times_are_of_the_exchange(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, "/", re.compile("Desk"))
-    assert page.evaluate(FIGURES) == [
+    assert page.evaluate(MONEY) == [
         "$1,234.50", "2024-03-14 20:00:00", "2024-03-15 09:00:00", "¥3,795", "-¥3,795", "+¥12", "—",
         "£104.20", "$180.25", "$520.00", "HK$381.40", "$0.00001234", "0.98 USDT",
     ]  # fmt: skip

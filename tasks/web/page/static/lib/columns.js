@@ -1,7 +1,7 @@
 // Columns of tables: a label, how the value of a field is shown, and the field, which the column sorts by.
 
 import {
-  compact, count, figure, MISSING, PAST, percent, plain, priceOf, shortId, signedMoney, signedPercent, span, words,
+  chance, compact, count, figure, MISSING, PAST, plain, priceOf, shortHash, signedMoney, signedPercent, span, words,
 } from './format.js';
 import { html } from './html.js';
 import { part } from './router.js';
@@ -39,7 +39,7 @@ export const questionOf = (id, text, most) => html`<${Link} to=${`/questions/${i
 export const accountOf = (account) => html`${textOf(account)}${PAST.test(account) ? html` ${pastOf(account)}` : ''}`;
 export const codeOf = (value) => html`<code>${textOf(value)}</code>`;
 /** The beginning of a hash or of an id that leads nowhere, and all of it in the tooltip. */
-export const hashOf = (hash) => (hash ? html`<code title=${plain(hash)}>${shortId(hash)}</code>` : MISSING);
+export const hashOf = (hash) => (hash ? html`<code title=${plain(hash)}>${shortHash(hash)}</code>` : MISSING);
 export const tokensOf = (value) => html`<span class="num" title=${count(value)}>${compact(value)}</span>`;
 export const seconds = (value) => span(value === null ? null : value * 1000);
 export const upTo = (most, className = '') => (value) =>
@@ -51,9 +51,10 @@ export const outcomeOf = (value) => ({ 0: 'no', 1: 'yes' }[value] ?? figure(valu
 /** The 95 % interval of an estimate, or why there is none. */
 export const rangeOf = ({ low, high, lack }, show) => (low === null ? lack : `${show(low)} to ${show(high)}`);
 /** That of a share, which is none below 0 or above 1. */
-export const shareRange = (found) => rangeOf(found, (value) => percent(Math.min(Math.max(value, 0), 1), 0));
+export const shareRange = (found) => rangeOf(found, (value) => chance(Math.min(Math.max(value, 0), 1)));
 export const hitsOf = (hits) => (hits
-  ? html`${percent(hits.mean, 0)} ${quietOf(`of ${count(hits.n)}, ${shareRange(hits)}`)}` : 'none has its outcome yet');
+  ? html`${chance(hits.mean)} ${quietOf(`of ${count(hits.n)}, ${shareRange(hits)}`)}`
+  : 'none has its outcome yet');
 
 /** A rating with its confidence. id: of the verdict, which it then leads to. */
 export function ratingOf(rating, confidence, id = null) {

@@ -2,12 +2,12 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, badgeOf, date, Facts, Field, FormDialog, get, hashOf, html, Loaded, money, numOf, orderOf, Panel, percent, plain,
-  priceOf, post, quietOf, reloadAll, runOf, shortId, signal, span, textOf, threadOf, tickerOf, timeOf, useAction,
-  useDraft, useGet, useKeys, useNow, useResource, useState,
+  Ago, badgeOf, date, Facts, Field, FormDialog, get, hashOf, html, Loaded, money, numOf, orderOf, Panel, percent,
+  plain, post, priceOf, quantity, quietOf, reloadAll, runOf, shortId, signal, span, stateOf, textOf, threadOf,
+  tickerOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource, useState,
 } from './view.js';
 import { Closes } from './lines.js';
-import { Denied, instrument, MoneyNotice, priceTerms, quantity, RequestDetail, stateName, unit } from './orders.js';
+import { Denied, instrument, MoneyNotice, priceTerms, RequestDetail, stateName, unit } from './orders.js';
 
 const LOOK_MS = 2_000;
 const CHECK_MS = 5_000;
@@ -107,7 +107,7 @@ async function answered(item, body, key) {
   const after = !item.order ? `the ${item.approval.kind === 'interrupt' ? 'graph' : 'turn'} has its answer`
     : state === 'approved' && !notified ? late : GOES_ON[state];
   const which = item.order ? html`order ${orderOf(item.order.id)}` : about(item);
-  return html`${badgeOf(state, state === 'approved' ? 'good' : 'warn')} ${which}: ${after}`;
+  return html`${stateOf('approval', state)} ${which}: ${after}`;
 }
 
 // The desk keeps reasons as single lines.
@@ -119,7 +119,7 @@ function fateOf({ approval, order }, now) {
   if (state === 'expired' || (state === 'pending' && date(until) <= now)) {
     return html`${badgeOf('expired')} at ${timeOf(until, 'time')}: nobody had answered by then`;
   }
-  if (state !== 'pending') return html`${badgeOf(state, state === 'approved' ? 'good' : 'bad')} by
+  if (state !== 'pending') return html`${stateOf('approval', state)} by
     ${' '}${textOf(approval.decided_by)} at ${timeOf(approval.decided_at, 'time')}${why && html`: ${textOf(why)}`}`;
   return order && order.state !== 'approval_pending'
     ? html`${badgeOf(stateName(order.state), 'warn')} the order waits no more` : null;
@@ -220,8 +220,8 @@ function Effect({ effect }) {
   if (!effect) return null;
   const { symbol, sector } = effect;
   const rows = [
-    [symbol, percent(effect.share_before, 1), percent(effect.share_after, 1)],
-    ...(sector ? [[sector, percent(effect.sector_before, 1), percent(effect.sector_after, 1)]] : []),
+    [symbol, percent(effect.share_before), percent(effect.share_after)],
+    ...(sector ? [[sector, percent(effect.sector_before), percent(effect.sector_after)]] : []),
     ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0)],
   ];
   return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) =>
@@ -249,8 +249,8 @@ export function Changes({ from, order }) {
     <${Facts} rows=${[
       ['Price then', numOf(priceOf(changes.price_then, order))],
       ['Price now', changes.price_now === null ? 'none' : numOf(priceOf(changes.price_now, order))],
-      ['Moved', changes.moved === null ? null : html`${numOf(`${percent(changes.moved)} of ${
-        percent(changes.collar)}`)} allowed ${changes.moved > changes.collar && badgeOf('too far', 'bad')}`],
+      ['Moved', changes.moved === null ? null : html`${numOf(`${percent(changes.moved, 2)} of ${
+        percent(changes.collar, 2)}`)} allowed ${changes.moved > changes.collar && badgeOf('too far', 'bad')}`],
       ['Order and hash', changes.intact ? badgeOf('as they were checked', 'good') : badgeOf('altered', 'bad')],
       ['Mandate', then === now ? (now ?? 'none, as then')
         : badgeOf(`was ${then ?? 'none'}, is ${now ?? 'none'}`, 'warn')],

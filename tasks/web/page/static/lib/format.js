@@ -1,6 +1,7 @@
 // Figures, money and times as text. What is missing is shown as missing, never as zero.
 
 import { signal } from '@preact/signals';
+import { FIGURES, ID_LETTERS, SHAPES, STATES } from './looks.js';
 
 export const MISSING = '\u2014';
 /** A maker of things whose making is slow, which keeps what it made for the same arguments. */
@@ -26,7 +27,9 @@ const isFigure = (value) => value !== null && value !== undefined && value !== '
 /** A figure with a fixed number of decimals, so that a column aligns at the point. */
 export const figure = (value, digits = 2) => shown(value, digits, {});
 
-export const count = (value) => figure(value, 0);
+/** A figure of a kind of the table, with its digits, its unit and its sign. */
+const ofKind = ({ digits, perCent, signed }) => (value, own = digits) =>
+  (perCent ? share : shown)(value, own, signed ? signs : unsigned);
 
 /** What the desk says of its exchange, of its account's currency, and of the currencies of other listings. */
 export const home = signal({ place: 'New York', zone: 'America/New_York', currency: 'USD', currencies: {}, coins: [] });
@@ -39,9 +42,23 @@ export const currencyOf = (symbol) => quoteOf(symbol) ?? home.value.currencies[/
 const IN_PAIRS = [2, 8];
 
 const signs = { signDisplay: 'exceptZero' };
+const unsigned = { signDisplay: 'negative' }; // what rounds to zero has no minus
 const shown = (value, digits, options, factor = 1) => (isFigure(value) ? format(digits, options)
   .format(Number(value) * factor) : MISSING);
 const share = (value, digits, options) => (isFigure(value) ? `${shown(value, digits, options, 100)}\u202f%` : MISSING);
+
+export const count = ofKind(FIGURES.count);
+/** Shares, contracts or coins: with as many decimals as they have. */
+export const quantity = ofKind(FIGURES.shares);
+export const ratio = ofKind(FIGURES.ratio);
+/** Brier, log. */
+export const score = ofKind(FIGURES.score);
+/** A part of a whole: 0.371 is 37.1 %. */
+export const percent = ofKind(FIGURES.percent);
+/** A change of something, as per cent with its sign. */
+export const signedPercent = ofKind(FIGURES.change);
+/** A probability, a hit rate or one end of their interval. */
+export const chance = ofKind(FIGURES.probability);
 
 /** Money in a currency, by default the account's: $1,234.50, -$3.00, ¥3,795; a change of it has its sign. A coin that
  * is no currency of a state stands behind its figure. digits: null for those of the currency; yen have none. */
@@ -55,23 +72,26 @@ export const signedMoney = (value, digits = null, currency = home.value.currency
 export const priceOf = (value, of, digits = null) => money(value, digits ?? (quoteOf(of.symbol) ? IN_PAIRS : null),
   of.currency ?? currencyOf(of.symbol));
 
-/** A fraction as percent: 0.0123 is 1.23 %; a change of it has its sign. */
-export const percent = (value, digits = 2) => share(value, digits, {});
-export const signedPercent = (value, digits = 2) => share(value, digits, signs);
-
 /** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
 export const compact = (value) => (isFigure(value) ? brief().format(Number(value)) : MISSING);
 
-/** A span of time: 340 ms, 12.3 s, 4 m 05 s, 2 h 10 m. ms: null for one that is not known. */
+/** Name, seconds of one, and from how many on it is the first.
+ * @type {[string, number, number][]} */
+const UNITS = [['d', 86_400, 172_800], ['h', 3_600, 3_600], ['min', 60, 60], ['s', 1, 0]];
+
+/** A span of time in its two largest units, as the terminal has it: 340 ms, 4.2 s, 3 min 20 s, 2 h 5 min, 9 d. ms: null
+ * for one that is not known. */
 export function span(ms) {
   if (!isFigure(ms)) return MISSING;
   const seconds = Number(ms) / 1000;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60))
-    .padStart(2, '0')} m`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  const place = UNITS.findIndex(([, , least]) => whole >= least);
+  const [[name, size], [small, part]] = [UNITS[place], UNITS[Math.min(place + 1, UNITS.length - 1)]];
+  const parts = Math.round(seconds / part);
+  const [first, second] = [Math.floor(parts / (size / part)), parts % (size / part)];
+  return second ? `${first} ${name} ${second} ${small}` : `${first} ${name}`;
 }
 
 /** Milliseconds between two times of the desk; the end may be missing: until now. */
@@ -156,8 +176,18 @@ export function short(value, most = 80) {
   return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
 }
 
-/** The short form of an id, as the terminal has it: its millisecond and four random digits. Commands accept it. */
-export const shortId = (id) => plain(id).slice(0, 16);
+/** The last letters of an id, which are random: commands and addresses take them in place of the id. */
+export const shortId = (id) => plain(id).slice(-ID_LETTERS);
+/** The beginning of a hash. */
+export const shortHash = (hash) => plain(hash).slice(0, ID_LETTERS);
+
+export const MARKS = SHAPES;
+/** How a state of a thing looks: [words, tone]. of: `run`, `order`, `approval`, `trading`, or `any` other. */
+export function lookOf(of, state) {
+  const own = words(state);
+  const [said, tone] = STATES[of][state] ?? STATES.any[own.toLowerCase()] ?? ['', 'plain'];
+  return [said || own, tone];
+}
 
 /** JSON is shown as such, laid out; any other text as it is. */
 export function laidOut(text) {

@@ -1,22 +1,15 @@
 // An order in words: its instrument, its terms and its state.
 
 import {
-  badgeOf, Block, figure, html, Link, MISSING, part, plain, priceOf, shortId, standingOf, textOf, words,
+  badgeOf, Block, figure, html, Link, lookOf, MISSING, part, plain, priceOf, quantity, shortId, standingOf, stateOf,
+  textOf, words,
 } from './view.js';
+import { STATES as LOOKS } from './looks.js';
 
-const TONES = {
-  approval_pending: 'warn', approved: 'busy', submitting: 'busy', submitted: 'busy', partially_filled: 'busy',
-  unknown: 'bad', filled: 'good', denied: 'bad', rejected: 'bad', cancelled: 'warn', expired: 'warn',
-};
-const NAMES = { approval_pending: 'waits for a person', unknown: 'outcome not known' };
-
-export const STATES = [
-  'drafted', 'denied', 'previewed', 'approval_pending', 'approved', 'submitting', 'unknown', 'submitted',
-  'partially_filled', 'filled', 'cancelled', 'rejected', 'expired',
-];
-export const stateName = (state) => NAMES[state] ?? words(state);
-export const stateTone = (state) => TONES[state] ?? 'plain';
-export const orderState = (state) => badgeOf(stateName(state), stateTone(state));
+export const STATES = Object.keys(LOOKS.order);
+export const stateName = (state) => lookOf('order', state)[0];
+export const stateTone = (state) => lookOf('order', state)[1];
+export const orderState = (state) => stateOf('order', state);
 
 /** What an order trades: its contract, the legs together, or the symbol itself. */
 export function instrument(order) {
@@ -26,8 +19,12 @@ export function instrument(order) {
 
 export const unit = (order) => (order.legs?.length ? 'units' : order.contract ? 'contracts' : 'shares');
 
-/** A quantity as the order has it: whole ones without decimals. */
-export const quantity = (value) => figure(value, Number.isInteger(Number(value)) ? 0 : 4);
+/** What an order is, as a title: "Buy 208 ED at market". */
+export function titleOf(order) {
+  const [first, ...rest] = `${plain(order.side ?? order.action)} ${quantity(order.quantity)} ${instrument(order)}`;
+  const terms = priceTerms(order);
+  return `${first.toUpperCase()}${rest.join('')} ${terms === 'market' ? 'at market' : terms}`;
+}
 export const actionOf = ({ action, side }) => [action, side].filter(Boolean).map(plain).join(', ');
 
 export const Denied = ({ title, code, reason, measured, limit }) => html`<p class="notice bad" role="status">

@@ -2,7 +2,7 @@
 // is found from the backtest.
 
 import {
-  bindings, Dialog, go, html, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
+  bindings, Dialog, go, html, lookOf, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
 } from './view.js';
 
 const MOST = 12;
@@ -26,9 +26,9 @@ export function Palette({ onClose }) {
       one.what, one.run]),
     ...KINDS.map((kind) => ['start', `Start: ${kind}`, () => go('/runs', { start: kind })]),
     ...(runs.data ?? []).map(({ run: { id, kind, state, created_at: at } }) =>
-      ['run', `${kind} ${state}, ${moment(at)}, ${shortId(id)}`, () => go(`/runs/${id}`)]),
+      ['run', `${kind} ${lookOf('run', state)[0]}, ${moment(at)}, ${shortId(id)}`, () => go(`/runs/${id}`)]),
     ...(orders.data ?? []).map(({ order: { id, side, action, symbol: of, state } }) =>
-      ['order', `${side ?? action} ${of} ${state.replaceAll('_', ' ')}, ${shortId(id)}`, () => go(`/orders/${id}`)]),
+      ['order', `${side ?? action} ${of} ${lookOf('order', state)[0]}, ${shortId(id)}`, () => go(`/orders/${id}`)]),
     ...(symbol ? [['symbol', symbol, () => go(`/symbols/${part(symbol)}`)]] : []),
   ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
     && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);

@@ -3,7 +3,8 @@
 import { Component } from 'preact';
 import { newKey, pictureUrl, post, saveFile } from './api.js';
 import {
-  ago, compact, count, figure, MISSING, moment, moments, money, PAST, plain, safeUrl, short, shortId, span, words,
+  ago, compact, count, figure, lookOf, MARKS, MISSING, moment, moments, money, PAST, plain, quantity, safeUrl, short,
+  shortId, span, words,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
 import { Problem } from './request.js';
@@ -108,31 +109,28 @@ export function Ago({ at }) {
   return html`<time class="num" datetime=${at ?? undefined} title=${moments(at)}>${ago(at)}</time>`;
 }
 
-const TONES = {
-  good: ['done', 'filled', 'confirmed', 'buy', 'strong buy', 'bullish', 'resolved', 'ok', 'active', 'approved',
-    'completed', 'up', 'running', 'runs'],
-  busy: ['pending', 'open', 'ready', 'started', 'submitted', 'waiting', 'previewed', 'submitting', 'accepted', 'draft',
-    'partial', 'sent'],
-  warn: ['stopping', 'caution', 'expired', 'retry', 'reducing', 'hold', 'late', 'stopped', 'cancelled', 'skipped',
-    'lost', 'preview', 'interrupted', 'again', 'void', 'slow'],
-  bad: ['failed', 'reject', 'bearish', 'rejected', 'denied', 'halted', 'sell', 'strong sell', 'down', 'refused',
-    'error', 'unknown', 'live', 'real money', 'frozen', 'dead', 'unreachable'],
-};
-export const toneOf = (word) => Object.keys(TONES).find((name) => TONES[name].includes(String(word).toLowerCase()))
-  ?? 'plain';
-export const MARKS = { good: '●', busy: '◐', warn: '▲', bad: '■', plain: '○' };
+export const toneOf = (word) => lookOf('any', word)[1];
 
 /** A state as a word with a mark: colour is never the only sign. tone: by the word itself where it is left out. */
-export function badgeOf(state, tone = toneOf(words(state)), title = undefined) {
+export function badgeOf(state, tone = toneOf(state), title = undefined) {
   return html`<span class=${`badge ${tone}`} title=${title}><span aria-hidden="true">${MARKS[tone]}
     </span> ${words(state)}</span>`;
 }
+
+/** The state of a run, an order, an approval or of trading, by the table of states. */
+export function stateOf(of, state, title = undefined) {
+  const [said, tone] = lookOf(of, state);
+  return badgeOf(said, tone, title);
+}
+export const runState = (state) => stateOf('run', state);
 
 /** The mark of what a backtest did, on its own account and at prices of the past. */
 export const pastOf = (account) => PAST.test(account ?? '') && badgeOf('backtest', 'warn', plain(account));
 
 // For the cells of tables and the values of facts.
 export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
+/** An id beside a title, small, and whole in its tooltip. */
+export const idOf = (id) => html`<code class="id quiet" title=${plain(id)}>${shortId(id)}</code>`;
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 /** A moment by the exchange's clock or in local time, as the page is set; both in the tooltip. parts:
@@ -502,7 +500,8 @@ function about({ type, payload }) {
     'turn.completed': () => `${subject} ${span(payload.ms)}`,
     'item.completed': () => `${payload.type ?? ''} ${payload.text ?? ''}`,
     'item.started': () => payload.type ?? '',
-    'order.fill': () => `${payload.side} ${count(payload.quantity)} ${payload.symbol} at ${figure(payload.price, 4)}`,
+    'order.fill': () => `${payload.side} ${quantity(payload.quantity)} ${payload.symbol} at ${
+      figure(payload.price, 4)}`,
     'order.state': () => [payload.symbol, payload.was && `${payload.was} →`, payload.state, payload.why]
       .filter(Boolean).join(' '),
     'status.started': () =>

@@ -1,13 +1,14 @@
 // One account: equity and drawdown, positions, exposure, comparison with the broker, and the kill switch.
 
 import {
-  accountOf, Ago, badgeOf, codeOf, column, Empty, Facts, gain, html, joined, Link, Loaded, money, number, numOf,
-  orderOf, Panel, part, percent, plain, priceOf, prices, quietOf, runOf, Segments, setQuery, signedMoney, signedPercent,
-  symbolOf, symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, toneOf, useFollowed, useGet, useList, useState,
+  accountOf, Ago, badgeOf, codeOf, column, Empty, Facts, gain, html, joined, Link, Loaded, lookOf, money, number,
+  numOf, orderOf, Panel, part, percent, plain, priceOf, prices, quantity, quietOf, runOf, Segments, setQuery,
+  signedMoney, signedPercent, stateOf, symbolOf, symbolsOf, Table, TablePanel, textOf, tickerOf, timeOf, useFollowed,
+  useGet, useList, useState,
 } from '../lib/view.js';
 import { EquityChart } from '../lib/equity.js';
 import { Switch } from '../lib/halt.js';
-import { orderState, priceTerms, quantity } from '../lib/orders.js';
+import { orderState, priceTerms } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
 
@@ -31,7 +32,7 @@ function One({ name, rows, query, changed }) {
   };
   useFollowed(['order.fill', 'order.trading'], [{ soon: detail.soon, reload: again }]);
   return html`<h1><span>Account ${accountOf(name)}</span>
-      ${detail.data && badgeOf(detail.data.trading, undefined, plain(detail.data.why))}</h1>
+      ${detail.data && stateOf('trading', detail.data.trading, plain(detail.data.why))}</h1>
     ${rows.length > 1 && html`<nav class="tabs" aria-label="Accounts">${rows.map((row) => html`
       <${Link} to=${`/accounts/${row.account}`} className=${row.account === name ? 'on' : ''}>${plain(row.account)}
       ${' '}${quietOf(`${row.own ? '' : 'other broker, '}${plain(row.trading)}`)}<//>`)}</nav>`}
@@ -50,7 +51,8 @@ function One({ name, rows, query, changed }) {
 function Standing({ found }) {
   const { equity } = found;
   return html`${found.trading !== 'active'
-    && html`<p class=${`notice ${toneOf(found.trading)}`}>${badgeOf(found.trading)} ${textOf(found.why)}</p>`}
+    && html`<p class=${`notice ${lookOf('trading', found.trading)[1]}`}>${
+      stateOf('trading', found.trading)} ${textOf(found.why)}</p>`}
     ${Object.keys(found.missing).length > 0 && html`<p class="notice warn">Not valued: ${byReason(found.missing).map(
       ([why, rows]) => html`${symbolsOf(rows.map(([symbol]) => symbol))}${textOf(why)}. `)}</p>`}
     <${Facts} rows=${[
@@ -76,7 +78,7 @@ const POSITIONS = [
   number('Quantity', quantity), prices('Average cost', 'average_cost', 'wide'),
   ['Price', (row) => (row.market_price === null ? html`<span title=${plain(row.missing)}>none</span>`
     : priceOf(row.market_price, row)), 'num', null, 'hover for its time'],
-  number('Value', money), number('Share', (value) => percent(value, 1), 'share', 'wide'), number('Gain', gain),
+  number('Value', money), number('Share', (value) => percent(value), 'share', 'wide'), number('Gain', gain),
   ['Gain %', (row) => gain(row.gain, signedPercent(row.gain_share)), 'num wide', 'gain_share'],
   ['Protected by', (row) => (row.protected_by.length ? row.protected_by.map(joined('order')).map((one) => html`
     <span class="row">${orderOf(one.id)} ${numOf(priceTerms(one))} ${orderState(one.state)}</span>`)
@@ -95,7 +97,7 @@ function Sectors({ found: { sectors, gross } }) {
   const most = Math.max(...sectors.map((one) => Math.abs(one.exposure))) || 1;
   return html`<ul class="bars">${sectors.map((one) => html`<li>
     <span class="name">${textOf(one.sector || 'sector not known')} ${quietOf(symbolsOf(one.symbols))}</span>
-    <span class="num">${money(one.exposure, 0)} ${quietOf(percent(one.share, 1))}</span>
+    <span class="num">${money(one.exposure, 0)} ${quietOf(percent(one.share))}</span>
     <span class="bar" aria-hidden="true">
       <span style=${{ width: `${(Math.abs(one.exposure) / most) * 100}%` }}></span></span></li>`)}</ul>`;
 }

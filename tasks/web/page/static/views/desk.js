@@ -2,8 +2,9 @@
 
 import {
   ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, gain, go, hitsOf, html, joined, KIND,
-  Link, LiveBadge, Loaded, money, orderOf, Panel, percent, plain, quietOf, runOf, signedPercent, span, stepsOf,
-  symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList, waitOf,
+  Link, LiveBadge, Loaded, money, orderOf, Panel, percent, plain, quietOf, runOf, signedPercent, span, stateOf,
+  stepsOf, symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList,
+  waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
 import { Lines } from '../lib/lines.js';
@@ -89,7 +90,7 @@ function Results({ found: { standing, spent, views, budget_tokens: budget, datab
       ['Buys that beat the median', hitsOf(record.data?.hits)],
       ['Cost today', html`${costOf(spent)} ${
         quietOf(`· ${compact(spent.tokens)} tokens${budget ? ` of ${compact(budget)}` : ''}`)}`],
-      ['Trading', badgeOf(database.trading, database.trading === 'active' ? 'good' : 'bad', database.why)],
+      ['Trading', stateOf('trading', database.trading, database.why)],
     ]} />
     ${record.data?.lacking && html`<p class="quiet">No benchmark: ${textOf(record.data.lacking)}.</p>`}<//>`;
 }

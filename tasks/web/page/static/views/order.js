@@ -1,14 +1,14 @@
 // One order: what it is, why it was made, what was checked, what it rests on, and what became of it.
 
 import {
-  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, laidOut, LiveBadge,
-  Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, quietOf, ratingOf,
-  REPORT, runOf, shortId, symbolOf, Table, TablePanel, textOf, tickerOf, timeOf, upTo, useEffect, useFollowed, useGet,
-  useState, words,
+  badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, idOf, laidOut,
+  LiveBadge, Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, quantity,
+  quietOf, ratingOf, REPORT, runOf, shortHash, shortId, stateOf, symbolOf, Table, TablePanel, textOf, tickerOf,
+  timeOf, upTo, useEffect, useFollowed, useGet, useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
-  actionOf, breakable, Denied, instrument, orderState, priceTerms, quantity, stateName, stateTone, turnOf, unit,
+  actionOf, breakable, Denied, instrument, orderState, priceTerms, stateName, stateTone, titleOf, turnOf, unit,
 } from '../lib/orders.js';
 
 export function OrderView({ params, query }) {
@@ -28,7 +28,7 @@ function Whole({ detail, path, part, live, item }) {
   useEffect(() => {
     if (part) document.getElementById(`part-${part}`)?.scrollIntoView({ block: 'start' });
   }, [part]);
-  return html`<h1><span>Order <code>${shortId(order.id)}</code></span> ${symbolOf(order.symbol)}
+  return html`<h1><span>${titleOf(order)}</span> ${symbolOf(order.symbol)} ${idOf(order.id)}
     ${orderState(order.state)} ${pastOf(order.account)} <${LiveBadge} live=${live} /></h1>
     <div class="stack">
     <p class="lead">${plain(order.side ?? order.action)} <strong class="num">${quantity(order.quantity)}
@@ -40,7 +40,7 @@ function Whole({ detail, path, part, live, item }) {
     ${detail.rogue.length > 0 && html`<p class="notice bad" role="status">${badgeOf('rogue calls', 'bad')}
       ${' '}${rogueText(detail.rogue)}. What rests on them waits for a person.</p>`}
     ${item && html`<div class="notice warn answer" role="group" aria-label="Your answer">
-      <span>${badgeOf('waits for a person', 'warn')} until ${timeOf(item.approval.expires_at)},
+      <span>${orderState(order.state)} until ${timeOf(item.approval.expires_at)},
         ${' '}<${Until} item=${item} /></span><${Answering} item=${item} /></div>`}
     <${Panel} title="What it rests on, and what became of it" id="part-lineage"><${Lineage} detail=${detail} /><//>
     <div class="grid dense">
@@ -140,7 +140,7 @@ const Preview = ({ order, preview, checks }) => html`<div class="stack"><${Facts
     <${Block} label="Canonical text">${laidOut(preview.payload)}<//></details></div>`;
 
 const answerOf = (approval) => [
-  ['State', badgeOf(approval.state)],
+  ['State', stateOf('approval', approval.state)],
   ['By', approval.decided_by ? textOf(approval.decided_by) : null],
   ['When', approval.decided_at ? timeOf(approval.decided_at) : null],
   ['Why', approval.why ? textOf(approval.why) : null],
@@ -252,7 +252,7 @@ function layersOf({ order, chain }) {
     made('order', 'Order', 'not yet',
       (one) => ({ lines: [shortId(one.id), stateName(one.state)], tone: stateTone(one.state), ...part('order') })),
     made('preview', 'Preview', later,
-      (one) => ({ lines: [money(one.notional), shortId(one.payload_hash)], ...part('preview') })),
+      (one) => ({ lines: [money(one.notional), shortHash(one.payload_hash)], ...part('preview') })),
     made('approval', 'Answer', null, (one) => ({ tone: ANSWER_TONES[one.state], ...part('answer'),
       lines: [one.state, one.decided_by ?? (one.state === 'pending' ? 'waits' : 'nobody')] })),
     layer('Submission', order.sent_at ? [{ lines: ['sent', order.broker_order_id ? shortId(order.broker_order_id)

@@ -1,12 +1,12 @@
 // Orders, the newest first, and above them what waits for a person.
 
 import {
-  badgeOf, Check, column, count, date, Filters, hashOf, html, Link, LiveBadge, Loaded, MISSING, money, number, orderOf,
-  Panel, pastOf, plain, runOf, setQuery, shortId, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed,
-  useGet, useList,
+  badgeOf, Check, column, count, date, Filters, hashOf, html, Link, LiveBadge, Loaded, MISSING, money, number,
+  orderOf, Panel, pastOf, plain, quantity, runOf, setQuery, shortHash, symbolOf, Table, TablePanel, Text, textOf,
+  timeOf, upTo, useFollowed, useGet, useList,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
-import { actionOf, orderState, priceTerms, quantity, stateName, STATES } from '../lib/orders.js';
+import { actionOf, orderState, priceTerms, stateName, STATES } from '../lib/orders.js';
 
 const EVERY_MS = 30_000;
 const FILTERS = [['state', 'State', STATES.map((state) => [state, stateName(state)])], ['symbol', 'Symbol', 'symbol'],
@@ -58,7 +58,7 @@ function Audit() {
 }
 
 const CHAINS = [
-  ['Chain', (row) => html`<code title=${plain(row.place)}>${shortId(row.chain)}</code>`],
+  ['Chain', (row) => html`<code title=${plain(row.place)}>${shortHash(row.chain)}</code>`],
   ['State', ({ verified, file_found: found, all_problems: problems }) => (verified ? badgeOf('whole', 'good')
     : badgeOf(found ? `${problems} problems` : 'its file is missing', 'bad'))],
   number('Lines', count, 'entries'),

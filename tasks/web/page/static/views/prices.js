@@ -2,8 +2,8 @@
 
 import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
-  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, pathWith, plain, SaveButton, Segments,
-  setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
+  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, pathWith, plain, quantity,
+  SaveButton, Segments, setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { Chart, pointsOf, Zones } from '../lib/chart.js';
 
@@ -183,8 +183,8 @@ const TEXTS = {
   hits: (row) => ({ text: `hit: ${row.lens}`, href: `#/runs/${row.run_id}?stage=hits` }),
   verdicts: (row) => ({ text: row.rating, href: `#/verdicts/${row.id}` }),
   orders: (row) => ({ text: `${row.action} ${row.side ?? ''} ${row.quantity === null ? ''
-    : figure(row.quantity, 0)} ${row.state}`, href: `#/orders/${row.id}`, side: row.side }),
-  fills: (row) => ({ text: `${row.side} ${figure(row.quantity, 0)} at ${figure(row.price)}`,
+    : quantity(row.quantity)} ${row.state}`, href: `#/orders/${row.id}`, side: row.side }),
+  fills: (row) => ({ text: `${row.side} ${quantity(row.quantity)} at ${figure(row.price)}`,
     href: `#/orders/${row.order_id}`, side: row.side, price: row.price }),
 };
 

@@ -1,8 +1,8 @@
 // One report: its answer, each figure beside the tool answer that it comes from, what was missing, and who gave it.
 
 import {
-  badgeOf, between, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded, money,
-  numOf, orderOf, Panel, part, pastOf, percent, Picture, place, plain, prose, quietOf, REPORT, runOf, seconds,
+  badgeOf, between, chance, codeOf, column, count, Dots, Empty, Facts, href, html, inPlace, joined, Link, Loaded,
+  money, numOf, orderOf, Panel, part, pastOf, percent, Picture, place, plain, prose, quietOf, REPORT, runOf, seconds,
   setQuery, shortId, SOURCED, span, symbolOf, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, upTo, useEffect,
   useGet, useKeys, useMemo, useRef, words,
 } from '../lib/view.js';
@@ -41,7 +41,7 @@ function Shown({ report, query }) {
           ['Status', badgeOf(report.status)],
           ['Figures with a source', sourced === null ? quietOf('not looked for')
             : numOf(`${count(sourced.supported)} of ${count(sourced.figures)}${sourced.figures
-              ? ` (${percent(sourced.supported / sourced.figures, 0)})` : ''}`)],
+              ? ` (${percent(sourced.supported / sourced.figures)})` : ''}`)],
         ]} />
         ${report.reason && html`<p class="reason">${badgeOf('why', 'warn')} ${textOf(report.reason)}</p>`}
         <p class="summary">${cited(report.summary, 'summary')}</p>
@@ -244,7 +244,7 @@ function VerdictShown({ detail }) {
       <${Facts} rows=${[
         ['Rating', badgeOf(verdict.rating)],
         ['Confidence', textOf(verdict.confidence)],
-        ['Beats the median', detail.probability !== null ? numOf(percent(detail.probability, 0))
+        ['Beats the median', detail.probability !== null ? numOf(chance(detail.probability))
           : quietOf(html`not known until <code>desk calibrate</code>`)],
         ['Candidate', html`${numOf(count(candidate.rank))}, ${textOf(candidate.origin)}`],
         ['Market time', timeOf(detail.market_at)],
@@ -275,18 +275,18 @@ function thesesOf({ verdict: { pooled }, reports }) {
 
 const known = (value, shown) => (value === null || value === undefined ? quietOf('none') : shown(value));
 const decimals = (value) => value.toFixed(2);
-const within = (low, high) => ` (${percent(low, 0)} to ${percent(high, 0)})`;
+const within = (low, high) => ` (${chance(low)} to ${chance(high)})`;
 const THESES = [
   column('Role'),
   ['Probability', (row) => known(row.probability,
-    (value) => `${percent(value, 1)}${row.range ? within(...row.range) : ''}`), 'num', null,
+    (value) => `${chance(value)}${row.range ? within(...row.range) : ''}`), 'num', null,
     'that the share beats its benchmark; pooled with its 95 % interval'],
   ['Weight', (row) => known(row.weight, decimals), 'num', null, 'its share of the pooled log odds'],
   ['By record', (row) => known(row.earned, decimals), 'num', null,
     'what the record of its role makes of 1, from 30 resolved theses on'],
   ['Sessions', (row) => known(row.thesis.horizon, count), 'num'],
   ['Move', ({ thesis: { move, move_low: low, move_high: high } }) => known(move, (value) =>
-    `${percent(value, 1)}${Number.isFinite(low) && Number.isFinite(high) ? within(low, high) : ''}`), 'num', null,
+    `${chance(value)}${Number.isFinite(low) && Number.isFinite(high) ? within(low, high) : ''}`), 'num', null,
     'expected over its sessions, with its 10 % and 90 %'],
   ['Wrong at', (row) => (row.thesis.invalidation?.event
     ? textOf(`${row.thesis.invalidation.day}: ${row.thesis.invalidation.event}`)

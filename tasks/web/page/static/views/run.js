@@ -1,15 +1,14 @@
 // One run: from the universe to the fills, its steps on a timeline, its candidates, and what happens while it runs.
 
 import {
-  ActionButton, badgeOf, between, Check, Choice, codeOf, column, compact, costOf, count, date, Empty, EventRow, Facts,
-  Field, figure, html, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, number, numOf, Panel, part, PAST, pastOf,
-  percent, plain, priceOf, ProblemBox, quietOf, ratingOf, runOf, SaveButton, Segments, setQuery, shortId, signedPercent,
-  span, standingOf, stepsOf, symbolOf, Table, TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded,
-  useCallback, useEffect, useFirst, useGet, useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf,
-  words, zone,
+  ActionButton, badgeOf, between, chance, Check, Choice, codeOf, column, compact, costOf, count, date, Empty,
+  EventRow, Facts, Field, figure, html, idOf, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, number, numOf,
+  Panel, part, PAST, pastOf, percent, plain, priceOf, ProblemBox, quantity, quietOf, ratingOf, runOf, runState,
+  SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, stepsOf, symbolOf, Table, TablePanel,
+  Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded, useCallback, useEffect, useFirst, useGet, useKeys,
+  useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf, words, zone,
 } from '../lib/view.js';
 import { Closes } from '../lib/lines.js';
-import { quantity } from '../lib/orders.js';
 import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
@@ -47,8 +46,8 @@ function One({ run, query, parts }) {
     return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${course.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
-  return html`<div class="view run-view"><h1>Run <span class="id">${shortId(run)}</span>
-      ${found && html`${quietOf(plain(found.kind))} ${badgeOf(found.state)} ${found.kind !== 'backtest'
+  return html`<div class="view run-view"><h1><span>${found ? titleOf(found) : 'Run'}</span> ${idOf(run)}
+      ${found && html`${runState(found.state)} ${found.kind !== 'backtest'
         && pastOf(found.account)}`}
       ${found && !ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${found && !gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
@@ -68,6 +67,10 @@ function One({ run, query, parts }) {
       ${found && html`<${Compare} run=${found} path=${path} other=${query.with} />`}
     </div></div>`;
 }
+
+/** What a run is, as a title: "Screen of 2010-08-12". */
+const titleOf = ({ kind, standing, schedule }) => `${kind[0].toUpperCase()}${plain(kind).slice(1)} of ${
+  standing.day}${schedule ? `, ${plain(schedule)}` : ''}`;
 
 const showAll = () => setQuery({ stage: '', label: '' });
 const allButton = (some) => some && html`<button type="button" onClick=${showAll}>Show all candidates</button>`;
@@ -126,9 +129,9 @@ function Pooled({ row, run }) {
   const { probability, horizon, low, high, move, invalidation_price: wrong, invalidation_source: source } = pooled;
   return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
     <p>${probability === null ? 'No thesis states a probability.'
-      : html`${percent(probability, 0)} that it beats the median over ${horizon} sessions
-        ${' '}${quietOf(`(80 %: ${percent(low, 0)} to ${percent(high, 0)})`)}${move !== null
-        && `, move ${signedPercent(move, 1)}`}${wrong > 0
+      : html`${chance(probability)} that it beats the median over ${horizon} sessions
+        ${' '}${quietOf(`(80 %: ${chance(low)} to ${chance(high)})`)}${move !== null
+        && `, move ${signedPercent(move)}`}${wrong > 0
         && html`; wrong at ${priceOf(wrong, row)} ${quietOf(textOf(source))}`}`}</p>
     <${Closes} symbol=${row.symbol} run=${run.run_id} stop=${plan?.stop ?? wrong} target=${plan?.target} />
     ${plan && html`<p class="quiet">Plan: entry ${priceOf(plan.entry, row)}, stop ${
@@ -138,8 +141,8 @@ function Pooled({ row, run }) {
 
 const THESES = [
   column('Role', words),
-  ['Probability', (row) => (row.probability === null ? 'none' : percent(row.probability, 0)), 'num'],
-  ['Weight', (row) => percent(row.weight, 0), 'num'],
+  ['Probability', (row) => (row.probability === null ? 'none' : chance(row.probability)), 'num'],
+  ['Weight', (row) => percent(row.weight), 'num'],
 ];
 
 function Stop({ path, state, done }) {
@@ -190,7 +193,7 @@ function Funnel({ stages, stage, label }) {
   const most = Math.max(1, ...stages.map((one) => one.symbols));
   return html`<ol class="funnel">${stages.map((one, index) => {
     const before = stages[index - 1]?.symbols;
-    const share = index && before ? percent(one.symbols / before, 0) : '';
+    const share = index && before ? percent(one.symbols / before) : '';
     const chosen = (name) => stage === one.stage && (label ?? '') === name;
     const choose = (name) => () => (chosen(name) ? showAll() : setQuery({ stage: one.stage, label: name }));
     return html`<li class=${stage === one.stage ? 'chosen' : ''}>
@@ -419,7 +422,7 @@ const BOTH = [
   ['The other', (row) => row.theirs, 'num'],
 ];
 const TOTALS = /** @type {[string, (one: any) => any][]} */ ([
-  ['Run', (one) => runOf(one.id)], ['Began', (one) => moment(one.created_at)], ['State', (one) => badgeOf(one.state)],
+  ['Run', (one) => runOf(one.id)], ['Began', (one) => moment(one.created_at)], ['State', (one) => runState(one.state)],
   ['Candidates', (one) => count(one.candidates)], ['Orders', (one) => count(one.orders)],
   ['Turns', (one) => count(one.turns)], ['Tokens', (one) => count(one.tokens)], ['Money', costOf],
   ['Candidates of one alone', (one) => count(one.alone.length)],

@@ -2,9 +2,9 @@
 
 import {
   ask, badgeOf, between, Check, Choice, column, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND,
-  LiveBadge, Loaded, moment, number, pathWith, post, quietOf, runOf, Segments, setQuery, shortId, span, symbolsOf,
-  Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useResource,
-  useState,
+  LiveBadge, Loaded, moment, number, pathWith, post, quietOf, runOf, runState, Segments, setQuery, shortId, span,
+  symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys,
+  useResource, useState,
 } from '../lib/view.js';
 
 const PAGE = 100;
@@ -53,7 +53,7 @@ const took = (run) => between(run.created_at, run.finished_at);
 const filters = (kinds) => [['kind', 'Kind', kinds], ['state', 'State', STATES], ['day', 'Day, New York', 'date'],
   ['symbol', 'Symbol', 'symbol']];
 const COLUMNS = [
-  KIND, column('State', badgeOf),
+  KIND, column('State', runState),
   ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
   ['Symbols', (run) => html`<span class="symbols">${symbolsOf(run.symbols)}</span>`, 'wide'],
   number('Candidates', count, 'candidates', 'wide'),

@@ -1,12 +1,11 @@
 // The symbols that runs have researched, the last one first, and any other by its name.
 
 import {
-  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded, money,
-  number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, ProblemBox, prose, quietOf, ratingOf, REPORT,
-  runOf, setQuery, SOURCED, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo, useFollowed, useGet, useList,
-  useState, words,
+  badgeOf, Block, codeOf, column, count, Empty, Facts, Field, figure, Form, gain, go, html, joined, Link, Loaded,
+  money, number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, ProblemBox, prose, quantity, quietOf,
+  ratingOf, REPORT, runOf, setQuery, SOURCED, stateOf, symbolOf, Table, TablePanel, Text, textOf, timeOf, upTo,
+  useFollowed, useGet, useList, useState, words,
 } from '../lib/view.js';
-import { quantity } from '../lib/orders.js';
 import { Prices } from './prices.js';
 
 const FRESH_MS = 30_000;
@@ -127,7 +126,7 @@ const ORDERS = [
   number('Quantity', quantity),
   ['Price', (row) => (row.limit_price ?? row.stop_price) === null ? quietOf('market')
     : priceOf(row.limit_price ?? row.stop_price, row), 'num wide'],
-  ['State', (row) => html`${badgeOf(row.state, undefined, plain(row.denial_reason))}
+  ['State', (row) => html`${stateOf('order', row.state, plain(row.denial_reason))}
     ${row.denial_code && html` <code>${plain(row.denial_code)}</code>`}`],
 ];
 const FILLS = [

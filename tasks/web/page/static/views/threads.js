@@ -2,10 +2,10 @@
 
 import {
   Ago, badgeOf, between, Block, codeOf, column, compact, count, date, Empty, Facts, Field, Filters, Form, get, go,
-  hashOf, href, html, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part, pastOf,
-  Picture, place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf, TablePanel,
-  Text, textOf, threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys, useList,
-  useResource, useState, words,
+  hashOf, href, html, idOf, inPlace, joined, laidOut, LiveBadge, Loaded, Loading, money, number, numOf, Panel, part,
+  pastOf, Picture, place, plain, post, ProblemBox, quietOf, runOf, seconds, setQuery, shortId, span, symbolOf,
+  TablePanel, Text, textOf, threadOf, timeOf, upTo, useAction, useDraft, useEffect, useFollowed, useGet, useKeys,
+  useList, useResource, useState, words,
 } from '../lib/view.js';
 import { RequestDetail } from '../lib/orders.js';
 
@@ -51,7 +51,7 @@ function Whole({ path, found: thread, chosen, live, again }) {
   useKeys([['n', 'Next turn', () => choose(at + 1)], ['b', 'Turn before', () => choose(at - 1)]], 'This thread',
     [at, turns.length]);
   const turn = turns[at];
-  return html`<h1><span>Thread <code>${shortId(thread.thread_id)}</code></span> ${textOf(thread.role)}
+  return html`<h1><span>Thread</span> ${idOf(thread.thread_id)} ${textOf(thread.role)}
     ${' '}${subjectOf(thread.subject)} ${standingBadge(thread)} <${LiveBadge} live=${live} /></h1>
     ${chosen && turns.length > 0 && turns[at].turn_id !== chosen && html`<p class="notice warn" role="status">
       Turn <code>${shortId(chosen)}</code> is not among the turns of this thread: it was deleted with its run, or
@@ -99,7 +99,7 @@ function TurnOrThread({ turn, tool_calls: calls }) {
   if (known) return html`<${Loading} what="its thread" />`;
   const whole = { ...turn, turn_id: turn.id, row: turn, running: false, tokens: turn.total_tokens, prompt: null,
     seconds: between(turn.started_at, turn.finished_at) / 1000, answer: turn.text, items: [], approvals: [], calls };
-  return html`<h1>Turn <code>${shortId(turn.id)}</code> ${plain(turn.role)}</h1>
+  return html`<h1>Turn of ${plain(turn.role)} ${idOf(turn.id)}</h1>
     <div class="stack"><${Panel} title="Thread"><p class="quiet">It ran on no thread that is known.</p><//>
     <${Turn} turn=${whole} /></div>`;
 }
