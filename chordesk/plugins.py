@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from chordesk.models.features import HoldingsSource as HoldingsSource
     from chordesk.models.features import Keep as Keep
     from chordesk.models.features import MarketEntry as MarketEntry
+    from chordesk.models.features import MessengerEntry as MessengerEntry
     from chordesk.models.features import NoticeWords as NoticeWords
     from chordesk.models.features import Program as Program
     from chordesk.models.features import RuntimeEntry as RuntimeEntry

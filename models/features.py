@@ -200,7 +200,7 @@ def _require_variables(whose: str, names: tuple[str, ...]) -> None:
             raise ValueError(f"{reason}: write capitals, such as ACME_API_KEY, and none of the desk's names")
 
 
-# Names for packages, in which `Broker` and `Runtime` are what such a module makes.
+# Names for packages, in which `Broker`, `Runtime` and `Messenger` are what such a module makes.
 MarketEntry = Market
 BrokerEntry = Broker
 RuntimeEntry = Runtime
@@ -224,6 +224,21 @@ class Program:
     where: str  # for people
     setting: str = ""  # where it is set, the process runs, and always without one
     stop_seconds: int = 4  # from SIGTERM to SIGKILL
+    messengers: bool = False  # it runs those of all features, and so too where the setting of one is set
+
+
+@dataclass(frozen=True, slots=True)
+class Messenger:
+    """A service on which people write to the desk and are written to, run by the process that notifies. setting: where
+    it is set, the messenger runs. build: "module:function" of the settings and a Store, returns a `Messenger` of
+    `tasks/notifications/messengers.py`."""
+
+    setting: str
+    build: str
+    shown: str  # its name for people
+
+
+MessengerEntry = Messenger
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +358,10 @@ class Feature:
     checks: tuple[str, ...] = ()  # CheckEntry of `desk doctor`
     preflight: tuple[str, ...] = ()  # functions that raise a DeskError where `desk up` could not do the feature's work
     programs: tuple[Program, ...] = ()
+    messengers: Mapping[str, Messenger] = field(default_factory=dict)  # by name
+    # Functions of the settings, a Store, a function that returns the account's market, and a text: each answers a
+    # question from rows, with `text`, `missing`, and an empty `intent` where it has no answer to it.
+    answers: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()  # routers of `desk api`
     views: tuple[View, ...] = ()  # of the page
     pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
@@ -1004,7 +1023,7 @@ def load_packages() -> None:
 def _every_place(feature: Feature) -> Iterator[str]:
     yield from (*feature.roles, *feature.tools, *feature.policies, *feature.workflows, *feature.brief)
     yield from (*feature.lineage, *feature.bounds, *feature.requires, *feature.checks, *feature.preflight)
-    yield from (*feature.routes, *feature.wraps)
+    yield from (*feature.routes, *feature.wraps, *feature.answers)
     for several in (feature.turn_counts, feature.options, feature.subcommands):
         yield from (place for places in several.values() for place in places)
     yield from (one.module for one in feature.commands.values())

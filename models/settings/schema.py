@@ -151,6 +151,7 @@ BROKER_KEYS = tuple(dict.fromkeys(name for broker in BROKERS.values() for name i
 # Places whose accounts a person looks at by `desk holdings refresh`, and their keys, which no other process has.
 HOLDINGS_SOURCES = features.added(dict[str, features.HoldingsSource](), "holdings")
 HOLDINGS_KEYS = tuple(dict.fromkeys(name for source in HOLDINGS_SOURCES.values() for name in source.credentials))
+MESSENGERS = features.added(dict[str, features.Messenger](), "messengers")
 REAL_MONEY = frozenset(name for name, broker in BROKERS.items() if not broker.play_money)  # they need a mandate
 
 

@@ -12,7 +12,7 @@ from chordesk.models import features, home
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
-from chordesk.models.settings.schema import ALIASES, BROKERS, HOLDINGS_SOURCES, SECRETS, Settings
+from chordesk.models.settings.schema import ALIASES, BROKERS, HOLDINGS_SOURCES, MESSENGERS, SECRETS, Settings
 
 # Secrets in files: `NAME_FILE` is the path of a file with the value of NAME, as containers mount them.
 #
@@ -94,7 +94,9 @@ def _unusable(variable: str, path: str, why: str, remedy: str) -> SettingError:
 
 PREFIX = "DESK_"
 # The desk's own secrets that only some of its processes have use for; the others are started without, and forget them.
-OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "message_key", "notify_channels"})
+OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "message_key", "notify_channels"}) | {
+    one.setting for one in MESSENGERS.values() if one.setting in SECRETS
+}
 CONFIG_VARIABLE = "DESK_CONFIG"
 JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"
 # The desk's own settings for the processes of a `desk up`, as JSON: one that restarts keeps those of the others.

@@ -6,7 +6,6 @@ import logging
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 import apprise
@@ -15,21 +14,13 @@ from apprise.exception import AppriseException
 from chordesk.models.errors import SettingError
 from chordesk.models.text import without_secrets
 from chordesk.models.urls import HIDDEN
-from chordesk.tasks.notifications.channels import Channel
+from chordesk.tasks.notifications.channels import Answer, Channel
 
 # Apprise's own 4 s are short for a mail server; a far side that drips is cut off by the sender.
 READ_SECONDS = 10.0
 _LONGEST = 300
 _LIBRARY = logging.getLogger("apprise")
 _PARTS = re.compile(r"[/?&=:@,#]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one attempt. error: why it failed, without secrets."""
-
-    sent: bool
-    error: str | None = None
 
 
 class _Collector(logging.Handler):

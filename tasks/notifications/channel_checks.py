@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from chordesk.models.answers import Frozen
 from chordesk.models.settings import Settings
-from chordesk.tasks.notifications.channels import Channel, channels
+from chordesk.tasks.notifications.channels import Answer, Channel, channels
 
 TRIAL_SECONDS = 30.0
 TITLE = "Desk: a test"
@@ -42,7 +42,7 @@ def services_apart(settings: Settings) -> dict[str, str]:
 
 def try_out(some: Sequence[Channel]) -> list[Trial]:
     """Send a test message to each of these channels at once, and return what they answered. Raises SettingError."""
-    from chordesk.tasks.notifications.apprise_wire import Answer, wires
+    from chordesk.tasks.notifications.apprise_wire import wires
 
     made, answers = wires(some), dict[str, Answer]()
 

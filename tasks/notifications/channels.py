@@ -25,6 +25,14 @@ class Channel:
     quiet: QuietHours | None
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one attempt. error: why it failed, without secrets."""
+
+    sent: bool
+    error: str | None = None
+
+
 def channels(settings: Settings) -> list[Channel]:
     """Raises SettingError for what does not fit together, and without apprise or a channel."""
     if settings.notify_channels is None:

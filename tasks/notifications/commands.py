@@ -20,11 +20,12 @@ from chordesk.tasks.cli.processes import configured, forget_credentials
 from chordesk.tasks.cli.shell import Json, checked, looks, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from chordesk.models.database.store import Store
     from chordesk.models.tables.runtime import Notification
     from chordesk.tasks.notifications.channel_checks import Trial
+    from chordesk.tasks.notifications.messengers import Wire
     from chordesk.tasks.notifications.outbox import ChannelRow, NotificationsState
 
 NOTHING = "nothing was sent yet"
@@ -119,34 +120,42 @@ commands.command("channels")(overview)
 
 @commands.command()
 def run() -> None:
-    """Send notifications in the foreground; a second process waits."""
+    """Send notifications and run messengers in the foreground; a second process waits."""
     from chordesk.models.database.store import Store, require_current
-    from chordesk.tasks.notifications import channels
+    from chordesk.models.settings.schema import MESSENGERS
+    from chordesk.tasks.notifications import channels, messengers
     from chordesk.tasks.running_processes import present
     from chordesk.tasks.services import stop_signals
 
     forget_credentials()
-    settings = configured("notify_channels")
-    found = channels.channels(settings)
-    # Loaded here: no other process has use for the library.
-    from chordesk.tasks.notifications.apprise_wire import wires
+    settings = configured("notify_channels", *(one.setting for one in MESSENGERS.values()))
+    on = messengers.chosen(settings)
+    made: Mapping[str, Wire] = {}
+    if settings.notify_channels is not None or not on:
+        found = channels.channels(settings)
+        # Loaded here: no other process has use for the library.
+        from chordesk.tasks.notifications.apprise_wire import wires
+
+        made = wires(found)
     from chordesk.tasks.notifications.sender import Sender
 
-    made = wires(found)
     require_current(settings.database)
     owner = f"notify@{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    names = ", ".join(f"{name} ({wire.service})" for name, wire in made.items())
+    names = ", ".join((*(f"{name} ({wire.service})" for name, wire in made.items()), *on.values()))
     stop = threading.Event()
     with closing(Store(settings.database)) as store, present(settings, "notify"):
-        sender = Sender(store, settings, made, owner)
+        running = messengers.built(settings, store)
+        sender = Sender(store, settings, made, owner, running)
         with (
             _watched(settings, store, sender, owner, stop),
-            ThreadPoolExecutor(1, "notify") as pool,
+            ThreadPoolExecutor(1 + len(running), "notify") as pool,
             stop_signals.raised(),
         ):
             print_line(f"sending to {names}")
             # Not in this thread: a stop signal must not end a transaction in the middle.
             sending = pool.submit(sender.run, stop)
+            for one in running:
+                pool.submit(messengers.run, one, stop, sender.holds)
             try:
                 sending.result()
             finally:

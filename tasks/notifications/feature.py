@@ -24,5 +24,5 @@ FEATURE = Feature(
     settings=("notify_channels", "notify_kinds", "notify_quiet", "notify_zone", "notify_page_url"),
     checks=("chordesk.tasks.notifications.doctor_check:CHECK",),
     preflight=("chordesk.tasks.notifications.channel_checks:preflight",),
-    programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels"),),
+    programs=(Program("notify", ("notify", "run"), "notifications of people", "notify_channels", messengers=True),),
 )

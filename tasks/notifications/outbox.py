@@ -37,8 +37,16 @@ _Alike = tuple[str, str, str]  # channel, kind and run of messages that become o
 
 
 def begin(session: Session, channels: Sequence[Channel], services: dict[str, str], now: dt.datetime) -> None:
-    """Free what an earlier process was sending, give up what waits for a channel that is gone. services: apprise's
-    names."""
+    """Free what an earlier process was sending, and note the channels."""
+    again = {"state": NotificationState.WAITING, "owner": None, "next_at": now}
+    sending = col(Notification.state) == NotificationState.SENDING
+    session.connection().execute(update(Notification).where(sending).values(again))
+    note_channels(session, channels, services, now)
+
+
+def note_channels(session: Session, channels: Sequence[Channel], services: dict[str, str], now: dt.datetime) -> None:
+    """Note the channels that there are now, and give up what waits for one that is gone. services: their names for
+    people."""
     known = {row.name: row for row in session.exec(select(NotificationChannel)).all()}
     for one in channels:
         row = known.pop(one.name, None) or NotificationChannel(name=one.name, service="", since=now - BEFORE)
@@ -49,8 +57,6 @@ def begin(session: Session, channels: Sequence[Channel], services: dict[str, str
         session.delete(row)
     session.flush()
     state, channel = col(Notification.state), col(Notification.channel)
-    again = {"state": NotificationState.WAITING, "owner": None, "next_at": now}
-    session.connection().execute(update(Notification).where(state == NotificationState.SENDING).values(again))
     gone = channel.not_in([one.name for one in channels])
     over = {"state": NotificationState.GIVEN_UP, "ended_at": now, "error": NOT_SET}
     waiting = state == NotificationState.WAITING

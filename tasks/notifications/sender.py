@@ -26,8 +26,8 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice, Notification, NotificationSender
 from chordesk.tasks import life
 from chordesk.tasks.notifications import outbox
-from chordesk.tasks.notifications.apprise_wire import Answer, ChannelWire
-from chordesk.tasks.notifications.channels import Channel
+from chordesk.tasks.notifications.channels import Answer, Channel
+from chordesk.tasks.notifications.messengers import Messenger, Wire
 from chordesk.tasks.notifications.outbox import HourLimit, Message
 from chordesk.tasks.notifications.wording import Wording
 
@@ -61,6 +61,14 @@ def hold_lease(session: Session, owner: str, now: dt.datetime) -> SenderHold:
     return found
 
 
+def holds_lease(session: Session, owner: str, now: dt.datetime) -> bool:
+    """Return whether this process has the lease, and keep the row locked until the transaction ends. It is not taken:
+    that is the sender's, which then frees what the last holder left."""
+    row = session.exec(select(NotificationSender).where(NotificationSender.id == SENDER_ROW).with_for_update()).one()
+    until = row.lease_until
+    return row.owner == owner and until is not None and now <= until <= now + dt.timedelta(seconds=LEASE_SECONDS)
+
+
 def release_lease(session: Session, owner: str) -> None:
     session.connection().execute(
         update(NotificationSender)
@@ -92,10 +100,18 @@ class _Attempt:
 class Sender:
     """Sends until it is to stop. Several may run beside each other, on any hosts: one of them holds the lease."""
 
-    def __init__(self, store: Store, settings: Settings, wires: Mapping[str, ChannelWire], owner: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        wires: Mapping[str, Wire],
+        owner: str,
+        messengers: Sequence[Messenger] = (),
+    ) -> None:
         self._store, self._settings, self._owner = store, settings, owner
-        self._wires = wires
-        self._channels: Sequence[Channel] = [one.channel for one in wires.values()]
+        self._own, self._messengers = wires, messengers
+        self._wires: Mapping[str, Wire] = wires
+        self._noted: dict[str, Channel] | None = None  # the channels as the database has them
         self._limits = HourLimit(PER_HOUR, ZoneInfo(settings.notify_zone))
         self._answers: queue.SimpleQueue[tuple[_Attempt, Answer]] = queue.SimpleQueue()
         self._running: dict[str, _Attempt] = {}  # by channel
@@ -137,6 +153,8 @@ class Sender:
         if not wanted:
             return
         now = utcnow()
+        of_people = [wire for one in self._messengers for wire in one.wires()]
+        self._wires = {**self._own, **{wire.channel.name: wire for wire in of_people}}
         with self._store.session() as session:
             if not self._hold(session):
                 return
@@ -162,12 +180,24 @@ class Sender:
             self._waits = True
             self._unwritten = []  # the other one has these messages by now
             return False
+        services = {name: wire.service for name, wire in self._wires.items()}
+        channels = {one.name: one for one in self._channels}
         if found is SenderHold.TAKEN:
-            services = {name: wire.service for name, wire in self._wires.items()}
             outbox.begin(session, self._channels, services, now)
             log.info("notify.sends", channels=sorted(services))
+        elif channels != self._noted:
+            outbox.note_channels(session, self._channels, services, now)
+        self._noted = channels
         self._waits = False
         return True
+
+    @property
+    def _channels(self) -> list[Channel]:
+        return [one.channel for one in self._wires.values()]
+
+    def holds(self, session: Session) -> bool:
+        """Return whether this process is the one that sends, in a transaction that is fenced by it."""
+        return holds_lease(session, self._owner, utcnow())
 
     def _has_work(self, session: Session) -> bool:
         if self._waits:

@@ -29,7 +29,7 @@ from chordesk.models.file_modes import PRIVATE
 from chordesk.models.home import UNUSABLE_REMEDY, make_folder, why_unusable
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.settings.running_desk import lock_path, plain, snapshot
-from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS
+from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS, MESSENGERS
 from chordesk.models.settings.sources import Loaded
 from chordesk.models.settings.variables import PINNED_VARIABLE, PREFIX, both_forms
 from chordesk.models.urls import masked
@@ -449,9 +449,10 @@ def _of_features(settings: Settings, taken: set[str]) -> Iterator[Program]:
             continue
         taken |= set(names)
         for one in feature.programs:
-            if not one.setting or getattr(settings, one.setting, None) is not None:
+            more = [each.setting for each in MESSENGERS.values()] if one.messengers else []
+            needs = frozenset(filter(None, (one.setting, *more)))
+            if not one.setting or any(getattr(settings, name, None) is not None for name in needs):
                 command = desk_command(*one.arguments)
-                needs = frozenset({one.setting}) if one.setting else frozenset[str]()
                 yield Program(
                     one.name, command, where=one.where, stop_seconds=one.stop_seconds, extra=True, secrets=needs
                 )

@@ -56,7 +56,7 @@ def look(off: str) -> dict[str, Any]:
     from chordesk.models.events import EventType
     from chordesk.models.notice_channels import NoticeKind
     from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS
-    from chordesk.models.settings.schema import HOLDINGS_SOURCES
+    from chordesk.models.settings.schema import HOLDINGS_SOURCES, MESSENGERS
     from chordesk.models.settings.sources import load
     from chordesk.tasks.cli.root import build, outline
     from chordesk.tasks.doctor import checklist
@@ -87,10 +87,10 @@ def look(off: str) -> dict[str, Any]:
         "views": [view.path for _, view in features.views()],
         "pages": [name for name in assets._FILES if name.startswith("of/")],
         "markets": [*MARKETS], "brokers": [*BROKERS], "holdings": [*HOLDINGS_SOURCES], "runtimes": [*RUNTIMES],
-        "benchmarks": [*features.added({}, "benchmarks")],
+        "benchmarks": [*features.added({}, "benchmarks")], "messengers": [*MESSENGERS],
         "tables": [*store.every_table()], "keeps": [*store.rules()],
     }  # fmt: skip
-    for what in ("brief", "lineage", "bounds", "wraps", "preflight"):
+    for what in ("brief", "lineage", "bounds", "wraps", "preflight", "answers"):
         shown[what] = [f"{one.name}: {part.__name__}" for one, parts in features.parts(what) for part in parts]
     return {
         "shown": shown,

@@ -209,7 +209,7 @@ from chordesk.models.database import store
 from chordesk.models.events import EventType
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import BROKERS, KNOWN_LENSES, MARKETS, Settings
-from chordesk.models.settings.schema import HOLDINGS_SOURCES
+from chordesk.models.settings.schema import HOLDINGS_SOURCES, MESSENGERS
 from chordesk.models.settings.sources import load
 from chordesk.tasks.cli.root import COMMANDS, build, outline
 from chordesk.tasks.doctor import checklist
@@ -245,6 +245,7 @@ found = {
     "bounds": named("bounds"), "checks": [one.name for one in checklist.ALL],
     "preflight": named("preflight"), "wraps": named("wraps"),
     "programs": [one.name for one in plan.make(load(), os.environ, Path(), plan.Choice()).programs],
+    "messengers": [*MESSENGERS], "answers": named("answers"),
     "routes": [route.path for router in ROUTERS for route in router.routes],
     "views": [view.path for _, view in features.views()], "lost views": [line for line, _ in features.lost_views()],
     "pages": [name for name in assets._FILES if name.startswith("of/")],
@@ -266,10 +267,12 @@ BROUGHT = {
     "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "bounds": {"small"},
     "checks": {"toys"},
     "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "routes": {"/toys"},
+    "messengers": {"toy"}, "answers": {"toy_answer"},
     "views": {"/toys", "/toys/lost"}, "pages": {"of/toy/toys.js"}, "markets": {"toy"}, "brokers": {"toy"},
     "holdings": {"toy_savings"},
     "runtimes": {"toyish"}, "benchmarks": {"toy"}, "tables": {"toy_note"}, "keeps": {"toy_note"},
-    "migrations": {"the feature toy: revision none, newest 0001"}, "settings_schema": {"toy_largest", "toy_note_days"},
+    "migrations": {"the feature toy: revision none, newest 0001"},
+    "settings_schema": {"toy_largest", "toy_note_days", "toy_post"},
 }  # fmt: skip
 # Members of a description that say how it is used, and bring nothing.
 SAID = {"name", "needs", "modules", "uses", "requires", "settings", "documents"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,11 @@ def brief(session: Session, run_id: str) -> dict[str, Any]:
 def total_of(session: Session, run: Run) -> int | None:
     step = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == "toy_total")).first()
     return None if step is None or step.result is None else step.result["value"]
+
+
+def toy_answer(settings: Settings, store: Any, market: Any, text: str) -> SimpleNamespace:
+    known = "toys" in text
+    return SimpleNamespace(intent="toys" if known else "", text="There are toys." if known else "", missing=[])
 
 
 def total_text(total: int) -> str:
